@@ -1,0 +1,76 @@
+package fifo
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type person struct {
+	Element[*person]
+	name int
+}
+
+// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures against a slice that is sorted anew
+// after each of them.
+func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var queue Queue[*person]
+		var model []*person
+		names := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": func(t *rapid.T) {
+				p := &person{name: names}
+				names++
+				p.Value = p
+				p.Arrived = time.Duration(rapid.IntRange(0, 20).Draw(t, "arrived"))
+				behind := 0
+				for _, other := range model {
+					if other.Arrived > p.Arrived {
+						behind++
+					}
+				}
+				require.Equal(t, behind, queue.Insert(&p.Element))
+				model = append(model, p)
+				slices.SortStableFunc(model, func(a, b *person) int { return int(a.Arrived - b.Arrived) })
+			},
+			"leave": func(t *rapid.T) {
+				if len(model) == 0 {
+					t.Skip("nobody waits")
+				}
+				i := rapid.IntRange(0, len(model)-1).Draw(t, "who")
+				require.True(t, queue.Remove(&model[i].Element))
+				require.False(t, queue.Remove(&model[i].Element), "nobody leaves twice")
+				require.False(t, model[i].Queued())
+				model = slices.Delete(model, i, i+1)
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, len(model), queue.Len())
+				e := queue.Head()
+				for _, p := range model {
+					require.Same(t, p, e.Value)
+					require.True(t, e.Queued())
+					e = e.Next()
+				}
+				require.Nil(t, e)
+			},
+		})
+	})
+}
+
+func TestElementOfAnotherQueueStays(t *testing.T) {
+	t.Parallel()
+	var a, b Queue[*person]
+	p := &person{}
+	a.Insert(&p.Element)
+	require.False(t, b.Remove(&p.Element))
+	require.Panics(t, func() { b.Insert(&p.Element) })
+	require.Equal(t, 1, a.Len())
+}

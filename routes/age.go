@@ -1,0 +1,57 @@
+package routes
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Discord limits DELETE message by the message's age, as observed by client authors: three bucket hashes answer on one
+// template. DeleteMessage is the lane between these two.
+var (
+	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
+	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
+	// DeleteOldMessage is DELETE message for a message older than 14 days, the strictest of the three.
+	DeleteOldMessage = DeleteMessage.definition().as(variantOld)
+)
+
+const (
+	youngAge = 10 * time.Second
+	oldAge   = 14 * 24 * time.Hour
+)
+
+// DeleteMessageAt compiles DELETE message in the lane that fits the message's age at the given time, as [MatchAt] chooses
+// it. The errors are those of [Route.Compile].
+func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute, error) {
+	c, err := DeleteMessage.Compile(channelID, messageID)
+	if c.route == DeleteMessage {
+		c.route = deleteLane(c.path, now)
+	}
+	return c, err
+}
+
+// deleteLane chooses by the last segment of the path, which is the message's id.
+func deleteLane(path string, now time.Time) Route {
+	created, ok := snowflakeTime(path[strings.LastIndexByte(path, '/')+1:])
+	switch {
+	case !ok:
+		return DeleteMessage
+	case created.After(now.Add(-youngAge)):
+		return DeleteYoungMessage
+	case created.Before(now.Add(-oldAge)):
+		return DeleteOldMessage
+	default:
+		return DeleteMessage
+	}
+}
+
+// snowflakeTime returns when Discord made an id: the upper 42 bits are milliseconds since the beginning of 2015
+// (Discord's documentation).
+func snowflakeTime(id string) (time.Time, bool) {
+	number, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	const epoch = 1420070400000
+	return time.UnixMilli(int64(number>>22) + epoch), true
+}

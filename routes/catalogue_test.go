@@ -1,0 +1,174 @@
+package routes_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+type row struct{ method, template, name string }
+
+// documented reads the operations of Discord's published API description.
+func documented(t testing.TB) []row {
+	t.Helper()
+	text, err := os.ReadFile("testdata/discord-routes.tsv")
+	require.NoError(t, err)
+	var rows []row
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := strings.Split(strings.TrimSpace(line), "\t")
+		require.Len(t, columns, 3)
+		rows = append(rows, row{columns[0], columns[1], columns[2]})
+	}
+	return rows
+}
+
+func TestCatalogueHasTheDocumentedOperationsAndNoOthers(t *testing.T) {
+	t.Parallel()
+	rows := documented(t)
+	require.Len(t, rows, 242)
+
+	var catalogue []row
+	seen := make(map[routes.Route]bool)
+	for route := range routes.All() {
+		catalogue = append(catalogue, row{route.Method(), route.Template(), route.Name()})
+		assert.False(t, seen[route], "%s is there twice", route)
+		seen[route] = true
+	}
+	assert.ElementsMatch(t, rows, catalogue)
+}
+
+// A variable under the wrong name, or one missing in the list behind All, would not show at run time.
+func TestVariablesAreNamedAfterTheirOperations(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "catalogue.go", nil, 0)
+	require.NoError(t, err)
+
+	var variables []row
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		call := spec.Values[0].(*ast.CallExpr)
+		require.Equal(t, "operation", call.Fun.(*ast.Ident).Name)
+		var arguments []string
+		for _, argument := range call.Args[:3] {
+			text, err := strconv.Unquote(argument.(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			arguments = append(arguments, text)
+		}
+		name := arguments[2]
+		assert.Equal(t, strings.ReplaceAll(name, "_", ""), strings.ToLower(spec.Names[0].Name))
+		variables = append(variables, row{arguments[0], arguments[1], name})
+		return true
+	})
+	assert.ElementsMatch(t, documented(t), variables)
+}
+
+func TestEveryOperationIsMatchedByItsOwnTemplate(t *testing.T) {
+	t.Parallel()
+	for route := range routes.All() {
+		path := strings.NewReplacer("{", "x", "}", "").Replace(route.Template())
+		compiled, err := routes.Match(route.Method(), path)
+		require.NoError(t, err)
+		assert.Equal(t, route, compiled.Route(), "%s: got %s", route, compiled.Route())
+		assert.Equal(t, path, compiled.Path())
+	}
+}
+
+func TestMajorParametersOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for route := range routes.All() {
+		template := route.Template()
+		want := routes.MajorNone
+		switch {
+		case strings.HasPrefix(template, "/channels/{channel_id}"):
+			want = routes.MajorChannel
+		case strings.HasPrefix(template, "/guilds/{guild_id}"):
+			want = routes.MajorGuild
+		case strings.HasPrefix(template, "/webhooks/{webhook_id}/{webhook_token}"),
+			strings.HasPrefix(template, "/interactions/{interaction_id}/{interaction_token}"):
+			want = routes.MajorWebhookToken
+		case strings.HasPrefix(template, "/webhooks/{webhook_id}"):
+			want = routes.MajorWebhook
+		}
+		assert.Equal(t, want, route.Major(), "%s", route)
+		assert.Equal(t, strings.Contains(template, "token}"), route.TokenInPath(), "%s", route)
+	}
+	assert.Equal(t, routes.MajorNone, routes.GetStageInstance.Major(), "the channel id is not after /channels")
+	assert.Equal(t, routes.MajorNone, routes.ListGuildApplicationCommands.Major(), "the guild id is not after /guilds")
+	assert.Equal(t, routes.MajorNone, routes.GetGuildTemplate.Major(), "templates is no guild")
+}
+
+func TestOnlyTheCallbackIsExemptAndOneShotInTheCatalogue(t *testing.T) {
+	t.Parallel()
+	for route := range routes.All() {
+		callback := route == routes.CreateInteractionResponse
+		assert.Equal(t, callback, route.GlobalExempt(), "%s", route)
+		assert.Equal(t, callback, route.OneShot(), "%s", route)
+	}
+}
+
+func TestRoutesAreSmallAndComparable(t *testing.T) {
+	t.Parallel()
+	assert.EqualValues(t, 8, unsafe.Sizeof(routes.Route{}))
+	assert.LessOrEqual(t, unsafe.Sizeof(routes.CompiledRoute{}), uintptr(40))
+	assert.NotEqual(t, routes.GetMessage, routes.UpdateMessage, "same template, other method")
+	_ = map[routes.Route]int{routes.GetMessage: 1}
+	_ = map[routes.CompiledRoute]int{}
+}
+
+func TestRouteSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	route := routes.CreateMessage
+	assert.Equal(t, "POST", route.Method())
+	assert.Equal(t, "/channels/{channel_id}/messages", route.Template())
+	assert.Equal(t, "create_message", route.Name())
+	assert.Equal(t, "POST /channels/{channel_id}/messages", route.String())
+	assert.Equal(t, "POST /channels/{channel_id}/messages", route.LogValue().String())
+	assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id} (younger than 10 s)",
+		routes.DeleteYoungMessage.String())
+	assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id} (older than 14 days)",
+		routes.DeleteOldMessage.String())
+}
+
+func TestZeroValuesAreHarmless(t *testing.T) {
+	t.Parallel()
+	var route routes.Route
+	assert.True(t, route.IsZero())
+	assert.False(t, routes.GetGateway.IsZero())
+	assert.Empty(t, route.Method()+route.Template()+route.Name()+route.String())
+	assert.Equal(t, routes.MajorNone, route.Major())
+	assert.False(t, route.GlobalExempt() || route.TokenInPath() || route.OneShot())
+	_, err := route.Compile("1")
+	require.ErrorIs(t, err, routes.ErrZeroRoute)
+
+	var compiled routes.CompiledRoute
+	assert.True(t, compiled.IsZero())
+	assert.True(t, compiled.Route().IsZero())
+	assert.Empty(t, compiled.Method()+compiled.Path()+compiled.MajorID()+compiled.MajorToken()+compiled.String())
+	assert.Equal(t, "-", compiled.Major())
+}
+
+func TestMajorsHaveNames(t *testing.T) {
+	t.Parallel()
+	for major, want := range map[routes.Major]string{
+		routes.MajorNone: "none", routes.MajorChannel: "channel", routes.MajorGuild: "guild",
+		routes.MajorWebhook: "webhook", routes.MajorWebhookToken: "webhook token", 99: "unknown",
+	} {
+		assert.Equal(t, want, major.String())
+	}
+}

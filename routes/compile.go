@@ -1,0 +1,90 @@
+package routes
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Compile fills in the template's parameters, in its order, and percent-encodes them: pass raw values, such as "🔥" or
+// "name:123" for an emoji.
+//
+// The result is what [Match] would say about the path. Its Route is therefore another one if a value has a meaning of its
+// own: GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
+// interaction variant. DeleteMessage compiles to the lane of messages between 10 seconds and 14 days; use
+// [DeleteMessageAt] to have the lane chosen.
+//
+// The error is a [*ParameterError], or [ErrZeroRoute]. It never contains a value.
+func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
+	if r.IsZero() {
+		return CompiledRoute{}, ErrZeroRoute
+	}
+	d := r.definition()
+	path := make([]byte, 0, 256) // stays on the stack; tokens of interactions are about 200 bytes
+	used, special := 0, false
+	for rest := d.template; rest != ""; {
+		var segment string
+		segment, rest = cutSegment(rest)
+		path = append(path, '/')
+		if !isParameter(segment) {
+			path = append(path, segment...)
+			continue
+		}
+		name := segment[1 : len(segment)-1]
+		if used == len(parameters) {
+			return CompiledRoute{}, &ParameterError{r, name, ParameterMissing, counts(d.template, parameters)}
+		}
+		value := parameters[used]
+		used++
+		if problem, reason := checkParameter(value); problem != 0 {
+			return CompiledRoute{}, &ParameterError{r, name, problem, reason}
+		}
+		special = special || words[value]
+		path = appendEscaped(path, value)
+		if len(path) > maxPath {
+			return CompiledRoute{}, &ParameterError{r, name, ParameterIllegal,
+				fmt.Sprintf("makes the path longer than %d bytes", maxPath)}
+		}
+	}
+	if used < len(parameters) {
+		return CompiledRoute{}, &ParameterError{r, "", ParameterSurplus, counts(d.template, parameters)}
+	}
+	compiled := string(path)
+	if special {
+		r = d.resolve(r, compiled)
+	}
+	return fill(r, compiled), nil
+}
+
+// resolve finds the route of a path in which a parameter is one of the words that can stand for themselves.
+func (d definition) resolve(r Route, path string) Route {
+	v, _ := parseVerb(d.method)
+	if found := tree.find(path, v); !found.IsZero() && found.Template() != d.template {
+		return found
+	}
+	return r
+}
+
+// checkParameter returns no problem for a value that is one segment of a path and nothing else, however it is read.
+func checkParameter(value string) (Problem, string) {
+	switch {
+	case value == "":
+		return ParameterEmpty, "it is \"\", expected a value"
+	case value == "." || value == "..":
+		return ParameterIllegal, "it is a dot segment, which would change the path"
+	}
+	for i := range len(value) {
+		switch c := value[i]; {
+		case c == '/':
+			return ParameterIllegal, "it has a slash, expected one segment of a path"
+		case c == '\\': // some proxies take it for a slash
+			return ParameterIllegal, "it has a backslash, expected one segment of a path"
+		case isControl(c):
+			return ParameterIllegal, "it has a control character"
+		}
+	}
+	return 0, ""
+}
+
+func counts(template string, parameters []string) string {
+	return fmt.Sprintf("got %d parameters, expected %d", len(parameters), strings.Count(template, "{"))
+}

@@ -1,0 +1,202 @@
+package routes_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+func TestCompileFillsInTheTemplate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		route      routes.Route
+		parameters []string
+		path       string
+		major      string
+	}{
+		{routes.GetGateway, nil, "/gateway", "-"},
+		{routes.CreateMessage, []string{"1"}, "/channels/1/messages", "1"},
+		{routes.AddGuildMemberRole, []string{"1", "2", "3"}, "/guilds/1/members/2/roles/3", "1"},
+		{routes.GetWebhook, []string{"1"}, "/webhooks/1", "1"},
+		{routes.ExecuteWebhook, []string{"1", "secret"}, "/webhooks/1/secret", "1:secret"},
+		{routes.CreateInteractionResponse, []string{"1", "secret"}, "/interactions/1/secret/callback", "1:secret"},
+		{routes.AddMyMessageReaction, []string{"1", "2", "name:3"}, "/channels/1/messages/2/reactions/name:3/@me", "1"},
+		{routes.InviteResolve, []string{"50% off?#;, x"}, "/invites/50%25%20off%3F%23%3B%2C%20x", "-"},
+	} {
+		compiled, err := c.route.Compile(c.parameters...)
+		require.NoError(t, err)
+		assert.Equal(t, c.path, compiled.Path())
+		assert.Equal(t, c.major, compiled.Major())
+		assert.Equal(t, c.route, compiled.Route())
+		assert.Equal(t, c.route.Method(), compiled.Method())
+	}
+}
+
+func TestCompileRefusesParametersThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		parameters []string
+		problem    routes.Problem
+		parameter  string
+		text       string
+	}{
+		{"none", nil, routes.ParameterMissing, "channel_id", "got 0 parameters, expected 2"},
+		{"one", []string{"1"}, routes.ParameterMissing, "message_id", "got 1 parameters, expected 2"},
+		{"three", []string{"1", "2", "3"}, routes.ParameterSurplus, "", "got 3 parameters, expected 2"},
+		{"empty", []string{"1", ""}, routes.ParameterEmpty, "message_id", "expected a value"},
+		{"slash", []string{"1/2", "2"}, routes.ParameterIllegal, "channel_id", "slash"},
+		{"backslash", []string{`1\2`, "2"}, routes.ParameterIllegal, "channel_id", "backslash"},
+		{"line feed", []string{"1", "2\n"}, routes.ParameterIllegal, "message_id", "control character"},
+		{"delete", []string{"1", "\x7f"}, routes.ParameterIllegal, "message_id", "control character"},
+		{"dot", []string{".", "2"}, routes.ParameterIllegal, "channel_id", "dot segment"},
+		{"dots", []string{"1", ".."}, routes.ParameterIllegal, "message_id", "dot segment"},
+		{"long", []string{"1", strings.Repeat("2", 8192)}, routes.ParameterIllegal, "message_id", "8192 bytes"},
+	} {
+		compiled, err := routes.GetMessage.Compile(c.parameters...)
+		var parameterError *routes.ParameterError
+		require.ErrorAs(t, err, &parameterError, c.name)
+		assert.Equal(t, c.problem, parameterError.Problem, c.name)
+		assert.Equal(t, c.parameter, parameterError.Parameter, c.name)
+		assert.Equal(t, routes.GetMessage, parameterError.Route, c.name)
+		assert.ErrorContains(t, err, c.text, c.name)
+		assert.ErrorContains(t, err, c.problem.String(), c.name)
+		assert.ErrorContains(t, err, "GET /channels/{channel_id}/messages/{message_id}", c.name)
+		assert.True(t, compiled.IsZero(), c.name)
+	}
+}
+
+// A parameter can be a word that Discord reads as a literal. The path then is what Match says, and not what the caller
+// called it.
+func TestCompileAgreesWithMatchAboutWordsThatStandForThemselves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		route      routes.Route
+		parameters []string
+		want       routes.Route
+	}{
+		{routes.GetUser, []string{"@me"}, routes.GetMyUser},
+		{routes.UpdateGuildMember, []string{"1", "@me"}, routes.UpdateMyGuildMember},
+		{routes.GetGuildMember, []string{"1", "@me"}, routes.GetGuildMember},
+		{routes.GetWebhookMessage, []string{"1", "t", "@original"}, routes.GetOriginalWebhookMessage},
+		{routes.GetGuild, []string{"templates"}, routes.GetGuild},
+	} {
+		compiled, err := c.route.Compile(c.parameters...)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, compiled.Route(), "got %s", compiled.Route())
+		assert.Equal(t, match(t, c.route.Method(), compiled.Path()), compiled)
+	}
+}
+
+func TestCompileChoosesTheInteractionVariantByTheToken(t *testing.T) {
+	t.Parallel()
+	followUp, err := routes.ExecuteWebhook.Compile("1", followUpToken)
+	require.NoError(t, err)
+	assert.True(t, followUp.Route().GlobalExempt())
+	assert.Equal(t, match(t, "POST", "/webhooks/1/"+followUpToken), followUp)
+
+	back, err := followUp.Route().Compile("1", webhookToken)
+	require.NoError(t, err)
+	assert.Equal(t, routes.ExecuteWebhook, back.Route())
+	again, err := followUp.Route().Compile("1", followUpToken)
+	require.NoError(t, err)
+	assert.Equal(t, followUp, again)
+
+	original, err := routes.GetWebhookMessage.Compile("1", followUpToken, "@original")
+	require.NoError(t, err)
+	assert.Equal(t, match(t, "GET", "/webhooks/1/"+followUpToken+"/messages/@original"), original)
+}
+
+func TestNewMakesRoutesThatTheCatalogueLacks(t *testing.T) {
+	t.Parallel()
+	route, err := routes.New("post", "/channels/{channel_id}/new-thing/{id}", routes.OneShot)
+	require.NoError(t, err)
+	assert.Equal(t, "POST /channels/{channel_id}/new-thing/{id}", route.String())
+	assert.Empty(t, route.Name())
+	assert.Equal(t, routes.MajorChannel, route.Major())
+	assert.True(t, route.OneShot())
+	assert.False(t, route.GlobalExempt() || route.TokenInPath())
+
+	again, err := routes.New("POST", "/channels/{channel_id}/new-thing/{id}", routes.OneShot)
+	require.NoError(t, err)
+	assert.Equal(t, route, again)
+
+	compiled, err := route.Compile("1", "a b")
+	require.NoError(t, err)
+	assert.Equal(t, "/channels/1/new-thing/a%20b", compiled.Path())
+	assert.Equal(t, "1", compiled.Major())
+}
+
+func TestNewFindsTheCatalogueByShape(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{"/channels/{channel_id}/messages", "/channels/{c}/messages"} {
+		route, err := routes.New("POST", template)
+		require.NoError(t, err)
+		assert.Equal(t, routes.CreateMessage, route)
+	}
+	marked, err := routes.New("POST", "/channels/{channel_id}/messages", routes.GlobalExempt, routes.TokenInPath)
+	require.NoError(t, err)
+	assert.NotEqual(t, routes.CreateMessage, marked)
+	assert.True(t, marked.GlobalExempt() && marked.TokenInPath())
+	assert.Equal(t, "create_message", marked.Name())
+	compiled, err := marked.Compile("1")
+	require.NoError(t, err)
+	assert.Equal(t, marked, compiled.Route())
+}
+
+func TestNewDerivesTheMajorParameter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		template      string
+		major         routes.Major
+		token, exempt bool
+	}{
+		{"/channels/{channel_id}/x", routes.MajorChannel, false, false},
+		{"/guilds/{guild_id}/x", routes.MajorGuild, false, false},
+		{"/guilds/x/{guild_id}", routes.MajorNone, false, false},
+		{"/webhooks/{id}/x", routes.MajorWebhook, false, false},
+		{"/webhooks/{id}/{token}/x", routes.MajorWebhookToken, true, false},
+		{"/interactions/{id}/{token}/x", routes.MajorWebhookToken, true, true},
+		{"/interactions/{id}/x", routes.MajorNone, false, false},
+		{"/applications/{id}/guilds/{guild_id}/x", routes.MajorNone, false, false},
+		{"/x/{channel_id}", routes.MajorNone, false, false},
+	} {
+		route, err := routes.New("GET", c.template)
+		require.NoError(t, err)
+		assert.Equal(t, c.major, route.Major(), c.template)
+		assert.Equal(t, c.token, route.TokenInPath(), c.template)
+		assert.Equal(t, c.exempt, route.GlobalExempt(), c.template)
+	}
+}
+
+func TestNewRefusesBadTemplates(t *testing.T) {
+	t.Parallel()
+	for template, offset := range map[string]int{
+		"": 0, "x": 0, "/": 1, "/x/": 3, "/x//y": 3, "/{}": 1, "/{id": 1, "/x/{id}.json": 3, "/x/a{id}": 3,
+		"/{i d}": 1, "/a b": 1, "/a?b": 1, "/a%20b": 1, "/x/..": 3, "/./x": 1, "/api/v10/x": 1, "/v9/x": 1, "/x\n": 1,
+	} {
+		_, err := routes.New("GET", template)
+		require.ErrorIs(t, err, routes.ErrTemplate, "%q", template)
+		var pathError *routes.PathError
+		require.ErrorAs(t, err, &pathError)
+		assert.Equal(t, offset, pathError.Offset, "%q", template)
+	}
+	_, err := routes.New("BREW", "/x")
+	require.ErrorIs(t, err, routes.ErrMethod)
+	_, err = routes.New("GET", "/"+strings.Repeat("x", 9000))
+	require.ErrorIs(t, err, routes.ErrTooLong)
+}
+
+func TestProblemsHaveNames(t *testing.T) {
+	t.Parallel()
+	for problem, want := range map[routes.Problem]string{
+		routes.ParameterMissing: "missing", routes.ParameterEmpty: "empty", routes.ParameterSurplus: "surplus",
+		routes.ParameterIllegal: "illegal", 0: "unknown",
+	} {
+		assert.Equal(t, want, problem.String())
+	}
+}

@@ -1,0 +1,132 @@
+package routes
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// CompiledRoute is a [Route] with its parameters filled in: one address at Discord.
+//
+// It is 32 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
+// with the string it was made from, so clone (strings.Clone) what is kept for long.
+//
+// fmt and slog print it without its token. There are two exceptions, because fmt then reads the bytes without asking: a
+// CompiledRoute in an unexported field of a struct that does not print itself, and the verbs %p and %w, which go vet
+// rejects.
+//
+// The zero value is no route.
+type CompiledRoute struct {
+	route Route
+	path  string
+	// The major value is path[idStart:idEnd], and its token path[idEnd+1:tokenEnd]. Zero means none. Paths are shorter
+	// than maxPath, so 16 bits are enough.
+	idStart, idEnd, tokenEnd uint16
+}
+
+// fill joins a route with a clean path of its shape.
+func fill(r Route, path string) CompiledRoute {
+	c := CompiledRoute{route: r, path: path}
+	major := r.Major()
+	if major == MajorNone {
+		return c
+	}
+	first, rest := cutSegment(path)
+	id, rest := cutSegment(rest)
+	c.idStart = uint16(len("/") + len(first) + len("/"))
+	c.idEnd = c.idStart + uint16(len(id))
+	if major != MajorWebhookToken {
+		return c
+	}
+	token, _ := cutSegment(rest)
+	c.tokenEnd = c.idEnd + 1 + uint16(len(token))
+	if first == "webhooks" {
+		c.route = r.forToken(token)
+	}
+	return c
+}
+
+// Route returns the route without its parameters.
+func (c CompiledRoute) Route() Route { return c.route }
+
+// IsZero reports whether c is the zero value, which is no route.
+func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
+
+// Method returns the HTTP method in upper case.
+func (c CompiledRoute) Method() string { return c.route.Method() }
+
+// Path returns the path from after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
+// version and no query. It is a secret if [Route.TokenInPath], because the token is in it.
+func (c CompiledRoute) Path() string { return c.path }
+
+// Major returns the value that, with the bucket hash, makes the key of a bucket: the channel's, guild's or webhook's id,
+// or "id:token", or "-" if the route has none (hikari's convention). Only the pair is allocated, and it is a secret.
+func (c CompiledRoute) Major() string {
+	switch {
+	case c.tokenEnd != 0:
+		return c.MajorID() + ":" + c.MajorToken()
+	case c.idEnd != 0:
+		return c.MajorID()
+	default:
+		return "-"
+	}
+}
+
+// MajorID returns the id of the major parameter as it stands in the path, or "". It does not allocate.
+func (c CompiledRoute) MajorID() string { return c.path[c.idStart:c.idEnd] }
+
+// MajorToken returns the webhook's or interaction's token as it stands in the path, or "". It does not allocate. The
+// token is a secret.
+func (c CompiledRoute) MajorToken() string {
+	if c.tokenEnd == 0 {
+		return ""
+	}
+	return c.path[c.idEnd+1 : c.tokenEnd]
+}
+
+// String returns method and path, "POST /channels/1/messages", with "…" in the place of a token. What follows a token
+// stands there as in the template, as does everything but the major id in the path of an endpoint that is not
+// documented, because nobody knows what it contains.
+func (c CompiledRoute) String() string {
+	if c.IsZero() {
+		return ""
+	}
+	d := c.route.definition()
+	if d.name != "" && d.flags&TokenInPath == 0 {
+		return d.method + " " + c.path
+	}
+	return d.method + " " + c.redacted(d)
+}
+
+// redacted is the template with the major id filled in, and built of nothing else.
+func (c CompiledRoute) redacted(d definition) string {
+	if d.major == MajorNone {
+		return d.template
+	}
+	first, rest := cutSegment(d.template)
+	id, rest := cutSegment(rest)
+	if isDigits(c.MajorID()) { // else somebody may have put the token there
+		id = c.MajorID()
+	}
+	if c.tokenEnd != 0 {
+		_, rest = cutSegment(rest)
+		rest = "/…" + rest
+	}
+	return "/" + first + "/" + id + rest
+}
+
+// Format prints String for every verb; %#v and %q put it in quotes. Without it, fmt would read the fields for some verbs.
+func (c CompiledRoute) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), c.String())
+}
+
+// LogValue makes slog print a CompiledRoute as String does, whatever the handler.
+func (c CompiledRoute) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}

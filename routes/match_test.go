@@ -1,0 +1,232 @@
+package routes_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+func match(t testing.TB, method, path string) routes.CompiledRoute {
+	t.Helper()
+	compiled, err := routes.Match(method, path)
+	require.NoError(t, err, "%s %s", method, path)
+	return compiled
+}
+
+func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
+	t.Parallel()
+	want := match(t, "POST", "/channels/1/messages")
+	for _, path := range []string{
+		"/api/channels/1/messages",
+		"/api/v10/channels/1/messages",
+		"/api/v9/channels/1/messages",
+		"/v10/channels/1/messages",
+		"https://discord.com/api/v10/channels/1/messages",
+		"HTTPS://DISCORD.COM/api/v10/channels/1/messages",
+		"https://canary.discord.com/api/v10/channels/1/messages",
+		"http://localhost:8080/api/v10/channels/1/messages",
+		"http://[::1]:8080/channels/1/messages",
+		"https://user:password@discord.com/channels/1/messages",
+		"/channels/1/messages?limit=50&before=/2",
+		"/channels/1/messages#top?",
+		"/channels/1/messages/?x",
+		"/channels/1/messages/",
+		"/channels/1/messages///",
+		"//api//v10/channels//1/messages",
+		"/ch%61nnels/%31/m%65ss%61ges",
+		"/%61pi/v10/channels/1/messages",
+	} {
+		assert.Equal(t, want, match(t, "POST", path), path)
+	}
+	assert.Equal(t, want, match(t, "post", "/channels/1/messages"))
+	assert.Equal(t, "/channels/1/messages", want.Path())
+	assert.Equal(t, routes.CreateMessage, want.Route())
+}
+
+func TestLiteralsWinOverParametersWhereTheyLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path string
+		want         routes.Route
+	}{
+		{"GET", "/users/@me", routes.GetMyUser},
+		{"GET", "/users/%40me", routes.GetMyUser},
+		{"GET", "/users/1", routes.GetUser},
+		{"GET", "/guilds/templates/abc", routes.GetGuildTemplate},
+		{"GET", "/guilds/1/templates", routes.ListGuildTemplates},
+		{"GET", "/guilds/templates", routes.GetGuild},
+		{"POST", "/channels/1/messages/bulk-delete", routes.BulkDeleteMessages},
+		{"GET", "/channels/1/messages/pins", routes.ListPins},
+		{"PATCH", "/channels/1/messages/pins", routes.UpdateMessage},
+		{"PUT", "/channels/1/messages/pins/2", routes.CreatePin},
+		{"DELETE", "/channels/1/messages/2/reactions/🔥/@me", routes.DeleteMyMessageReaction},
+		{"DELETE", "/channels/1/messages/2/reactions/🔥/3", routes.DeleteUserMessageReaction},
+		{"PATCH", "/webhooks/1/t/messages/@original", routes.UpdateOriginalWebhookMessage},
+		{"PATCH", "/webhooks/1/t/messages/2", routes.UpdateWebhookMessage},
+		{"PATCH", "/guilds/1/members/@me", routes.UpdateMyGuildMember},
+		{"GET", "/guilds/1/members/@me", routes.GetGuildMember},
+		{"GET", "/guilds/1/members/search", routes.SearchGuildMembers},
+		{"GET", "/guilds/1/roles/member-counts", routes.GuildRoleMemberCounts},
+		{"GET", "/guilds/1/scheduled-events/2/users/counts", routes.CountGuildScheduledEventUsers},
+		{"GET", "/guilds/1/scheduled-events/2/3/users", routes.ListGuildScheduledEventExceptionUsers},
+		{"GET", "/guilds/1/scheduled-events/2/users/users", routes.ListGuildScheduledEventExceptionUsers},
+		{"GET", "/applications/1/guilds/2/commands/permissions", routes.ListGuildApplicationCommandPermissions},
+		{"DELETE", "/applications/1/guilds/2/commands/permissions", routes.DeleteGuildApplicationCommand},
+	} {
+		got := match(t, c.method, c.path).Route()
+		assert.Equal(t, c.want, got, "%s %s: got %s", c.method, c.path, got)
+	}
+}
+
+func TestMajorValueOfAPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ method, path, major, id, token string }{
+		{"POST", "/channels/12/messages", "12", "12", ""},
+		{"GET", "/channels/12", "12", "12", ""},
+		{"GET", "/guilds/34/members/56", "34", "34", ""},
+		{"GET", "/webhooks/78", "78", "78", ""},
+		{"POST", "/webhooks/78/secret", "78:secret", "78", "secret"},
+		{"PATCH", "/webhooks/78/secret/messages/@original", "78:secret", "78", "secret"},
+		{"POST", "/interactions/9/secret/callback", "9:secret", "9", "secret"},
+		{"GET", "/stage-instances/12", "-", "", ""},
+		{"GET", "/applications/1/guilds/2/commands", "-", "", ""},
+		{"GET", "/users/@me", "-", "", ""},
+		{"GET", "/guilds/templates/abc", "-", "", ""},
+		{"GET", "/", "-", "", ""},
+	} {
+		compiled := match(t, c.method, c.path)
+		assert.Equal(t, c.major, compiled.Major(), c.path)
+		assert.Equal(t, c.id, compiled.MajorID(), c.path)
+		assert.Equal(t, c.token, compiled.MajorToken(), c.path)
+	}
+}
+
+func TestInteractionFollowUpsAreRoutesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	plain := match(t, "POST", "/webhooks/1/"+webhookToken)
+	followUp := match(t, "POST", "/webhooks/1/"+followUpToken)
+
+	assert.Equal(t, routes.ExecuteWebhook, plain.Route())
+	assert.False(t, plain.Route().GlobalExempt())
+	assert.NotEqual(t, routes.ExecuteWebhook, followUp.Route())
+	assert.True(t, followUp.Route().GlobalExempt())
+	assert.Equal(t, plain.Route().Template(), followUp.Route().Template())
+	assert.Equal(t, plain.Route().Name(), followUp.Route().Name())
+	assert.Equal(t, "POST /webhooks/{webhook_id}/{webhook_token} (interaction)", followUp.Route().String())
+	assert.Equal(t, "1", followUp.MajorID())
+	assert.Equal(t, followUpToken, followUp.MajorToken())
+	for _, compiled := range []routes.CompiledRoute{plain, followUp} {
+		assert.True(t, compiled.Route().TokenInPath())
+		assert.False(t, compiled.Route().OneShot())
+		assert.Equal(t, routes.MajorWebhookToken, compiled.Route().Major())
+	}
+}
+
+func TestCallbacksOfTwoInteractionsHaveNothingInCommonButTheRoute(t *testing.T) {
+	t.Parallel()
+	first := match(t, "POST", "/interactions/1/"+followUpToken+"/callback")
+	second := match(t, "POST", "/interactions/2/"+followUpToken+"/callback")
+	assert.Equal(t, routes.CreateInteractionResponse, first.Route())
+	assert.Equal(t, first.Route(), second.Route())
+	assert.NotEqual(t, first.Major(), second.Major())
+	assert.True(t, first.Route().OneShot() && first.Route().GlobalExempt() && first.Route().TokenInPath())
+}
+
+func TestEncodedSlashDoesNotSplitASegment(t *testing.T) {
+	t.Parallel()
+	compiled := match(t, "GET", "/invites/a%2fb")
+	assert.Equal(t, routes.InviteResolve, compiled.Route())
+	assert.Equal(t, "/invites/a%2Fb", compiled.Path())
+}
+
+func TestEmojiAreSpelledOneWay(t *testing.T) {
+	t.Parallel()
+	want, err := routes.AddMyMessageReaction.Compile("1", "2", "🔥")
+	require.NoError(t, err)
+	assert.Equal(t, "/channels/1/messages/2/reactions/%F0%9F%94%A5/@me", want.Path())
+	for _, emoji := range []string{"🔥", "%F0%9F%94%A5", "%f0%9f%94%a5", "%F0\x9f%94%A5"} {
+		assert.Equal(t, want, match(t, "PUT", "/channels/1/messages/2/reactions/"+emoji+"/@me"), emoji)
+	}
+	assert.Equal(t, match(t, "GET", "/channels/1/messages/2/reactions/name:123"),
+		match(t, "GET", "/channels/1/messages/2/reactions/name%3A123"))
+}
+
+func TestOtherMethodsAreUnknownRoutesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"HEAD", "OPTIONS", "CONNECT", "TRACE"} {
+		route := match(t, strings.ToLower(method), "/channels/1/messages").Route()
+		assert.Equal(t, method, route.Method())
+		assert.Equal(t, "/channels/{channel_id}/messages", route.Template())
+		assert.Empty(t, route.Name())
+		assert.Equal(t, routes.MajorChannel, route.Major())
+	}
+}
+
+func TestMatchRefusesWhatIsNoAPIPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path string
+		want         error
+		offset       int
+	}{
+		{"", "/gateway", routes.ErrMethod, -1},
+		{"BREW", "/gateway", routes.ErrMethod, -1},
+		{"GET ", "/gateway", routes.ErrMethod, -1},
+		{"PO\u017fT", "/gateway", routes.ErrMethod, -1},
+		{"GET", "", routes.ErrEmptyPath, -1},
+		{"GET", "gateway", routes.ErrNotAbsolute, 0},
+		{"GET", "?a=/b", routes.ErrNotAbsolute, 0},
+		{"GET", "ftp://discord.com/gateway", routes.ErrNotAbsolute, 0},
+		{"GET", "mailto:x@discord.com", routes.ErrNotAbsolute, 0},
+		{"GET", "https:///gateway", routes.ErrNotAbsolute, 8},
+		{"GET", "https://user@/gateway", routes.ErrNotAbsolute, 8},
+		{"GET", "/users/%", routes.ErrEncoding, 7},
+		{"GET", "/users/%4", routes.ErrEncoding, 7},
+		{"GET", "/users/%zz", routes.ErrEncoding, 7},
+		{"GET", "https://d.com/users/1%4g", routes.ErrEncoding, 21},
+		{"GET", "/users/a\nb", routes.ErrControlCharacter, 8},
+		{"GET", "/users/\x7f", routes.ErrControlCharacter, 7},
+		{"GET", "/users/%00", routes.ErrControlCharacter, 7},
+		{"GET", "/users/%0D%0A", routes.ErrControlCharacter, 7},
+		{"GET", "/users/./1", routes.ErrDotSegment, 7},
+		{"GET", "/users/..", routes.ErrDotSegment, 7},
+		{"GET", "/users/%2e%2E/1", routes.ErrDotSegment, 7},
+		{"GET", "/" + strings.Repeat("a", 8192), routes.ErrTooLong, 8192},
+		{"GET", "/" + strings.Repeat(" ", 8000), routes.ErrTooLong, 0},
+		{"GET", "https://cdn.discordapp.com/attachments/1/2/a.png", routes.ErrNotAPI, 8},
+		{"GET", "https://CDN.discordapp.com.:443/icons/1", routes.ErrNotAPI, 8},
+		{"GET", "https://media.discordapp.net/attachments/1/2/a.png", routes.ErrNotAPI, 8},
+		{"GET", "https://images-ext-1.discordapp.net/external/x", routes.ErrNotAPI, 8},
+		{"GET", "https://x@cdn.discordapp.com?y", routes.ErrNotAPI, 8},
+	} {
+		compiled, err := routes.Match(c.method, c.path)
+		require.ErrorIs(t, err, c.want, "%q %.40q", c.method, c.path)
+		var pathError *routes.PathError
+		require.ErrorAs(t, err, &pathError)
+		assert.Equal(t, c.offset, pathError.Offset, "%q", c.path)
+		assert.Contains(t, err.Error(), "routes: ")
+		assert.True(t, compiled.IsZero())
+	}
+}
+
+func TestHostsThatOnlyLookLikeTheCDNAreNotTakenForIt(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{
+		"discordapp.com", "ptb.discordapp.com", "cdn.discordapp.com.example.org", "cdn.example.org", "images-.example.net",
+		"cdn.discordapp.com@discord.com", "images-.discordapp.net",
+	} {
+		assert.Equal(t, routes.GetGateway, match(t, "GET", "https://"+host+"/api/v10/gateway").Route(), host)
+	}
+}
+
+func TestDotsInsideASegmentAreAllowed(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, routes.GetGuildWidgetPNG, match(t, "GET", "/guilds/1/widget.png").Route())
+	for _, code := range []string{"...", ".a", "..a", "a.."} {
+		assert.Equal(t, "/invites/"+code, match(t, "GET", "/invites/"+code).Path())
+	}
+}

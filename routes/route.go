@@ -1,0 +1,164 @@
+package routes
+
+import (
+	"log/slog"
+	"unique"
+)
+
+// Route is an HTTP method with a path template, and what is known about its limits.
+//
+// It is eight bytes, comparable, and equal only to itself: the same method and template always give the same Route, also
+// when they come from [Match] and [New]. Two things split a template into several Routes because Discord counts them
+// apart: the age of a deleted message and interaction tokens on webhook paths.
+//
+// The zero value is no route: its strings are empty and its answers false.
+type Route struct {
+	handle unique.Handle[definition]
+}
+
+// definition is what a Route stands for.
+type definition struct {
+	method   string
+	template string
+	name     string
+	major    Major
+	flags    Flag
+	variant  variant
+}
+
+// variant tells Routes apart that have method and template in common.
+type variant uint8
+
+const (
+	variantNone        variant = iota
+	variantInteraction         // webhook path with an interaction's token
+	variantYoung               // DELETE message, see messageAge
+	variantOld
+)
+
+// Flag is a property of a route that its template does not show.
+type Flag uint8
+
+// The flags that [New] takes. A property that follows from the template (a token after /webhooks/{id}, say) is set
+// without being asked for.
+const (
+	// GlobalExempt sets [Route.GlobalExempt].
+	GlobalExempt Flag = 1 << iota
+	// TokenInPath sets [Route.TokenInPath].
+	TokenInPath
+	// OneShot sets [Route.OneShot].
+	OneShot
+)
+
+// New makes a Route for an endpoint that the catalogue lacks.
+//
+// The method may be in any case. The template begins after the API version, its parameters fill whole segments:
+// "/channels/{channel_id}/new-thing". The major parameter follows from the beginning of the template. If the catalogue
+// has an operation of that shape, whatever its parameters are called, New returns the catalogue's Route; flags then add
+// to it and give a Route of their own.
+//
+// [Match] cannot know of the Route: it finds the catalogue's routes, and for any other path one with placeholders.
+//
+// The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
+func New(method, template string, flags ...Flag) (Route, error) {
+	v, ok := parseVerb(method)
+	if !ok {
+		return Route{}, &PathError{Offset: -1, Err: ErrMethod}
+	}
+	if err := checkTemplate(template); err != nil {
+		return Route{}, err
+	}
+	d := define(verbs[v], template, "")
+	if known := tree.shaped(template, v); !known.IsZero() {
+		d = known.definition()
+	}
+	for _, flag := range flags {
+		d.flags |= flag
+	}
+	return Route{unique.Make(d)}, nil
+}
+
+// define derives from a valid template all that can be derived.
+func define(method, template, name string) definition {
+	major, flags := majorOf(template)
+	return definition{method: method, template: template, name: name, major: major, flags: flags}
+}
+
+func (r Route) definition() definition {
+	if r.IsZero() {
+		return definition{}
+	}
+	return r.handle.Value()
+}
+
+// as returns the given variant of the route.
+func (d definition) as(v variant) Route {
+	d.variant = v
+	return Route{unique.Make(d)}
+}
+
+// IsZero reports whether r is the zero value, which is no route.
+func (r Route) IsZero() bool { return r == Route{} }
+
+// Method returns the HTTP method in upper case.
+func (r Route) Method() string { return r.definition().method }
+
+// Template returns the path with its parameters in braces, "/channels/{channel_id}/messages". It has no host, no /api
+// and no version.
+func (r Route) Template() string { return r.definition().template }
+
+// Name returns the name of the operation in Discord's published API description, "create_message", or "" if the
+// catalogue does not have it.
+func (r Route) Name() string { return r.definition().name }
+
+// Major returns the kind of parameter that splits the route's limit.
+func (r Route) Major() Major {
+	if r.IsZero() {
+		return MajorNone
+	}
+	return r.handle.Value().major
+}
+
+// GlobalExempt reports whether the route is outside the global limit of the bot. Discord's documentation exempts what an
+// application answers to interactions: the callback, the original response and follow-ups.
+//
+// Webhook routes with a webhook's own token are not exempt. Sent without an Authorization header, as they should be, they
+// count for the IP address instead of the bot; with one they count for the bot.
+func (r Route) GlobalExempt() bool {
+	d := r.definition()
+	return d.flags&GlobalExempt != 0 || d.variant == variantInteraction
+}
+
+// TokenInPath reports whether a webhook's or an interaction's token stands in the path. Such a request needs no
+// Authorization header, and its path is a secret.
+func (r Route) TokenInPath() bool { return r.definition().flags&TokenInPath != 0 }
+
+// OneShot reports whether the route is called once for each value of its major parameter, as the callback of an
+// interaction is. It has no limit worth learning, and requests to it must never wait for each other.
+func (r Route) OneShot() bool { return r.definition().flags&OneShot != 0 }
+
+// String returns method and template, "POST /channels/{channel_id}/messages". Where a template has several Routes, the
+// one that is meant follows in parentheses. The zero Route gives "".
+func (r Route) String() string {
+	if r.IsZero() {
+		return ""
+	}
+	d := r.definition()
+	return d.method + " " + d.template + d.variant.suffix()
+}
+
+// LogValue makes slog print a Route as String does, whatever the handler.
+func (r Route) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+func (v variant) suffix() string {
+	switch v {
+	case variantInteraction:
+		return " (interaction)"
+	case variantYoung:
+		return " (younger than 10 s)"
+	case variantOld:
+		return " (older than 14 days)"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,121 @@
+package routes_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// printed is everything that fmt, slog and encoding/json make of a value.
+func printed(t require.TestingT, value any) string {
+	var out bytes.Buffer
+	for _, format := range []string{
+		"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%d", "%t", "%f", "%c", "%U", "%y", "%-400s", "%T", "no verb",
+	} {
+		fmt.Fprintf(&out, format+"\n", value)
+		fmt.Fprintf(&out, format+"\n", []any{value, &value, map[string]any{"key": value}, struct{ Exported any }{value}})
+	}
+	fmt.Fprint(&out, value)
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("text", "value", value, "values", []any{value}, slog.Group("group", "value", value))
+	}
+	text, err := json.Marshal(map[string]any{"value": value})
+	require.NoError(t, err)
+	out.Write(text)
+	return out.String()
+}
+
+func TestPrintingShowsTheRouteAndTheIDButNotTheToken(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ method, path, want string }{
+		{"POST", "/webhooks/123/SECRET", "POST /webhooks/123/…"},
+		{"POST", "/webhooks/123/SECRET/slack", "POST /webhooks/123/…/slack"},
+		{"PATCH", "/webhooks/123/SECRET/messages/456", "PATCH /webhooks/123/…/messages/{message_id}"},
+		{"PATCH", "/webhooks/123/SECRET/messages/@original", "PATCH /webhooks/123/…/messages/@original"},
+		{"POST", "/webhooks/123/aW50ZXJhY3Rpb246SECRET", "POST /webhooks/123/…"},
+		{"POST", "/interactions/123/SECRET/callback", "POST /interactions/123/…/callback"},
+		{"PUT", "/webhooks/123/SECRET/new-thing/SECRET", "PUT /webhooks/123/…/{value}/{value}"},
+		{"GET", "/webhooks/SECRET/123", "GET /webhooks/{webhook_id}/…"}, // the wrong way round
+		{"POST", "/proxied/webhooks/123/SECRET", "POST /{value}/{value}/{rest}"},
+		{"GET", "/channels/123/new-thing/SECRET", "GET /channels/123/{value}/{value}"},
+		{"POST", "/channels/123/messages", "POST /channels/123/messages"},
+		{"PUT", "/channels/1/messages/2/reactions/🔥/@me", "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+	} {
+		compiled := match(t, c.method, c.path)
+		assert.Equal(t, c.want, compiled.String())
+		assert.Equal(t, c.want, fmt.Sprintf("%v", compiled))
+		assert.Equal(t, c.want, fmt.Sprintf("%+v", compiled))
+		assert.Equal(t, c.want, fmt.Sprintf("%s", compiled))
+		assert.Equal(t, fmt.Sprintf("%q", c.want), fmt.Sprintf("%q", compiled))
+		assert.Equal(t, fmt.Sprintf("%q", c.want), fmt.Sprintf("%#v", compiled))
+		assert.Equal(t, c.want, compiled.LogValue().String())
+		assert.NotContains(t, printed(t, compiled), "SECRET", c.path)
+		assert.NotContains(t, printed(t, compiled.Route()), "SECRET", c.path)
+	}
+}
+
+func TestNoTokenIsEverPrinted(t *testing.T) {
+	t.Parallel()
+	var withToken []routes.Route
+	for route := range routes.All() {
+		if route.TokenInPath() {
+			withToken = append(withToken, route)
+		}
+	}
+	require.Len(t, withToken, 13)
+	rapid.Check(t, func(t *rapid.T) {
+		token := rapid.StringMatching(`(aW50ZXJhY3Rpb246)?[A-Za-z0-9_-]{20,200}`).Draw(t, "token")
+		route := rapid.SampledFrom(withToken).Draw(t, "route")
+		parameters := []string{"123", token, token}
+		compiled, err := route.Compile(parameters[:bytes.Count([]byte(route.Template()), []byte("{"))]...)
+		require.NoError(t, err)
+		require.Equal(t, token, compiled.MajorToken())
+		require.NotContains(t, printed(t, compiled), token)
+		require.NotContains(t, printed(t, compiled.Route()), token)
+
+		tail := rapid.SampledFrom([]string{"", "/", "/x", "/messages/" + token, "/a/" + token + "/b?" + token}).Draw(t, "tail")
+		root := rapid.SampledFrom([]string{"/webhooks/123/", "/interactions/123/", "/webhooks/", "/x/"}).Draw(t, "root")
+		compiled, err = routes.Match("PUT", root+token+tail)
+		require.NoError(t, err)
+		require.NotContains(t, printed(t, compiled), token)
+		require.NotContains(t, printed(t, compiled.Route()), token)
+	})
+}
+
+func TestNoErrorRepeatsAToken(t *testing.T) {
+	t.Parallel()
+	var all []error
+	for _, path := range []string{
+		"SECRET", "/webhooks/1/SECRET%", "/webhooks/1/SECRET%SECRET", "/webhooks/1/SECRET\n", "/webhooks/1/SECRET/..",
+		"ftp://SECRET@discord.com/webhooks/1/SECRET", "https://SECRET@cdn.discordapp.com/SECRET", "https:///SECRET",
+	} {
+		_, err := routes.Match("POST", path)
+		all = append(all, err)
+		_, err = routes.Match(path, "POST") // arguments exchanged
+		all = append(all, err)
+		_, err = routes.New("POST", path)
+		all = append(all, err)
+	}
+	for _, parameters := range [][]string{
+		{"SECRET"}, {"1", "SECRET", "SECRET"}, {"1", "SECRET/"}, {"1", "SECRET\x00"}, {"SECRET\\", "1"},
+	} {
+		_, err := routes.ExecuteWebhook.Compile(parameters...)
+		all = append(all, err)
+	}
+	for _, err := range all {
+		require.Error(t, err)
+		assert.NotContains(t, printed(t, err), "SECRET")
+		for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+			assert.NotContains(t, inner.Error(), "SECRET")
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package routes
+
+import "iter"
+
+// node is a place in the tree of known paths. One edge leads on for every literal segment and at most one for a
+// parameter. The trees of this package do not change once they are built.
+type node struct {
+	literals  map[string]*node
+	parameter *node
+	name      string            // of that parameter, in braces
+	routes    [len(verbs)]Route // of the paths that end here
+}
+
+// tree has all paths that are known: the catalogue and the others that have been seen.
+var tree = grow(catalogue[:], seen[:])
+
+// words are the literal segments of the tree.
+var words = tree.words()
+
+func grow(groups ...[]Route) *node {
+	root := new(node)
+	for _, routes := range groups {
+		for _, route := range routes {
+			d := route.definition()
+			v, _ := parseVerb(d.method)
+			root.plant(d.template).routes[v] = route
+		}
+	}
+	return root
+}
+
+// plant returns the node at the end of the template and makes those that lead there.
+func (n *node) plant(template string) *node {
+	for rest := template; rest != ""; {
+		var segment string
+		segment, rest = cutSegment(rest)
+		n = n.child(segment)
+	}
+	return n
+}
+
+func (n *node) child(segment string) *node {
+	if isParameter(segment) {
+		if n.parameter == nil {
+			n.parameter, n.name = new(node), segment
+		}
+		return n.parameter
+	}
+	if n.literals == nil {
+		n.literals = make(map[string]*node)
+	}
+	if n.literals[segment] == nil {
+		n.literals[segment] = new(node)
+	}
+	return n.literals[segment]
+}
+
+// find returns the route of a clean path, or the zero Route. A literal wins over a parameter, unless it leads nowhere:
+// PATCH /guilds/{guild_id}/members/@me exists, GET needs {user_id} for the same path.
+func (n *node) find(path string, v verb) Route {
+	if path == "" {
+		return n.routes[v]
+	}
+	segment, rest := cutSegment(path)
+	if literal := n.literals[segment]; literal != nil {
+		if route := literal.find(rest, v); !route.IsZero() {
+			return route
+		}
+	}
+	if n.parameter == nil || segment == "" {
+		return Route{}
+	}
+	return n.parameter.find(rest, v)
+}
+
+// shaped returns the documented route whose template has its literals and parameters where this one has them, or the
+// zero Route.
+func (n *node) shaped(template string, v verb) Route {
+	for rest := template; rest != "" && n != nil; {
+		var segment string
+		segment, rest = cutSegment(rest)
+		if isParameter(segment) {
+			n = n.parameter
+		} else {
+			n = n.literals[segment]
+		}
+	}
+	if n == nil {
+		return Route{}
+	}
+	return n.routes[v]
+}
+
+func (n *node) words() map[string]bool {
+	set := make(map[string]bool)
+	for below := range n.all() {
+		for word := range below.literals {
+			set[word] = true
+		}
+	}
+	return set
+}
+
+// all yields the node and all below it.
+func (n *node) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.visit(yield) }
+}
+
+func (n *node) visit(yield func(*node) bool) bool {
+	if !yield(n) {
+		return false
+	}
+	for _, literal := range n.literals {
+		if !literal.visit(yield) {
+			return false
+		}
+	}
+	return n.parameter == nil || n.parameter.visit(yield)
+}

@@ -1,0 +1,81 @@
+package routes
+
+import "strings"
+
+// splitURL returns the path of a URL, or of a bare path, without query and fragment, and where it begins in raw.
+func splitURL(raw string) (path string, offset int, err *PathError) {
+	if raw == "" {
+		return "", 0, &PathError{Offset: -1, Err: ErrEmptyPath}
+	}
+	if raw[0] != '/' {
+		if offset, err = afterHost(raw); err != nil {
+			return "", 0, err
+		}
+	}
+	path, _, _ = strings.Cut(raw[offset:], "?")
+	path, _, _ = strings.Cut(path, "#")
+	if path == "" { // https://discord.com
+		return "/", offset, nil
+	}
+	return path, offset, nil
+}
+
+// afterHost returns where the host of an http(s) URL ends.
+func afterHost(raw string) (int, *PathError) {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return 0, &PathError{Offset: 0, Err: ErrNotAbsolute}
+	}
+	start := len(raw) - len(rest)
+	host := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host = rest[:end]
+	}
+	end := start + len(host)
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		host = host[at+1:]
+	}
+	if host == "" {
+		return 0, &PathError{Offset: start, Err: ErrNotAbsolute}
+	}
+	if isMediaHost(host) {
+		return 0, &PathError{Offset: start, Err: ErrNotAPI}
+	}
+	return end, nil
+}
+
+// isMediaHost recognises the hosts of attachments, avatars and previews: cdn.discordapp.com, media.discordapp.net,
+// images-ext-1.discordapp.net and their like.
+func isMediaHost(host string) bool {
+	name, _, _ := strings.Cut(host, ":")
+	name = strings.TrimSuffix(name, ".")
+	label, domain, _ := strings.Cut(name, ".")
+	if !strings.EqualFold(domain, "discordapp.com") && !strings.EqualFold(domain, "discordapp.net") {
+		return false
+	}
+	const images = "images-"
+	return strings.EqualFold(label, "cdn") || strings.EqualFold(label, "media") ||
+		len(label) > len(images) && strings.EqualFold(label[:len(images)], images)
+}
+
+// trimPrefix removes /api and /v10 from the front of a clean path. It removes all there are, so that the result has none.
+func trimPrefix(path string) string {
+	for {
+		segment, rest := cutSegment(path)
+		if !isPrefix(segment) {
+			return path
+		}
+		if rest == "" {
+			return "/"
+		}
+		path = rest
+	}
+}
+
+// isPrefix recognises "api" and the versions, "v" and up to three digits.
+func isPrefix(segment string) bool {
+	if segment == "api" {
+		return true
+	}
+	return 2 <= len(segment) && len(segment) <= 4 && segment[0] == 'v' && isDigits(segment[1:])
+}
