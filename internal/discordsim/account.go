@@ -1,0 +1,104 @@
+package discordsim
+
+import (
+	"net/http"
+	"time"
+)
+
+// invalidCount counts the invalid requests of one address.
+type invalidCount struct {
+	gate
+	count int
+	since time.Time // beginning of the window
+}
+
+// account writes down what became of a request.
+func (w *World) account(response *Response, x *exchange) {
+	event := Event{
+		SentAt: x.call.Request.SentAt, At: x.call.Now, Operation: x.call.Operation, Major: x.call.Major,
+		Sequence: x.call.Request.Sequence, Status: response.Status,
+		Class: response.Class, Verdict: response.Verdict, Because: response.Because,
+	}
+	var tally Tally // of this one request
+	switch {
+	case x.fault.Connection == ConnectionLostBefore:
+		w.report.Lost++
+	case response.Class != ClassNone:
+		tally.refuse(response.Class, response.Verdict)
+	case response.lost, response.Status >= http.StatusBadRequest && response.Status != x.status:
+		tally.Failed = 1
+	default:
+		tally.Accepted = 1
+		event.Accepted = w.report.Accepted + 1
+	}
+	if b := x.bucket; b != nil {
+		event.Hash = x.hash
+		if sequence := event.Sequence; tally.Accepted == 1 && sequence > 0 {
+			if sequence < b.highest {
+				tally.Inversions = 1
+			}
+			b.highest = max(b.highest, sequence)
+		}
+		b.tally.add(tally)
+	}
+	w.report.add(tally)
+	w.countInvalid(response, x)
+
+	w.events.add(event)
+	if event.Class != ClassNone {
+		w.refusals.add(event)
+	}
+	if w.config.Observe != nil {
+		w.config.Observe(event)
+	}
+}
+
+// countInvalid counts what Discord counts towards a ban: 401, 403 and 429 except those of the scope "shared".
+func (w *World) countInvalid(response *Response, x *exchange) {
+	switch response.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusTooManyRequests:
+		if response.Class == ClassShared {
+			return
+		}
+	default:
+		return
+	}
+	w.report.Invalid++
+	limit := w.config.Invalid
+	if limit.Limit < 0 {
+		return
+	}
+	address := x.call.Request.Address
+	c := w.invalid[address]
+	if c == nil {
+		c = &invalidCount{}
+		w.invalid[address] = c
+	}
+	if c.count == 0 || x.call.Now.Sub(c.since) >= limit.Period {
+		c.count, c.since = 0, x.call.Now
+	}
+	c.count++
+	if c.count >= limit.Limit && !c.until.After(x.call.Now) {
+		c.until = x.call.Now.Add(limit.Ban)
+		c.count = 0
+		w.report.Bans++
+	}
+}
+
+func (b *ByClass) sum(other ByClass) {
+	b.User += other.User
+	b.SubLimit += other.SubLimit
+	b.Shared += other.Shared
+	b.Global += other.Global
+	b.Edge += other.Edge
+}
+
+func (t *Tally) add(other Tally) {
+	t.Accepted += other.Accepted
+	t.Failed += other.Failed
+	t.Inversions += other.Inversions
+	t.Refused.sum(other.Refused)
+	t.Avoidable.sum(other.Avoidable)
+	t.Excused.sum(other.Excused)
+}

@@ -1,0 +1,122 @@
+package discordsim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Rounding says how times become the milliseconds of headers and bodies.
+type Rounding int
+
+const (
+	// RoundUp never says a time that is too early.
+	RoundUp Rounding = iota
+	// RoundNearest may be half a millisecond early.
+	RoundNearest
+	// RoundDown may be a millisecond early.
+	RoundDown
+)
+
+// Config describes a simulated Discord. The zero value works: see the fields. A Config may be used for many servers, but
+// hooks that keep state (closures) belong to one.
+type Config struct {
+	// Rules are tried in order.
+	Rules []Rule
+	// Default is the rule of everything else; nil: five requests per second for each operation.
+	Default *Rule
+	// Global is counted per authorization, and per address without one. Zero: 50 per second in aligned windows.
+	Global Quota
+	// Blocks refuse everything that counts for the global limit, for a while.
+	Blocks []GlobalBlock
+	// Edge lists bans of the address by the edge in front of Discord.
+	Edge []EdgeBan
+	// Invalid is the ban for too many invalid requests.
+	Invalid InvalidLimit
+	// Foreign is use by others.
+	Foreign []ForeignUse
+	// Faults apply after those of the rule, counted over all requests.
+	Faults []Fault
+
+	// ClockSkew is how far the server's clock is ahead of the client's. It moves Date and Reset, and no wait.
+	ClockSkew time.Duration
+	// Rounding is about the decimals of Reset, Reset-After and retry_after.
+	Rounding Rounding
+	// Seed makes latency and chance repeatable.
+	Seed uint64
+	// Latency is used by a Server only.
+	Latency Latency
+
+	// Tolerance is how long an answer may take from here to the client's eyes, beyond what is simulated, before the
+	// client is held to have read it. Listen raises it; with time under control it can stay 0.
+	Tolerance time.Duration
+	// Recent is how many events are kept; 0: 256. FullLog keeps all.
+	Recent  int
+	FullLog bool
+	// Observe is called for every event. It must not call back into the World or the Server.
+	Observe func(Event)
+}
+
+// defaultGlobal is Discord's documented global limit.
+var defaultGlobal = Aligned(50, time.Second, 0)
+
+func (c Config) withDefaults() Config {
+	if c.Default == nil {
+		c.Default = &Rule{Path: "**", Quota: Fixed(5, time.Second)}
+	}
+	if c.Global.Kind == KindNone {
+		c.Global = defaultGlobal
+	}
+	if c.Recent == 0 {
+		c.Recent = 256
+	}
+	c.Invalid = c.Invalid.withDefaults()
+	return c
+}
+
+func (c Config) validate() error {
+	checks := []error{c.Global.validate(), c.Default.validate(), c.Invalid.validate(), c.Latency.validate()}
+	for i := range c.Rules {
+		checks = append(checks, c.Rules[i].validate())
+	}
+	for _, block := range c.Blocks {
+		checks = append(checks, block.validate())
+	}
+	for _, ban := range c.Edge {
+		checks = append(checks, ban.validate())
+	}
+	for _, use := range c.Foreign {
+		checks = append(checks, use.validate())
+	}
+	for i := range c.Faults {
+		checks = append(checks, c.Faults[i].validate())
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	if c.Tolerance < 0 || c.Recent < 0 {
+		return fmt.Errorf("%w: negative tolerance or size of the log", ErrConfig)
+	}
+	if c.Rounding < RoundUp || c.Rounding > RoundDown {
+		return fmt.Errorf("%w: unknown rounding %d", ErrConfig, int(c.Rounding))
+	}
+	return sameHashes(c.Rules)
+}
+
+// sameHashes refuses two rules that share counters and disagree about their size.
+func sameHashes(rules []Rule) error {
+	seen := make(map[string]*Rule)
+	for i := range rules {
+		rule := &rules[i]
+		first, ok := seen[rule.Hash]
+		if rule.Hash == "" || rule.namesOneID() {
+			continue // its counters are those of one channel, which may differ from others'
+		}
+		if ok && first.Quota != rule.Quota {
+			return fmt.Errorf("%w: %s and %s share hash %q and have different quotas", ErrConfig, first, rule, rule.Hash)
+		}
+		seen[rule.Hash] = rule
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package discordsim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func drawQuota(t *rapid.T) Quota {
+	limit := rapid.IntRange(1, 7).Draw(t, "limit")
+	period := time.Duration(rapid.IntRange(10, 3000).Draw(t, "period")) * ms
+	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
+	return rapid.SampledFrom([]Quota{
+		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), Leaky(limit, period),
+	}).Draw(t, "quota")
+}
+
+// try is one attempt to take a place.
+type try struct {
+	at time.Time
+	ok bool
+}
+
+// drawSchedule attempts at random moments, some of them at exactly the interesting ones.
+func drawSchedule(t *rapid.T, counter Counter, foreigners bool) (tries []try) {
+	now := start
+	for range rapid.IntRange(1, 80).Draw(t, "attempts") {
+		state := counter.State(now)
+		step := rapid.SampledFrom([]time.Duration{
+			0, 1, ms, 20 * ms, state.RetryAfter, max(state.RetryAfter-1, 0), state.ResetAfter, state.NextAfter, 700 * ms,
+		}).Draw(t, "step")
+		now = now.Add(step)
+		who := Own
+		if foreigners && rapid.Bool().Draw(t, "foreign") {
+			who = Foreign
+		}
+		tries = append(tries, try{now, counter.Take(now, who)})
+	}
+	return tries
+}
+
+// replay builds the counter that has seen a schedule.
+func replay(quota Quota, tries []try) Counter {
+	counter := newCounter(quota)
+	for _, a := range tries {
+		counter.Take(a.at, Own)
+	}
+	return counter
+}
+
+func accepted(tries []try) (times []time.Time) {
+	for _, a := range tries {
+		if a.ok {
+			times = append(times, a.at)
+		}
+	}
+	return times
+}
+
+// within counts moments in [from, from+period).
+func within(times []time.Time, from time.Time, period time.Duration) (n int) {
+	for _, m := range times {
+		if !m.Before(from) && m.Before(from.Add(period)) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFixedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := Fixed(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
+		times := accepted(drawSchedule(t, newCounter(quota), true))
+		for i := 0; i < len(times); { // each window begins with the first request after the last one
+			n := within(times, times[i], quota.Period)
+			require.LessOrEqual(t, n, quota.Limit)
+			i += n
+		}
+	})
+}
+
+func TestAlignedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		period := time.Duration(rapid.IntRange(1, 2000).Draw(t, "period")) * ms
+		phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
+		quota := Aligned(rapid.IntRange(1, 7).Draw(t, "limit"), period, phase)
+		windows := make(map[int64]int)
+		for _, m := range accepted(drawSchedule(t, newCounter(quota), true)) {
+			// The test counts windows from a multiple long before the schedule, the counter from the Unix epoch.
+			origin := time.Unix(0, 0).Add(phase)
+			window := int64(m.Sub(origin) / period)
+			windows[window]++
+			require.LessOrEqual(t, windows[window], quota.Limit)
+		}
+	})
+}
+
+func TestSlidingLogNeverAcceptsMoreThanItsLimitInAnyInterval(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := Sliding(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
+		times := accepted(drawSchedule(t, newCounter(quota), true))
+		for _, from := range times { // an interval with the most requests begins with one
+			require.LessOrEqual(t, within(times, from, quota.Period), quota.Limit)
+		}
+	})
+}
+
+func TestLeakyBucketAcceptsNoMoreThanItHoldsAndLeaks(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := Leaky(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(10, 2000).Draw(t, "period"))*ms)
+		times := accepted(drawSchedule(t, newCounter(quota), true))
+		for i, from := range times {
+			for j := i; j < len(times); j++ {
+				leaked := int(times[j].Sub(from) / quota.interval())
+				require.LessOrEqual(t, j-i+1, quota.Limit+leaked)
+			}
+		}
+	})
+}
+
+func TestEveryRefusalWasDue(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		counter := newCounter(quota)
+		now := start
+		for range 60 {
+			now = now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "step")) * ms)
+			state := counter.State(now)
+			require.Equal(t, state, counter.State(now), "looking changes nothing")
+			require.Equal(t, state.Remaining > 0, state.RetryAfter == 0)
+			require.Equal(t, state.Remaining > 0, counter.Take(now, Own), "remaining is a promise")
+		}
+	})
+}
+
+func TestRetryAfterIsExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		tries := drawSchedule(t, newCounter(quota), false)
+		now := tries[len(tries)-1].at
+		state := replay(quota, tries).State(now)
+		if state.Remaining > 0 {
+			return
+		}
+		require.True(t, replay(quota, tries).Take(now.Add(state.RetryAfter), Own), "accepted at the very moment")
+		require.False(t, replay(quota, tries).Take(now.Add(state.RetryAfter-1), Own), "refused just before")
+	})
+}
+
+func TestResetAfterAndNextAfterAreExact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		tries := drawSchedule(t, newCounter(quota), false)
+		now := tries[len(tries)-1].at
+		remaining := func(after time.Duration) int { return replay(quota, tries).State(now.Add(after)).Remaining }
+		state := replay(quota, tries).State(now)
+		require.Equal(t, quota.Limit, remaining(state.ResetAfter))
+		if state.Remaining < quota.Limit {
+			require.Less(t, remaining(state.ResetAfter-1), quota.Limit)
+			require.Greater(t, remaining(state.NextAfter), state.Remaining)
+			require.Equal(t, state.Remaining, remaining(state.NextAfter-1))
+		}
+	})
+}
+
+func TestOwnRequestsAreToldFromForeignOnes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		counter := newCounter(drawQuota(t))
+		drawSchedule(t, counter, true)
+		require.LessOrEqual(t, counter.OwnUsed(start.Add(time.Hour)), 0, "everything is forgotten in the end")
+	})
+	for _, quota := range []Quota{Fixed(3, time.Second), Sliding(3, time.Second), Leaky(3, time.Second)} {
+		counter := newCounter(quota)
+		counter.Take(start, Own)
+		counter.Take(start, Foreign)
+		counter.Take(start, Own)
+		assert.False(t, counter.Take(start, Own))
+		assert.Equal(t, 2, counter.OwnUsed(start), "%v", quota.Kind)
+	}
+}
+
+func TestCountersByHand(t *testing.T) {
+	t.Parallel()
+	fill := func(quota Quota, times ...time.Duration) Counter {
+		counter := newCounter(quota)
+		for _, d := range times {
+			require.True(t, counter.Take(at(d), Own))
+		}
+		return counter
+	}
+	tests := []struct {
+		name    string
+		counter Counter
+		now     time.Duration
+		want    State
+	}{
+		{"fixed, closed", fill(Fixed(2, time.Second)), 0, State{Limit: 2, Remaining: 2}},
+		{"fixed, open", fill(Fixed(2, time.Second), 100*ms), 300 * ms,
+			State{Limit: 2, Remaining: 1, ResetAfter: 800 * ms, NextAfter: 800 * ms}},
+		{"fixed, full", fill(Fixed(2, time.Second), 100*ms, 200*ms), 300 * ms,
+			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
+		{"aligned, empty", fill(Aligned(2, time.Second, 250*ms)), 300 * ms,
+			State{Limit: 2, Remaining: 2, ResetAfter: 950 * ms, NextAfter: 950 * ms}},
+		{"sliding, full", fill(Sliding(2, time.Second), 100*ms, 200*ms), 300 * ms,
+			State{Limit: 2, ResetAfter: 900 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
+		{"leaky, full", fill(Leaky(2, time.Second), 100*ms, 200*ms), 300 * ms,
+			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 300 * ms, RetryAfter: 300 * ms}},
+		{"leaky, a part of a place is no place", fill(Leaky(2, time.Second), 0), 100 * ms,
+			State{Limit: 2, Remaining: 1, ResetAfter: 400 * ms, NextAfter: 400 * ms}},
+	}
+	for _, test := range tests {
+		assert.Equal(t, test.want, test.counter.State(at(test.now)), test.name)
+	}
+}
+
+func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit < 100; limit++ {
+		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
+	}
+}
+
+func TestResizeKeepsWhatIsCounted(t *testing.T) {
+	t.Parallel()
+	kinds := []Quota{Fixed(5, time.Second), Sliding(5, time.Second), Leaky(5, time.Second)}
+	for _, from := range kinds {
+		for _, to := range kinds {
+			to.Limit = 3
+			counter := newCounter(from)
+			for range 4 {
+				counter.Take(start, Own)
+			}
+			smaller := resized(counter, start, to)
+			assert.Zero(t, smaller.State(start).Remaining, "%v to %v", from.Kind, to.Kind)
+			assert.Positive(t, smaller.State(start).RetryAfter)
+			assert.GreaterOrEqual(t, smaller.OwnUsed(start), 3)
+			assert.Equal(t, 3, smaller.State(at(time.Hour)).Remaining)
+		}
+	}
+}
+
+func TestNonsenseQuotasAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, quota := range []Quota{
+		Fixed(0, time.Second), Fixed(-1, time.Second), Sliding(1, 0), Leaky(1, -time.Second), {Limit: 5, Period: time.Second},
+		{Kind: 17, Limit: 1, Period: 1}, {Kind: KindLeaky, Limit: 1, Period: 1, Aligned: true}, Leaky(1000, 10),
+	} {
+		_, err := NewCounter(quota)
+		assert.ErrorIs(t, err, ErrConfig, "%+v", quota)
+	}
+	_, err := NewCounter(Unlimited())
+	assert.ErrorIs(t, err, ErrConfig)
+}

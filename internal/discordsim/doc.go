@@ -1,0 +1,53 @@
+// Package discordsim is a fake Discord REST server that judges clients of its rate limits.
+//
+// Its central idea: a limit is enforced at the moment when the server processes a request, somewhere between the
+// client's sending and its receiving, and afterwards the server, who alone knows all three moments, says which refusals
+// a careful client could have avoided and how fast an ideal client would have been. The package knows nothing of how a
+// client works and imports nothing of this module.
+//
+//	server, err := discordsim.New(discordsim.Config{
+//		Rules: []discordsim.Rule{{
+//			Method: "POST", Path: "/channels/{id}/messages",
+//			Quota: discordsim.Fixed(5, time.Second),
+//		}},
+//		Latency: discordsim.RoundTrip(100 * time.Millisecond),
+//	})
+//	defer server.Close()
+//	client := &http.Client{Transport: server.RoundTripper()}
+//	// … requests to discordsim.BaseURL …
+//	fmt.Println(server.Report().Avoidable.Total())
+//
+// # Layers
+//
+// A [Counter] counts one limit; there are three kinds. A [World] maps requests to counters, answers them and keeps the
+// books; it is pure: time is an argument. A [Server] is a World behind HTTP: real sockets, connections in memory, or a
+// bare round tripper, all of them in real time or in the time of a testing/synctest bubble.
+//
+// # When a refusal is avoidable
+//
+// A request is judged by what had been delivered to the client when the request was sent. The first that holds decides:
+//
+//  1. Told: an answer already delivered had said that nothing remains until a time not yet reached. That is a 429 of the
+//     same limit whose wait is not over (counted from its delivery; the body's time, not the one rounded up in the
+//     header), or limit headers with r remaining after which the client has already taken r places in the same bucket.
+//     In a fixed window the time is its end; where places come back one by one it is the return of the next one. A
+//     refusal without any time says "not within a second". Avoidable.
+//  2. The limit had changed and no answer delivered since had said so; or headers had been falsified, within the last
+//     period or with no true answer since; or headers had been withheld from the beginning; or (scope user) no client
+//     could have known which bucket it would be. Excused.
+//  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with
+//     nobody else about. Global: the same, or its own requests exceed the limit in some one-second interval, whatever
+//     the phase of the server's windows. Avoidable. A burst on a bucket never heard of belongs here: a careful client
+//     sends one request first.
+//  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, and whatever others
+//     have used up.
+//
+// Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
+// Headers that say less than the truth are no excuse.
+//
+// # What is not known about Discord
+//
+// The order of the limits, and what a refused request has used up on its way, are not documented. Here the order is: edge,
+// ban for invalid requests, global limit, bucket, then sub-limits and the limit of the resource. A request that is refused
+// further in stays counted further out, which for sub-limits Discord's staff has confirmed.
+package discordsim

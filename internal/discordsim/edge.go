@@ -1,0 +1,81 @@
+package discordsim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Page is the form of an answer that comes from the edge (Cloudflare) and not from Discord's API.
+type Page int
+
+const (
+	// PageHTML is an HTML page with "error 1015".
+	PageHTML Page = iota
+	// PageJSON is a static JSON object with code 0 and no retry_after.
+	PageJSON
+)
+
+// GlobalBlock refuses every request that counts for the global limit, from a moment to another, whatever its counter
+// says: a global 429 with a long wait.
+type GlobalBlock struct {
+	From, Until time.Duration // since the world began
+}
+
+func (b GlobalBlock) validate() error {
+	if b.From < 0 || b.Until <= b.From {
+		return fmt.Errorf("%w: global block from %v until %v", ErrConfig, b.From, b.Until)
+	}
+	return nil
+}
+
+// EdgeBan blocks the address from a moment to another: every authorization and interactions too.
+type EdgeBan struct {
+	From, Until time.Duration // since the world began
+	Page        Page
+	// Silent answers say no Retry-After.
+	Silent bool
+}
+
+func (b EdgeBan) validate() error {
+	if b.From < 0 || b.Until <= b.From {
+		return fmt.Errorf("%w: edge ban from %v until %v", ErrConfig, b.From, b.Until)
+	}
+	return nil
+}
+
+// EdgeLimit is a limit that the edge enforces for one rule and one address, on top of Discord's: whoever exceeds it is
+// blocked from this rule's operations for Ban. Observed for invites (about 250 in 10 minutes, then up to 24 hours).
+type EdgeLimit struct {
+	Quota  Quota
+	Ban    time.Duration
+	Page   Page
+	Silent bool
+}
+
+// InvalidLimit is the ban for too many invalid requests: 401, 403 and 429 other than those of the scope "shared".
+// The zero value is the documented one, 10 000 in 10 minutes, with a ban of one hour as reported by client authors.
+type InvalidLimit struct {
+	Limit  int           // replies; 0: 10 000; below 0: never
+	Period time.Duration // 0: 10 minutes, counted in fixed windows from the first invalid request
+	Ban    time.Duration // 0: one hour
+}
+
+func (l InvalidLimit) withDefaults() InvalidLimit {
+	if l.Limit == 0 {
+		l.Limit = 10_000
+	}
+	if l.Period == 0 {
+		l.Period = 10 * time.Minute
+	}
+	if l.Ban == 0 {
+		l.Ban = time.Hour
+	}
+	return l
+}
+
+func (l InvalidLimit) validate() error {
+	if l.Period < 0 || l.Ban < 0 {
+		return fmt.Errorf("%w: invalid-request limit with a negative duration", ErrConfig)
+	}
+	return nil
+}

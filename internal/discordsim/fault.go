@@ -1,0 +1,110 @@
+package discordsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Connection says what happens to the connection that a request came on.
+type Connection int
+
+const (
+	// ConnectionKept is the ordinary case.
+	ConnectionKept Connection = iota
+	// ConnectionLostBefore breaks before the request is processed: it is not counted anywhere.
+	ConnectionLostBefore
+	// ConnectionLostAfter breaks after the request was processed and counted: only the answer is missing.
+	ConnectionLostAfter
+)
+
+// Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
+type Fault struct {
+	Every       int             // each n-th request
+	Nth         []int           // these requests, counted from 1
+	Probability float64         // by chance, from the seed of the Config
+	When        func(Call) bool // whatever else
+	From, Until time.Duration   // since the world began; Until 0: for ever
+
+	// Status replaces the answer to a request that the limits let through. From 500 on the answer has no limit headers.
+	Status int
+	// Body replaces that answer's body.
+	Body string
+	// Uncounted requests take no place in their bucket, and are not refused by it.
+	Uncounted bool
+
+	// Drop removes headers, Set replaces them (garbage, lies), also on a 429. Names in any case.
+	Drop []string
+	Set  map[string]string
+	// State changes what the limit headers say.
+	State func(State) State
+	// RetryAfterBody replaces retry_after in the body of a 429.
+	RetryAfterBody time.Duration
+	// Edit changes the finished answer in any way.
+	Edit func(Call, *Response)
+
+	Connection Connection
+	Delay      time.Duration // before the answer, on top of the latency
+	BodyDelay  time.Duration // between the headers and the body
+}
+
+// limitHeaders are all the headers that describe a bucket.
+var limitHeaders = []string{headerLimit, headerRemaining, headerReset, headerResetAfter, headerBucket}
+
+// NoHeaders drops every limit header.
+func NoHeaders() Fault { return Fault{Drop: limitHeaders} }
+
+// Garbage puts a text, such as "NaN", "", "-1" or "1e400", into every numeric header that an answer has.
+func Garbage(text string) Fault {
+	return Fault{Edit: func(_ Call, response *Response) {
+		for _, name := range []string{headerLimit, headerRemaining, headerReset, headerResetAfter, headerRetryAfter} {
+			if _, ok := response.Header[name]; ok {
+				response.Header.Set(name, text)
+			}
+		}
+	}}
+}
+
+// applies decides about the n-th request. It draws from rng only if everything else holds.
+func (f *Fault) applies(call Call, rng *rand.Rand) bool {
+	switch {
+	case call.Elapsed < f.From || f.Until > 0 && call.Elapsed >= f.Until,
+		f.Every > 0 && call.N%f.Every != 0,
+		len(f.Nth) > 0 && !slices.Contains(f.Nth, call.N),
+		f.When != nil && !f.When(call),
+		f.Probability > 0 && rng.Float64() >= f.Probability:
+		return false
+	}
+	return true
+}
+
+// spoil applies the fault's changes to a finished answer.
+func (f *Fault) spoil(call Call, response *Response) {
+	for _, name := range f.Drop {
+		response.Header.Del(name)
+	}
+	for name, value := range f.Set {
+		response.Header.Set(name, value)
+	}
+	if f.Edit != nil {
+		f.Edit(call, response)
+	}
+	response.Connection = f.Connection
+	response.Delay += f.Delay
+	response.BodyDelay += f.BodyDelay
+}
+
+func (f *Fault) validate() error {
+	switch {
+	case f.Every < 0, f.Probability < 0 || f.Probability > 1, slices.ContainsFunc(f.Nth, func(n int) bool { return n < 1 }):
+		return fmt.Errorf("%w: fault with an impossible condition", ErrConfig)
+	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0 || f.RetryAfterBody < 0:
+		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)
+	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
+		return fmt.Errorf("%w: fault with status %d", ErrConfig, f.Status)
+	case f.Connection < ConnectionKept || f.Connection > ConnectionLostAfter:
+		return fmt.Errorf("%w: fault with an unknown connection state", ErrConfig)
+	}
+	return nil
+}

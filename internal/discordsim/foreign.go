@@ -1,0 +1,100 @@
+package discordsim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ForeignUse is somebody else who uses the same limits: another process with the same token, or another application
+// that meets the same shared limit. Its requests are judged by nobody and come from
+// another address unless they say otherwise.
+type ForeignUse struct {
+	Request Request
+	// Count is how many requests there are at each moment; 0: one.
+	Count int
+	// At lists moments since the world began.
+	At []time.Duration
+	// Every makes a rhythm that begins at From and ends before Until (0: never).
+	Every       time.Duration
+	From, Until time.Duration
+}
+
+func (f ForeignUse) validate() error {
+	switch {
+	case f.Request.Method == "" || f.Request.Path == "":
+		return fmt.Errorf("%w: foreign use without a method or a path", ErrConfig)
+	case f.Count < 0 || f.Every < 0 || f.From < 0 || f.Until < 0:
+		return fmt.Errorf("%w: foreign use with a negative number", ErrConfig)
+	case len(f.At) == 0 && f.Every == 0:
+		return fmt.Errorf("%w: foreign use at no time", ErrConfig)
+	}
+	return nil
+}
+
+// consumer is a ForeignUse in progress.
+type consumer struct {
+	ForeignUse
+	at   []time.Duration // what is left of At, in order
+	beat time.Duration   // the next moment of the rhythm
+}
+
+func newConsumer(use ForeignUse) *consumer {
+	return &consumer{ForeignUse: use, at: slices.Sorted(slices.Values(use.At)), beat: use.From}
+}
+
+// next is the moment of the next requests; ok is false when there are none left.
+func (c *consumer) next() (moment time.Duration, ok bool) {
+	if c.Every > 0 && (c.Until == 0 || c.beat < c.Until) {
+		moment, ok = c.beat, true
+	}
+	if len(c.at) > 0 && (!ok || c.at[0] < moment) {
+		moment, ok = c.at[0], true
+	}
+	return moment, ok
+}
+
+// consumed moves on from the moment that next returned.
+func (c *consumer) consumed(moment time.Duration) {
+	if len(c.at) > 0 && c.at[0] == moment {
+		c.at = c.at[1:]
+		return
+	}
+	c.beat += c.Every
+}
+
+// runForeign makes all foreign requests that are due, in the order of time.
+func (w *World) runForeign(now time.Time) {
+	for {
+		var first *consumer
+		var moment time.Duration
+		for _, c := range w.foreign {
+			if m, ok := c.next(); ok && (first == nil || m < moment) {
+				first, moment = c, m
+			}
+		}
+		if first == nil || w.start.Add(moment).After(now) {
+			return
+		}
+		first.consumed(moment)
+		w.consume(w.start.Add(moment), first.Request, max(first.Count, 1))
+	}
+}
+
+// Consume makes n foreign requests at once and returns how many were let through.
+func (w *World) Consume(now time.Time, request Request, n int) int {
+	return w.consume(w.advance(now), request, n)
+}
+
+func (w *World) consume(now time.Time, request Request, n int) (taken int) {
+	request.Address = cmp.Or(request.Address, "elsewhere")
+	for range n {
+		x := w.begin(now, request, Foreign)
+		if !w.globalRefuses(x) && !w.routeRefuses(x) {
+			taken++
+		}
+	}
+	w.report.Foreign += taken
+	return taken
+}

@@ -1,0 +1,177 @@
+package discordsim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// SequenceHeader carries a request's number in the order that the client means, from 1 on, for Tally.Inversions.
+const SequenceHeader = "X-Sequence"
+
+// maxBody is how much of a body hooks and sub-limits can see; the rest is read and thrown away.
+const maxBody = 1 << 20
+
+// ServeHTTP handles one request: any method, any path.
+func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
+	j, err := s.enter()
+	if err != nil {
+		panic(http.ErrAbortHandler) // closes the connection without a log
+	}
+	defer s.leave()
+	body, err := readBody(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	response, err := s.travel(r.Context(), j, newRequest(r, body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range response.Header {
+		writer.Header()[name] = values
+	}
+	if response.Body != nil {
+		writer.Header().Set("Content-Length", strconv.Itoa(len(response.Body)))
+	}
+	writer.WriteHeader(response.Status)
+	if response.BodyDelay > 0 {
+		_ = http.NewResponseController(writer).Flush() // a writer that cannot flush only makes the headers late as well
+		if s.wait(r.Context(), response.BodyDelay) != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	_, _ = writer.Write(response.Body) // a client that has gone away is no concern of the server's
+}
+
+// RoundTripper returns a transport that calls the server without any connection. It is far cheaper than HTTP and keeps
+// its promises: latency, cancellation, and bodies that have to be read and closed. It works for any host.
+func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
+
+type roundTripper struct{ server *Server }
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	s, ctx := t.server, r.Context()
+	j, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	body, err := t.upload(ctx, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	response, err := s.travel(ctx, j, newRequest(r, body))
+	if err != nil {
+		return nil, err
+	}
+	return t.response(r, response), nil
+}
+
+// upload reads a request's body; the end of the context ends it too, as closing a connection would.
+func (t roundTripper) upload(ctx context.Context, body io.ReadCloser) ([]byte, error) {
+	if body == nil || body == http.NoBody {
+		return nil, ctx.Err()
+	}
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+	defer stop()
+	content, err := readBody(body)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return content, err
+}
+
+func (t roundTripper) response(r *http.Request, response *Response) *http.Response {
+	answer := &http.Response{
+		Status:     strconv.Itoa(response.Status) + " " + http.StatusText(response.Status),
+		StatusCode: response.Status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        response.Header,
+		ContentLength: int64(len(response.Body)),
+		Body:          http.NoBody,
+		Request:       r,
+	}
+	switch {
+	case r.Method == http.MethodHead || len(response.Body) == 0:
+	case response.BodyDelay > 0:
+		ctx, cancel := context.WithCancel(r.Context())
+		answer.Body = &slowBody{
+			server: t.server, ctx: ctx, cancel: cancel,
+			ready: t.server.now().Add(response.BodyDelay), content: bytes.NewReader(response.Body),
+		}
+	default:
+		answer.Body = io.NopCloser(bytes.NewReader(response.Body))
+	}
+	return answer
+}
+
+// slowBody can be read from a moment on. Close ends a Read that waits.
+type slowBody struct {
+	server  *Server
+	ctx     context.Context
+	cancel  context.CancelFunc
+	ready   time.Time
+	content *bytes.Reader
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if err := b.server.wait(b.ctx, b.ready.Sub(b.server.now())); err != nil {
+		return 0, err
+	}
+	return b.content.Read(p)
+}
+
+func (b *slowBody) Close() error {
+	b.cancel()
+	return nil
+}
+
+func readBody(body io.Reader) ([]byte, error) {
+	if body == nil {
+		return nil, nil
+	}
+	content, err := io.ReadAll(io.LimitReader(body, maxBody))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return content, err
+}
+
+// newRequest is what the world sees of an HTTP request.
+func newRequest(r *http.Request, body []byte) Request {
+	sequence, _ := strconv.ParseInt(r.Header.Get(SequenceHeader), 10, 64) // garbage: not numbered
+	return Request{
+		Method:        r.Method,
+		Path:          r.URL.EscapedPath(),
+		Authorization: r.Header.Get("Authorization"),
+		Fields:        fields(body),
+		Sequence:      sequence,
+		Header:        r.Header,
+		Body:          body,
+	}
+}
+
+// fields are the names of the top-level members of a JSON object, or none.
+func fields(body []byte) []string {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	if len(body) == 0 || body[0] != '{' {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(body, &object) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	return names
+}

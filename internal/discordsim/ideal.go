@@ -1,0 +1,229 @@
+package discordsim
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Work is a number of requests for one bucket. Requests that share a bucket (two routes with one hash) are one Work.
+type Work struct {
+	Quota Quota // zero: unlimited
+	Count int   // requests
+	// The requests arrive at the client all at the start, or one every Every from the start on, or as Offered lists them
+	// (in order; Count is then its length).
+	Every   time.Duration
+	Offered []time.Duration
+	// Route names what the client has to discover first: the first request of a route goes alone, and the others follow
+	// when its answer is there. "": known from the beginning. Only Certain cares.
+	Route string
+	// Exempt requests do not count for the global limit.
+	Exempt bool
+}
+
+// Conditions are what all work has in common.
+type Conditions struct {
+	// RoundTrip is the smallest there is, half of it each way; see [Latency.Smallest].
+	RoundTrip time.Duration
+	// Global as in the Config: zero is Discord's, Unlimited() none.
+	Global Quota
+}
+
+// Plan is the work of an ideal client. Times count from the start.
+type Plan struct {
+	Sent [][]time.Duration // per Work and request: when the client sends it
+	// Makespan is when the last answer is back at the client.
+	Makespan time.Duration
+	// MeanWait is how long a request lies at the client on average before it is sent.
+	MeanWait time.Duration
+}
+
+// Omniscient is the plan of a client that knows the server's state: every request is processed at the earliest moment
+// at which the bucket and the global limit let it through, given when it arrives at the client. Of requests that could
+// go at the same moment, those whose bucket still needs the most time go first. Aligned windows are taken to be aligned
+// to the start of the work.
+//
+// The plan is greedy. When all requests are there at the start nothing faster is known. When they trickle in, saving
+// a place for a request that is yet to come, or opening a window later on purpose, can win a little; so a client
+// that is lucky may come out slightly ahead.
+func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
+	return plan(conditions, work, false)
+}
+
+// Certain is the plan of a client that never risks a refusal: it takes a place for occupied until it is certain that the
+// server has forgotten it. It learns of a place's return one way late, and its next request arrives one way later, so
+// each use of a place costs its time and one smallest round trip: a saturated fixed window takes period + RoundTrip, and
+// so does each place of a sliding log. A leaky bucket loses the round trip only when it has been empty.
+// A route that is not known first costs the round trip of one probe.
+// The global limit is paced by send times in any phase, as its windows cannot be seen, and costs no round trip.
+func Certain(conditions Conditions, work ...Work) (Plan, error) {
+	return plan(conditions, work, true)
+}
+
+// plan gives each request in turn to the lane that can send first. It takes the product of requests and works.
+func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
+	if conditions.RoundTrip < 0 {
+		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)
+	}
+	in, lag := conditions.RoundTrip/2, time.Duration(0)
+	global := conditions.Global
+	if global.Kind == KindNone {
+		global = defaultGlobal
+	}
+	if err := global.validate(); err != nil {
+		return Plan{}, err
+	}
+	if certain {
+		lag = conditions.RoundTrip
+		if global.limited() {
+			global = Sliding(global.Limit, global.Period)
+		}
+	}
+	everyone := &places{quota: global, in: in}
+	lanes, total, err := newLanes(work, in, lag)
+	if err != nil {
+		return Plan{}, err
+	}
+
+	known := make(map[string]time.Duration) // by route: when the probe's answer is there
+	var result Plan
+	var waited time.Duration
+	for range total {
+		best, at := choose(lanes, everyone, known, certain)
+		waited += at - best.arrival()
+		best.sent = append(best.sent, at)
+		best.places.take(at)
+		if !best.work.Exempt {
+			everyone.take(at)
+		}
+		if _, ok := known[best.work.Route]; !ok {
+			known[best.work.Route] = at + conditions.RoundTrip
+		}
+		result.Makespan = max(result.Makespan, at+conditions.RoundTrip)
+	}
+	for _, l := range lanes {
+		result.Sent = append(result.Sent, l.sent)
+	}
+	if total > 0 {
+		result.MeanWait = waited / time.Duration(total)
+	}
+	return result, nil
+}
+
+// choose returns the lane that can send first, and when.
+func choose(lanes []*lane, everyone *places, known map[string]time.Duration, certain bool) (best *lane, at time.Duration) {
+	for _, l := range lanes {
+		if l.left() == 0 {
+			continue
+		}
+		t := max(l.arrival(), l.places.next())
+		if !l.work.Exempt {
+			t = max(t, everyone.next())
+		}
+		if certain && l.work.Route != "" {
+			t = max(t, known[l.work.Route])
+		}
+		if best == nil || t < at || t == at && l.need() > best.need() {
+			best, at = l, t
+		}
+	}
+	return best, at
+}
+
+// lane is one Work in progress.
+type lane struct {
+	work   Work
+	places places
+	sent   []time.Duration
+}
+
+func newLanes(work []Work, in, lag time.Duration) (lanes []*lane, total int, err error) {
+	for i, w := range work {
+		w.Count = cmp.Or(len(w.Offered), w.Count)
+		if err := w.Quota.validate(); err != nil {
+			return nil, 0, fmt.Errorf("work %d: %w", i, err)
+		}
+		if w.Count < 0 || w.Every < 0 {
+			return nil, 0, fmt.Errorf("%w: work %d has a negative count or rhythm", ErrConfig, i)
+		}
+		lanes = append(lanes, &lane{work: w, places: places{quota: w.Quota, in: in, lag: lag}})
+		total += w.Count
+	}
+	return lanes, total, nil
+}
+
+func (l *lane) left() int { return l.work.Count - len(l.sent) }
+
+// arrival is when the next request is there to be sent.
+func (l *lane) arrival() time.Duration {
+	if len(l.work.Offered) > 0 {
+		return l.work.Offered[len(l.sent)]
+	}
+	return time.Duration(len(l.sent)) * l.work.Every
+}
+
+// need is how long the rest of the work takes the bucket, more or less.
+func (l *lane) need() time.Duration {
+	if !l.work.Quota.limited() {
+		return 0
+	}
+	return time.Duration(float64(l.left()) / float64(l.work.Quota.Limit) * float64(l.work.Quota.Period))
+}
+
+// places is any quota seen from the client's side, as times of sending: each request occupies one of limit places until
+// it comes back. As places come back in the order in which they were taken, request k may be sent when the place of
+// request k-limit is back.
+type places struct {
+	quota Quota
+	in    time.Duration // from the client to the server
+	lag   time.Duration // how much later than in truth a client is certain of a return
+
+	last    time.Duration
+	returns []time.Duration // of the latest limit requests, as a ring
+	taken   int
+	window  time.Duration // end of the open window of a fixed quota, in terms of sending
+}
+
+// next is the earliest time for one more request.
+func (p *places) next() time.Duration {
+	if !p.quota.limited() || p.taken < p.quota.Limit {
+		return p.last
+	}
+	return max(p.last, p.returns[p.taken%p.quota.Limit])
+}
+
+// take sends a request, not before next and not before an earlier one.
+func (p *places) take(at time.Duration) {
+	p.last = at
+	if !p.quota.limited() {
+		return
+	}
+	back := p.back(at)
+	if p.taken < p.quota.Limit {
+		p.returns = append(p.returns, back)
+	} else {
+		p.returns[p.taken%p.quota.Limit] = back
+	}
+	p.taken++
+}
+
+// back is when the place of a request that is sent now will be free for sending again.
+func (p *places) back(at time.Duration) time.Duration {
+	switch p.quota.Kind {
+	case KindFixed:
+		if p.quota.Aligned {
+			return at + p.quota.toBoundary(at+p.in) + p.lag
+		}
+		if p.taken == 0 || at >= p.window {
+			p.window = at + p.quota.Period
+		}
+		return p.window + p.lag
+	case KindLeaky:
+		before := at + p.lag
+		if p.taken > 0 {
+			before = max(before, p.returns[(p.taken-1)%p.quota.Limit])
+		}
+		return before + p.quota.interval()
+	}
+	return at + p.quota.Period + p.lag
+}

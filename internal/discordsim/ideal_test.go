@@ -1,0 +1,188 @@
+package discordsim
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const second = time.Second
+
+// nothing is a world without latency and without a global limit, far a round trip of 100 ms.
+var (
+	nothing = Conditions{Global: Unlimited()}
+	far     = Conditions{RoundTrip: 100 * ms, Global: Unlimited()}
+)
+
+func TestIdealsByHand(t *testing.T) {
+	t.Parallel()
+	many := func(n int, work Work) (list []Work) {
+		for range n {
+			list = append(list, work)
+		}
+		return list
+	}
+	tests := []struct {
+		name                string
+		conditions          Conditions
+		work                []Work
+		omniscient, certain time.Duration
+	}{
+		{"nothing to do", far, nil, 0, 0},
+		{"one request", far, []Work{{Quota: Fixed(5, second), Count: 1}}, 100 * ms, 100 * ms},
+		{"unlimited", far, []Work{{Count: 1000}}, 100 * ms, 100 * ms},
+		{"unlimited, cold: a probe first", far, []Work{{Count: 1000, Route: "r"}}, 100 * ms, 200 * ms},
+
+		// Windows open at 0, 1 and 2 s; a certain client's at 0, 1.1 and 2.2 s.
+		{"fixed, saturated", nothing, []Work{{Quota: Fixed(5, second), Count: 12}}, 2 * second, 2 * second},
+		{"fixed, saturated, far", far, []Work{{Quota: Fixed(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
+		{"fixed, cold: the probe opens the window", far, []Work{{Quota: Fixed(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2300 * ms},
+		{"fixed, round trip longer than the window", Conditions{RoundTrip: 3 * second, Global: Unlimited()},
+			[]Work{{Quota: Fixed(5, second), Count: 12}}, 5 * second, 11 * second},
+		// The first window ends at 0.4 s. Sent at 0, 0.35 and 1.35 s; a certain client sends 0.1 s later.
+		{"aligned", far, []Work{{Quota: Aligned(5, second, 400*ms), Count: 12}}, 1450 * ms, 1550 * ms},
+		{"sliding, saturated", far, []Work{{Quota: Sliding(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
+		// Cold: 1 at 0, 4 at 0.1, 1 at 1.1, 4 at 1.2, 1 at 2.2, 1 at 2.3 s.
+		{"sliding, cold", far, []Work{{Quota: Sliding(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2400 * ms},
+		// 5 at 0 and then one each 0.2 s: the last of 7 at 1.4 s. A certain client is 0.1 s late once and for all.
+		{"leaky, saturated", far, []Work{{Quota: Leaky(5, second), Count: 12}}, 1500 * ms, 1600 * ms},
+		// With one place the bucket is empty whenever it is certain: 0.2 + 0.1 s for each of three.
+		{"leaky, one place", far, []Work{{Quota: Leaky(1, 200*ms), Count: 4}}, 700 * ms, 1000 * ms},
+
+		// 200 requests at 50 per second: at 0, 1, 2 and 3 s, while each bucket alone would need 1 s.
+		{"20 buckets under the global limit", Conditions{}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3 * second, 3 * second},
+		{"the same from afar", Conditions{RoundTrip: 100 * ms}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3050 * ms, 3100 * ms},
+		// The window that began before the start ends at 0.25 s: 50 at 0, 50 at 0.25 s. Nobody can be certain of that.
+		{"global limit in another phase", Conditions{Global: Aligned(50, second, 250*ms)}, []Work{{Count: 100}}, 250 * ms, second},
+		{"exempt from it", Conditions{}, []Work{{Count: 100, Exempt: true}}, 0, 0},
+		// The long one needs three windows and gets five of the first fifty requests; if it came last, it took 4 s.
+		{"a long bucket goes first", Conditions{}, append(many(20, Work{Quota: Fixed(5, second), Count: 5}), Work{Quota: Fixed(5, second), Count: 15}),
+			2 * second, 2 * second},
+
+		// Arrivals at 0 … 0.9 s: five at once, five at 1 s.
+		{"fixed, arrivals above the rate", nothing, []Work{{Quota: Fixed(5, second), Count: 10, Every: 100 * ms}}, second, second},
+		// The places of 0 … 0.4 s come back at 1 … 1.4 s.
+		{"sliding, arrivals above the rate", nothing, []Work{{Quota: Sliding(5, second), Count: 10, Every: 100 * ms}}, 1400 * ms, 1400 * ms},
+		{"leaky, arrivals at the rate", far, []Work{{Quota: Leaky(5, second), Count: 100, Every: 200 * ms}}, 19_900 * ms, 19_900 * ms},
+		// The second one waits until 1 s, or 1.1 s; the third one finds everything free.
+		{"listed arrivals", far, []Work{{Quota: Fixed(1, second), Offered: []time.Duration{0, 200 * ms, 5 * second}}}, 5100 * ms, 5100 * ms},
+		{"two works of one route share a probe", far, many(2, Work{Quota: Fixed(3, second), Count: 3, Route: "r"}), 100 * ms, 200 * ms},
+		{"two routes need two probes at the same time", far, []Work{{Count: 3, Route: "a"}, {Count: 3, Route: "b"}}, 100 * ms, 200 * ms},
+	}
+	for _, test := range tests {
+		omniscient, err := Omniscient(test.conditions, test.work...)
+		require.NoError(t, err)
+		certain, err := Certain(test.conditions, test.work...)
+		require.NoError(t, err)
+		assert.Equal(t, test.omniscient, omniscient.Makespan, "%s, omniscient", test.name)
+		assert.Equal(t, test.certain, certain.Makespan, "%s, certain", test.name)
+	}
+}
+
+func TestWaitsOfOpenArrivals(t *testing.T) {
+	t.Parallel()
+	arrivals := Work{Quota: Fixed(5, second), Count: 10, Every: 100 * ms}
+	fixed, err := Omniscient(nothing, arrivals)
+	require.NoError(t, err)
+	assert.Equal(t, 150*ms, fixed.MeanWait) // (0.5 + 0.4 + 0.3 + 0.2 + 0.1) s / 10
+	arrivals.Quota = Sliding(5, second)
+	sliding, err := Omniscient(nothing, arrivals)
+	require.NoError(t, err)
+	assert.Equal(t, 250*ms, sliding.MeanWait) // five times 0.5 s / 10
+}
+
+func TestNonsenseWorkIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, work := range []Work{{Quota: Fixed(0, second)}, {Count: -1}, {Every: -1}} {
+		_, err := Omniscient(Conditions{}, work)
+		assert.ErrorIs(t, err, ErrConfig)
+	}
+	_, err := Certain(Conditions{RoundTrip: -1})
+	assert.ErrorIs(t, err, ErrConfig)
+	_, err = Certain(Conditions{Global: Fixed(0, 1)})
+	assert.ErrorIs(t, err, ErrConfig)
+}
+
+func drawWork(t *rapid.T) Work {
+	return Work{
+		Quota: drawQuota(t),
+		Count: rapid.IntRange(1, 30).Draw(t, "count"),
+		Every: time.Duration(rapid.IntRange(0, 400).Draw(t, "every")) * ms,
+		Route: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "route"),
+	}
+}
+
+// The plan of a lone bucket, played against the bucket: nothing is refused, and nothing could have gone sooner.
+func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		work := drawWork(t)
+		in := time.Duration(rapid.IntRange(0, 300).Draw(t, "in")) * ms
+		plan, err := Omniscient(Conditions{RoundTrip: 2 * in, Global: Unlimited()}, work)
+		require.NoError(t, err)
+		var tries []try
+		origin := time.Unix(0, 0) // to which the plan's windows are aligned
+		for i, sent := range plan.Sent[0] {
+			arrives := origin.Add(sent + in)
+			earliest := time.Duration(i) * work.Every
+			if i > 0 {
+				earliest = max(earliest, plan.Sent[0][i-1])
+			}
+			if sent > earliest {
+				require.False(t, replay(work.Quota, tries).Take(arrives.Add(-1), Own), "request %d could have gone sooner", i)
+			}
+			require.True(t, replay(work.Quota, tries).Take(arrives, Own), "request %d", i)
+			tries = append(tries, try{arrives, true})
+		}
+	})
+}
+
+// Plans for many buckets, played against a world with that latency: no refusal.
+func TestPlansAreNeverRefused(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		conditions := Conditions{
+			RoundTrip: 2 * time.Duration(rapid.IntRange(0, 500).Draw(t, "in")) * ms,
+			Global:    Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, 0),
+		}
+		var works []Work
+		var rules []Rule
+		for i := range rapid.IntRange(1, 4).Draw(t, "works") {
+			work := drawWork(t)
+			works = append(works, work)
+			rules = append(rules, Rule{Path: "/" + string(rune('a'+i)), Quota: work.Quota})
+		}
+		omniscient, err := Omniscient(conditions, works...)
+		require.NoError(t, err)
+		certain, err := Certain(conditions, works...)
+		require.NoError(t, err)
+		if len(works) == 1 || !slices.ContainsFunc(works, func(work Work) bool { return work.Every > 0 }) {
+			require.LessOrEqual(t, omniscient.Makespan, certain.Makespan)
+		}
+		for _, plan := range []Plan{omniscient, certain} {
+			w, err := NewWorld(time.Unix(0, 0), Config{Rules: rules, Global: conditions.Global})
+			require.NoError(t, err)
+			type sending struct {
+				at   time.Duration
+				path string
+			}
+			var all []sending
+			for i, times := range plan.Sent {
+				require.Len(t, times, works[i].Count)
+				for _, at := range times {
+					all = append(all, sending{at, rules[i].Path})
+				}
+			}
+			slices.SortStableFunc(all, func(a, b sending) int { return cmp.Compare(a.at, b.at) })
+			for _, s := range all {
+				response := w.Handle(time.Unix(0, 0).Add(s.at+conditions.RoundTrip/2), Request{Method: "GET", Path: s.path, Authorization: "Bot a"})
+				require.Equal(t, ClassNone, response.Class, "%v %s", s.at, s.path)
+			}
+		}
+	})
+}

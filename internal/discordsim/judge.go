@@ -1,0 +1,136 @@
+package discordsim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Class is the kind of a refusal.
+type Class int
+
+const (
+	// ClassNone is an answer that is not a refusal by a limit.
+	ClassNone Class = iota
+	// ClassUser is the bucket of the route: scope "user", nothing remaining.
+	ClassUser
+	// ClassSubLimit is a limit by body fields: scope "user", and usually something remaining.
+	ClassSubLimit
+	// ClassShared is a limit of the resource: scope "shared".
+	ClassShared
+	// ClassGlobal is the limit of the whole authorization: scope "global".
+	ClassGlobal
+	// ClassEdge comes from in front of Discord and applies to the address. Bans for invalid requests belong to it.
+	ClassEdge
+)
+
+func (c Class) String() string {
+	names := [...]string{"none", "user", "sub-limit", "shared", "global", "edge"}
+	if c < 0 || int(c) >= len(names) {
+		return fmt.Sprintf("Class(%d)", int(c))
+	}
+	return names[c]
+}
+
+// Verdict judges a refusal: could the client have avoided it? See the package documentation for the definition.
+type Verdict int
+
+const (
+	// VerdictNone: there is nothing to judge.
+	VerdictNone Verdict = iota
+	// Avoidable: a client that drew all certain conclusions would not have sent the request.
+	Avoidable
+	// Unavoidable: nothing that the client knew or did spoke against sending.
+	Unavoidable
+	// Excused: the client believed the server, and the server was wrong or had changed its mind.
+	Excused
+)
+
+func (v Verdict) String() string {
+	names := [...]string{"none", "avoidable", "unavoidable", "excused"}
+	if v < 0 || int(v) >= len(names) {
+		return fmt.Sprintf("Verdict(%d)", int(v))
+	}
+	return names[v]
+}
+
+// The reasons of verdicts, as events show them.
+const (
+	becauseTold          = "the client had been told to wait"
+	becauseOwn           = "its own requests fill the limit"
+	becauseOwnPace       = "its own requests exceed the global limit in some phase"
+	becauseOthers        = "nothing the client knew spoke against it"
+	becauseChanged       = "the limit had changed and no answer had said so"
+	becauseFalsified     = "headers were falsified"
+	becauseQuiet         = "headers were withheld"
+	becauseUnpredictable = "the bucket could not be foreseen"
+)
+
+// gate is one place where requests are counted or held up, and what the client has been told about it.
+type gate struct {
+	knowledge
+	counter Counter // nil if nothing is counted here
+	// pace logs own requests of the global limit whatever the phase of its windows.
+	pace    *slidingLog
+	taken   int64 // own requests let through here
+	until   time.Time
+	lastUse time.Time
+}
+
+// take counts one request, or returns how long it has to wait.
+func (g *gate) take(now time.Time, who Consumer) (retry time.Duration, ok bool) {
+	g.lastUse = now
+	if g.counter != nil && !g.counter.Take(now, who) {
+		return g.counter.State(now).RetryAfter, false
+	}
+	if who == Own {
+		g.taken++
+		if g.pace != nil {
+			g.pace.add(now, Own)
+		}
+	}
+	return 0, true
+}
+
+// idle reports whether the gate can be forgotten without making a difference to anybody.
+func (g *gate) idle(now time.Time) bool {
+	return now.Sub(g.lastUse) > forgetAfter && now.Sub(g.until) > forgetAfter &&
+		(g.counter == nil || g.counter.State(now).Remaining == g.counter.Quota().Limit)
+}
+
+// judge decides about a refusal. The order matters: disobedience has no excuse, and belief in a false answer excuses
+// what the client's own requests did.
+func (w *World) judge(x *exchange) (Verdict, string) {
+	g, sent := x.refusal.gate, x.call.Request.SentAt
+	heard := sent.Add(-w.config.Tolerance)
+	if g.forbade(sent, heard, g.taken) {
+		return Avoidable, becauseTold
+	}
+	var period time.Duration
+	if g.counter != nil {
+		period = g.counter.Quota().Period
+	}
+	if reason := g.excuse(heard, period); reason != "" {
+		return Excused, reason
+	}
+	if x.refusal.decreed {
+		return Unavoidable, becauseOthers
+	}
+	own := g.counter != nil && g.counter.OwnUsed(x.call.Now) >= g.counter.Quota().Limit
+	switch x.refusal.class {
+	case ClassUser:
+		if x.unpredictable {
+			return Excused, becauseUnpredictable
+		}
+		if own {
+			return Avoidable, becauseOwn
+		}
+	case ClassGlobal:
+		if own {
+			return Avoidable, becauseOwn
+		}
+		if g.pace.OwnUsed(x.call.Now) >= g.pace.quota.Limit {
+			return Avoidable, becauseOwnPace
+		}
+	}
+	return Unavoidable, becauseOthers
+}

@@ -1,0 +1,285 @@
+package discordsim
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// step is a request of a story: when it is sent, processed and answered. A zero answered is never delivered.
+type step struct {
+	sent, processed, answered time.Duration
+	foreign                   int // instead of a request: so many by others, at processed
+	request                   Request
+}
+
+// instant is a request without latency.
+func instant(at time.Duration) step { return step{sent: at, processed: at, answered: at} }
+
+// tell plays a story and returns the reasons of refusals in their order.
+func tell(w *World, steps ...step) (verdicts []Verdict, reasons []string) {
+	for _, s := range steps {
+		request := s.request
+		if request.Path == "" {
+			request = post
+		}
+		if s.foreign > 0 {
+			w.Consume(at(s.processed), request, s.foreign)
+			continue
+		}
+		request.SentAt = at(s.sent)
+		response := w.Handle(at(s.processed), request)
+		if s.answered > 0 || s.sent == s.answered {
+			w.Deliver(response, at(s.answered))
+		}
+		if response.Class != ClassNone {
+			verdicts, reasons = append(verdicts, response.Verdict), append(reasons, response.Because)
+		}
+	}
+	return verdicts, reasons
+}
+
+// trip is a request with 50 ms each way.
+func trip(sent time.Duration) step {
+	return step{sent: sent, processed: sent + 50*ms, answered: sent + 100*ms}
+}
+
+func others(at time.Duration, n int) step { return step{processed: at, foreign: n} }
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	three := Rule{Quota: Fixed(3, time.Second)}
+	threeSliding := Rule{Quota: Sliding(3, time.Second)}
+	shared := Rule{Quota: Fixed(9, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 10*time.Second)}}
+	globalOf3 := func(c *Config) { c.Global = Aligned(3, time.Second, 0) }
+	lie := func(f func(*State)) Rule {
+		return Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, State: func(s State) State { f(&s); return s }}}}
+	}
+	plain := func(*Config) {}
+	tests := []struct {
+		name   string
+		rule   Rule
+		config func(*Config)
+		story  []step
+		want   []string
+	}{
+		{"a burst on a bucket never heard of", three, plain,
+			[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
+		{"one too many in a known window", three, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(100 * ms)}, []string{becauseTold}},
+		{"told that nothing is left", three, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
+		{"sent a moment before the answer came", three, plain,
+			[]step{trip(0), trip(1 * ms), trip(2 * ms), trip(99 * ms)}, []string{becauseOwn}},
+		{"others took the last places unseen", three, plain,
+			[]step{trip(0), others(60*ms, 2), trip(100 * ms)}, []string{becauseOthers}},
+		{"others took the last places, and an answer said so", three, plain,
+			[]step{others(0, 2), trip(0), trip(100 * ms)}, []string{becauseTold}},
+		{"one place was left and two were taken", three, plain,
+			[]step{others(0, 1), trip(0), trip(100 * ms), trip(101 * ms)}, []string{becauseTold}},
+		{"one place was left, and others were quicker", three, plain,
+			[]step{others(0, 1), trip(0), others(120*ms, 1), trip(100 * ms)}, []string{becauseOthers}},
+		{"the window that was spoken of is over", three, plain,
+			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1060 * ms)}, []string{becauseOthers}},
+		{"certain only one way after the end: sent a little too early", three, plain,
+			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1049 * ms)}, []string{becauseTold}},
+		{"after a 429, its time not over", three, plain,
+			[]step{others(0, 3), trip(0), trip(100 * ms), trip(1049 * ms)}, []string{becauseOthers, becauseTold}},
+		{"the precise time counts, not the whole second of the header", Rule{Quota: Fixed(3, 300*ms)}, plain,
+			[]step{others(0, 3), trip(0), others(360*ms, 3), trip(400 * ms)}, []string{becauseOthers, becauseOthers}},
+		{"a sliding place came back and was taken by others", threeSliding, plain,
+			[]step{trip(0), others(150*ms, 2), trip(200 * ms), others(1050*ms, 1), others(1160*ms, 2), trip(1300 * ms)}, []string{becauseOthers, becauseOthers}},
+		{"a sliding place is not back yet", threeSliding, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseTold}},
+
+		{"shared: the first refusal", shared, plain,
+			[]step{trip(0), trip(0)}, []string{becauseOthers}},
+		{"shared: again before its time", shared, plain,
+			[]step{trip(0), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
+		{"shared: again, sent before the refusal was read", shared, plain,
+			[]step{trip(0), trip(0), trip(99 * ms)}, []string{becauseOthers, becauseOthers}},
+		{"shared: again after its time, but others were quicker", shared, plain,
+			[]step{trip(0), trip(0), others(10_060*ms, 1), trip(10_100 * ms)}, []string{becauseOthers, becauseOthers}},
+
+		{"global: too many in one window", Rule{}, globalOf3,
+			[]step{instant(0), instant(1), instant(2), instant(3)}, []string{becauseOwn}},
+		{"global: used up by others", Rule{}, globalOf3,
+			[]step{others(0, 2), instant(1 * ms), instant(2 * ms)}, []string{becauseOthers}},
+		{"global: too fast in another phase, found out by others", Rule{}, globalOf3,
+			[]step{instant(900 * ms), instant(901 * ms), instant(1001 * ms), others(1002*ms, 2), instant(1003 * ms)},
+			[]string{becauseOwnPace}},
+		{"global: again before its time", Rule{}, globalOf3,
+			[]step{others(0, 3), instant(1 * ms), instant(999 * ms)}, []string{becauseOthers, becauseTold}},
+
+		{"global: a block, and sending into it", Rule{}, func(c *Config) {
+			c.Global, c.Blocks = Aligned(1, time.Second, 0), []GlobalBlock{{From: 500 * ms, Until: 9 * time.Second}}
+		}, []step{trip(0), trip(600 * ms), trip(699 * ms), trip(700 * ms), trip(9 * time.Second)}, []string{becauseOthers, becauseOthers, becauseTold}},
+
+		{"edge: first, and again", Rule{}, func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second}} },
+			[]step{trip(0), trip(50 * ms), trip(9 * time.Second)}, []string{becauseOthers, becauseOthers, becauseTold}},
+		{"edge without a time: spinning, and trying again later", Rule{}, func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second, Silent: true}} },
+			[]step{trip(0), trip(100 * ms), trip(1200 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+
+		{"the limit was lowered, and then known to be", Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}}, plain,
+			[]step{
+				trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second),
+				trip(12 * time.Second), trip(12 * time.Second), trip(12 * time.Second),
+			}, []string{becauseChanged, becauseOwn}},
+		{"the hash moved to a smaller bucket", Rule{Hash: "a", Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second), Hash: "b"}}}, plain,
+			[]step{trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second), trip(10_100 * ms)}, []string{becauseChanged, becauseTold}},
+		{"the hash flips", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
+			[]step{trip(0), trip(100 * ms), trip(110 * ms)}, []string{becauseTold}},
+		{"the hash flips, unread", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
+			[]step{trip(0), trip(1), trip(2)}, []string{becauseUnpredictable}},
+
+		{"remaining was a lie", lie(func(s *State) { s.Remaining = 5; s.Limit = 6 }), plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
+		{"remaining alone was a lie", lie(func(s *State) { s.Remaining = 2 }), plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
+		{"limit alone was a lie", lie(func(s *State) { s.Limit = 6 }), plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
+		{"reset-after was a lie", lie(func(s *State) { s.ResetAfter = 100 * ms }), plain,
+			[]step{trip(0), trip(200 * ms), trip(201 * ms)}, []string{becauseFalsified}},
+		{"the truth has been told since", lie(func(s *State) { s.Limit = 6 }), plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)},
+			[]string{becauseTold, becauseOwn}},
+		{"less than the truth is no excuse", lie(func(s *State) { s.Limit = 1; s.Remaining = 0 }), plain,
+			[]step{trip(0), trip(10 * ms), trip(10 * ms)}, []string{becauseOwn}},
+		{"headers withheld from the beginning", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{NoHeaders()}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
+		{"garbage is no headers", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{Garbage("NaN")}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
+		{"headers withheld once are no excuse later", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
+		{"headers withheld once are no excuse in another window", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)}, []string{becauseOwn}},
+		{"a server error without headers is no excuse", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
+		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}, RetryAfterBody: time.Second}}}, plain,
+			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
+		{"retry-after lied only in the header", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}}}}, plain,
+			[]step{others(0, 1), trip(0), trip(1200 * ms)}, []string{becauseOthers, becauseTold}},
+	}
+	verdictOf := map[string]Verdict{
+		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
+		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := messages(t, test.rule, test.config)
+			verdicts, reasons := tell(w, test.story...)
+			require.Equal(t, test.want, reasons)
+			avoidable, excused := 0, 0
+			for i, reason := range test.want {
+				require.Equal(t, verdictOf[reason], verdicts[i])
+				switch verdicts[i] {
+				case Avoidable:
+					avoidable++
+				case Excused:
+					excused++
+				}
+			}
+			report := w.Report()
+			assert.Equal(t, avoidable, report.Avoidable.Total())
+			assert.Equal(t, excused, report.Excused.Total())
+			assert.Equal(t, len(test.want), report.Refused.Total())
+		})
+	}
+}
+
+func TestAnAnswerThatNeverCameTeachesNothing(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Quota: Fixed(3, time.Second)})
+	_, reasons := tell(w, others(0, 3), step{sent: 1, processed: 2}, trip(100*ms))
+	assert.Equal(t, []string{becauseOthers, becauseOthers}, reasons)
+}
+
+func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
+	t.Parallel()
+	for tolerance, want := range map[time.Duration]string{0: becauseTold, 19 * ms: becauseTold, 21 * ms: becauseOthers} {
+		w := messages(t, Rule{Quota: Fixed(3, time.Second)}, func(c *Config) { c.Tolerance = tolerance })
+		_, reasons := tell(w, others(0, 2), trip(0), trip(120*ms))
+		assert.Equal(t, []string{want}, reasons, tolerance)
+	}
+}
+
+// Alone at the server and without faults, a client has no excuse for any refusal by a bucket or the global limit.
+func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w, err := NewWorld(start, Config{
+			Rules:  []Rule{{Path: "/channels/**", Quota: drawQuota(t)}},
+			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
+		})
+		require.NoError(t, err)
+		now := start
+		for range rapid.IntRange(1, 100).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "step")) * ms)
+			request := post
+			request.SentAt = now.Add(-time.Duration(rapid.IntRange(0, 100).Draw(t, "in")) * ms)
+			response := w.Handle(now, request)
+			w.Deliver(response, now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "out"))*ms))
+		}
+		report := w.Report()
+		require.Equal(t, report.Refused, report.Avoidable)
+	})
+}
+
+// obey is the longest wait that an answer asks for. On a 429 of the bucket itself, Retry-After says when one place is
+// free; everywhere else only the reset does.
+func obey(response *Response) (wait time.Duration) {
+	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
+	if response.Class != ClassNone {
+		stated, ok := statedRetry(response)
+		wait = duration(stated)
+		if !ok {
+			wait = time.Second
+		}
+	}
+	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && response.Class != ClassUser {
+		wait = max(wait, duration(reset))
+	}
+	return wait
+}
+
+// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed.
+func TestAnObedientClientIsNeverBlamed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		w, err := NewWorld(start, Config{
+			Rules: []Rule{{
+				Path: "/channels/**", Quota: quota,
+				Shared: &SharedLimit{Quota: Sliding(3, 4*time.Second)}, SubLimits: []SubLimit{{Quota: Fixed(4, 5*time.Second)}},
+			}},
+			Global: Aligned(2, time.Second, 0),
+			Foreign: []ForeignUse{
+				{Request: post, Every: time.Duration(rapid.IntRange(50, 2000).Draw(t, "foreign")) * ms},
+			},
+			Edge: []EdgeBan{{From: 20 * time.Second, Until: 25 * time.Second, Silent: rapid.Bool().Draw(t, "silent")}},
+		})
+		require.NoError(t, err)
+		now, last := start, start.Add(-time.Hour)
+		for range 60 {
+			in := time.Duration(rapid.IntRange(0, 400).Draw(t, "in")) * ms
+			out := time.Duration(rapid.IntRange(0, 400).Draw(t, "out")) * ms
+			if pace := last.Add(time.Second); now.Before(pace) {
+				now = pace // one a second is within two per second in any phase
+			}
+			request := post
+			request.SentAt, last = now, now.Add(in)
+			response := w.Handle(now.Add(in), request)
+			now = now.Add(in + out)
+			w.Deliver(response, now)
+			now = now.Add(obey(response))
+		}
+		for _, refusal := range w.Refusals() {
+			require.NotEqual(t, Avoidable, refusal.Verdict, "%+v", refusal)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package discordsim
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// forgetAfter bounds what the judge remembers: a request that took longer than this to arrive is judged without
+	// what had been told before.
+	forgetAfter = time.Minute
+	// silentHold is what the judge asks of a client that was refused without being told for how long: not to spin.
+	silentHold = time.Second
+)
+
+// honesty compares what an answer says about a limit with the truth.
+type honesty int
+
+const (
+	// silent: nothing that could be read, as in an answer without headers or with garbage.
+	silent honesty = iota
+	// honest: what was said is true, or at least nobody who believes it sends too early.
+	honest
+	// falsified: whoever believes it sends too much or too early.
+	falsified
+)
+
+// lesson is what one answer teaches the client about one gate, at the moment when it is delivered.
+type lesson struct {
+	gate    *gate
+	rule    *ruleState // whose bucket is described; nil for the hold of a 429
+	honesty honesty
+	// From then on, left requests are still possible for as long as wait lasts. taken is the gate's count of own
+	// requests at that moment.
+	left  int
+	wait  time.Duration
+	taken int64
+}
+
+// fact is a lesson that was delivered.
+type fact struct {
+	at, until time.Time
+	left      int
+	taken     int64
+}
+
+// lie is a time in which the client had reason to believe something false: from the delivery of the first false
+// answer until the truth was delivered, and one period after the last false answer in any case.
+type lie struct {
+	from, last, truth time.Time
+}
+
+// knowledge is all that the client has been told about one gate, with the moments when it was. Those moments matter
+// because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
+type knowledge struct {
+	facts     []fact
+	described time.Time // first honest description since the last change; zero: none
+	changed   bool      // the limit is not, or may not be, what the client once learnt
+	quiet     time.Time // first success without readable headers; zero: none
+	lies      []lie
+}
+
+// change notes that the limit is no longer what the client may have learnt.
+func (k *knowledge) change() {
+	k.changed, k.described = true, time.Time{}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// learn takes in a lesson that is delivered at a given moment. Lessons may come in any order.
+func (k *knowledge) learn(l lesson, at time.Time) {
+	switch l.honesty {
+	case silent:
+		if l.rule != nil {
+			k.quiet = earliest(k.quiet, at)
+		}
+	case honest:
+		if l.rule != nil {
+			k.described = earliest(k.described, at)
+		}
+		if n := len(k.lies); n > 0 && k.lies[n-1].truth.IsZero() {
+			k.lies[n-1].truth = at
+		}
+	case falsified:
+		k.hearLie(at)
+	}
+	if l.wait > 0 {
+		k.remember(fact{at: at, until: at.Add(l.wait), left: l.left, taken: l.taken})
+	}
+}
+
+func (k *knowledge) hearLie(at time.Time) {
+	if n := len(k.lies); n > 0 && k.lies[n-1].truth.IsZero() {
+		k.lies[n-1].last = at
+		return
+	}
+	k.lies = append(k.lies, lie{from: at, last: at})
+	if len(k.lies) > 64 { // only lies of the last period matter
+		k.lies = k.lies[1:]
+	}
+}
+
+func (k *knowledge) remember(f fact) {
+	drop := 0
+	for drop < len(k.facts) && f.at.Sub(k.facts[drop].until) > forgetAfter {
+		drop++
+	}
+	if drop > 0 && drop*2 >= len(k.facts) {
+		k.facts = k.facts[:copy(k.facts, k.facts[drop:])]
+	}
+	k.facts = append(k.facts, f)
+}
+
+// forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
+// told of `left` places until a time not yet reached and has taken as many since. heard is the last moment whose
+// deliveries it can have read, taken the gate's count of own requests now.
+func (k *knowledge) forbade(sent, heard time.Time, taken int64) bool {
+	for i := len(k.facts) - 1; i >= 0; i-- {
+		f := k.facts[i]
+		if !f.at.After(heard) && f.until.After(sent) && taken-f.taken >= int64(f.left) {
+			return true
+		}
+	}
+	return false
+}
+
+// excuse returns why a client cannot be blamed for what it believed, or "".
+func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
+	described := !k.described.IsZero() && !k.described.After(heard)
+	if k.changed && !described {
+		return becauseChanged
+	}
+	for _, l := range k.lies {
+		if !l.from.After(heard) && (l.truth.IsZero() || l.truth.After(heard) || !heard.After(l.last.Add(period))) {
+			return becauseFalsified
+		}
+	}
+	if !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
+		return becauseQuiet
+	}
+	return ""
+}
+
+// compareDescription says how honest the limit headers of an answer are.
+func compareDescription(header http.Header, truth State) honesty {
+	limit, ok1 := readNumber(header.Get(headerLimit))
+	remaining, ok2 := readNumber(header.Get(headerRemaining))
+	reset, ok3 := readNumber(header.Get(headerResetAfter))
+	switch {
+	case !ok1 || !ok2 || !ok3 || limit < 1:
+		return silent
+	case limit > float64(truth.Limit), remaining > float64(truth.Remaining), soonerThan(reset, truth.ResetAfter):
+		return falsified
+	}
+	return honest
+}
+
+// statedRetry is the longer of the times in header and body of a 429, in seconds.
+func statedRetry(response *Response) (stated float64, ok bool) {
+	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
+	var body struct {
+		RetryAfter *float64 `json:"retry_after"`
+	}
+	if json.Unmarshal(response.Body, &body) == nil && body.RetryAfter != nil && *body.RetryAfter >= 0 {
+		stated, ok = max(stated, *body.RetryAfter), true
+	}
+	return stated, ok
+}
+
+// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least. That
+// is the true time and not the header's, which is rounded up to a whole second.
+func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
+	stated, ok := statedRetry(response)
+	switch {
+	case !ok:
+		return silent, min(truth, silentHold)
+	case soonerThan(stated, truth):
+		return falsified, time.Duration(stated * float64(time.Second))
+	}
+	return honest, truth
+}
+
+// soonerThan allows for the rounding of headers to milliseconds.
+func soonerThan(seconds float64, truth time.Duration) bool {
+	return seconds < (truth - time.Millisecond).Seconds()
+}
+
+// readNumber reads a header as a careful client would: garbage is an absent header.
+func readNumber(text string) (float64, bool) {
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) || number < 0 {
+		return 0, false
+	}
+	return number, true
+}

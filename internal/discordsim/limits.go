@@ -1,0 +1,182 @@
+package discordsim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The limits in the order in which a request meets them. Discord does not document the order; this one is the plausible
+// one, from the outside inwards: the edge, the ban for invalid requests, the global limit, the bucket of the route, and
+// behind it, where the request's content is known, sub-limits and the limit of the resource. What a request has taken
+// before it is refused stays taken, except in the limit that refuses it.
+
+// edgeRefuses asks everything that is in front of Discord and applies to the address.
+func (w *World) edgeRefuses(x *exchange) bool {
+	address := x.call.Request.Address
+	for i, ban := range w.config.Edge {
+		if x.call.Elapsed >= ban.From && x.call.Elapsed < ban.Until {
+			g := w.gate(gateKey{class: ClassEdge, name: "ban", index: i, major: address}, Quota{})
+			x.refusal = refusal{class: ClassEdge, gate: g, retry: ban.Until - x.call.Elapsed, page: ban.Page, silent: ban.Silent}
+			return true
+		}
+	}
+	if count := w.invalid[address]; count != nil && count.until.After(x.call.Now) {
+		x.refusal = refusal{class: ClassEdge, gate: &count.gate, retry: count.until.Sub(x.call.Now)}
+		return true
+	}
+	limit := x.rule.Edge
+	if limit == nil {
+		return false
+	}
+	g := w.gate(gateKey{class: ClassEdge, name: "rule", index: x.rule.index, major: address}, limit.Quota)
+	if !g.until.After(x.call.Now) {
+		if _, ok := g.take(x.call.Now, x.who); ok {
+			return false
+		}
+		g.until = x.call.Now.Add(limit.Ban)
+		g.counter = newCounter(limit.Quota)
+	}
+	x.refusal = refusal{class: ClassEdge, gate: g, retry: g.until.Sub(x.call.Now), page: limit.Page, silent: limit.Silent}
+	return true
+}
+
+// globalRefuses counts a request for its authorization, or for its address without one. Interactions are exempt as long
+// as they carry no credential; with one they count (reported against Discord's documentation by several libraries).
+// A request that its route refuses afterwards has still been counted here.
+func (w *World) globalRefuses(x *exchange) bool {
+	key := gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
+	if key.authorization == "" {
+		if x.call.op.interaction {
+			return false
+		}
+		key.name = "address " + x.call.Request.Address
+	}
+	g := w.gate(key, w.config.Global)
+	for _, block := range w.config.Blocks {
+		if x.call.Elapsed >= block.From && x.call.Elapsed < block.Until {
+			x.refusal = refusal{class: ClassGlobal, gate: g, retry: block.Until - x.call.Elapsed, decreed: true}
+			return true
+		}
+	}
+	if g.counter == nil {
+		return false
+	}
+	if g.pace == nil {
+		g.pace = &slidingLog{quota: Sliding(w.config.Global.Limit, w.config.Global.Period)}
+	}
+	retry, ok := g.take(x.call.Now, x.who)
+	if !ok {
+		x.refusal = refusal{class: ClassGlobal, gate: g, retry: retry}
+	}
+	return !ok
+}
+
+// routeRefuses counts a request in its bucket, then in its sub-limits and in the limit of the resource. The latter two
+// are only taken together.
+func (w *World) routeRefuses(x *exchange) bool {
+	b := w.bucketOf(x)
+	x.bucket = b
+	if x.fault.Uncounted {
+		return false
+	}
+	if retry, ok := b.take(x.call.Now, x.who); !ok {
+		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}
+		return true
+	}
+	hidden := w.hiddenLimits(x)
+	for _, h := range hidden {
+		if retry := h.gate.counter.State(x.call.Now).RetryAfter; retry > 0 {
+			h.retry = retry
+			x.refusal = h
+			return true
+		}
+	}
+	for _, h := range hidden {
+		h.gate.take(x.call.Now, x.who)
+	}
+	return false
+}
+
+// hiddenLimits lists what a request counts for that no header shows, each as the refusal it would be.
+func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
+	for i, sub := range x.rule.SubLimits {
+		if len(sub.Fields) > 0 && !slices.ContainsFunc(sub.Fields, func(field string) bool {
+			return slices.Contains(x.call.Request.Fields, field)
+		}) {
+			continue
+		}
+		key := gateKey{
+			class: ClassSubLimit, name: x.hash, index: x.rule.index<<16 | i,
+			major: x.call.Major, authorization: x.call.Request.Authorization,
+		}
+		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code})
+	}
+	if shared := x.rule.Shared; shared != nil {
+		key := gateKey{class: ClassShared, name: shared.Name, major: x.call.Major}
+		if shared.Name == "" {
+			key.name = fmt.Sprintf("rule %d", x.rule.index)
+		}
+		if shared.Key != nil {
+			key.major = shared.Key(x.call)
+		}
+		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code})
+	}
+	return hidden
+}
+
+func (w *World) gate(key gateKey, quota Quota) *gate {
+	g := w.gates[key]
+	if g == nil {
+		g = &gate{counter: newCounter(quota)}
+		w.gates[key] = g
+	}
+	g.lastUse = w.now
+	return g
+}
+
+// bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
+func (w *World) bucketOf(x *exchange) *bucket {
+	key := bucketKey{x.hash, x.call.Major, x.call.Request.Authorization}
+	b := w.buckets[key]
+	if b == nil {
+		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
+		if x.rule.changes > 0 && x.rule.described.IsZero() {
+			b.change()
+		}
+		w.buckets[key] = b
+	}
+	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
+		b.counter = resized(b.counter, x.call.Now, x.quota)
+		b.change()
+	}
+	b.lastUse = x.call.Now
+	return b
+}
+
+func quotaOf(counter Counter) Quota {
+	if counter == nil {
+		return Quota{}
+	}
+	return counter.Quota()
+}
+
+// sweep forgets what has been idle for long, once there is a lot of it.
+func (w *World) sweep(now time.Time) {
+	if len(w.buckets)+len(w.gates) < w.sweepAt {
+		return
+	}
+	for key, b := range w.buckets {
+		if b.idle(now) {
+			w.evicted.add(b.tally)
+			w.evicted.Evicted++
+			delete(w.buckets, key)
+		}
+	}
+	for key, g := range w.gates {
+		if g.idle(now) {
+			delete(w.gates, key)
+		}
+	}
+	w.sweepAt = max(w.sweepFrom, 2*(len(w.buckets)+len(w.gates)))
+}

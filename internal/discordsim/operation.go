@@ -1,0 +1,105 @@
+package discordsim
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"strings"
+)
+
+// interactionPrefix begins every interaction token: base64 of "interaction:" (observed by client authors).
+const interactionPrefix = "aW50ZXJhY3Rpb246"
+
+// operation is what the server makes of a method and a path, by its own simple rule: "/api" and "/vN" are dropped and
+// the parts that vary are replaced by placeholders. It deliberately knows no list of Discord's routes.
+type operation struct {
+	method   string
+	raw      []string // the path's segments as sent, without /api and /vN
+	template []string // the same with placeholders
+	// major is what splits the counters of one hash: the id of a channel or guild, the id of a webhook and, if there is
+	// one, its token; the same for interactions. Tokens are shortened to a digest.
+	major string
+	// interaction: a callback, or a follow-up recognised by its token.
+	interaction bool
+}
+
+// parseOperation takes a path as it stands in a request line. Query and fragment are ignored.
+func parseOperation(method, path string) operation {
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	raw := strings.Split(strings.Trim(path, "/"), "/")
+	if raw[0] == "api" {
+		raw = raw[1:]
+	}
+	if len(raw) > 0 && len(raw[0]) > 1 && raw[0][0] == 'v' && isNumber(raw[0][1:]) {
+		raw = raw[1:]
+	}
+	op := operation{method: method, raw: raw, template: make([]string, len(raw))}
+	for i := range raw {
+		op.template[i] = placeholder(raw, i)
+	}
+	op.findMajor()
+	return op
+}
+
+// placeholder decides what stands for segment i.
+func placeholder(raw []string, i int) string {
+	switch {
+	case i > 0 && raw[i-1] == "reactions":
+		return "{emoji}"
+	case i == 2 && (raw[0] == "webhooks" || raw[0] == "interactions"):
+		return "{token}"
+	case isNumber(raw[i]), raw[i] == "@original": // @original stands for the id of a message
+		return "{id}"
+	case i > 0 && (raw[i-1] == "invites" || raw[i-1] == "templates"):
+		return "{code}"
+	}
+	return raw[i]
+}
+
+func (op *operation) findMajor() {
+	if len(op.raw) < 2 || op.template[1] != "{id}" {
+		return
+	}
+	switch op.raw[0] {
+	case "channels", "guilds":
+		op.major = op.raw[1]
+	case "webhooks", "interactions":
+		op.major = op.raw[1]
+		if len(op.raw) > 2 {
+			op.major += ":" + digest(op.raw[2])
+			op.interaction = op.raw[0] == "interactions" || strings.HasPrefix(op.raw[2], interactionPrefix)
+		}
+	}
+}
+
+// String is the method and the path template, such as "POST /channels/{id}/messages".
+func (op operation) String() string {
+	return op.method + " /" + strings.Join(op.template, "/")
+}
+
+// hash is a bucket name for operations to which no rule gives one: opaque, and as long as Discord's.
+func (op operation) hash() string {
+	h := fnv.New128a()
+	h.Write([]byte(op.String()))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// digest stands for a secret in keys and reports. It is empty for an empty secret.
+func digest(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	h := fnv.New64a()
+	h.Write([]byte(secret))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func isNumber(segment string) bool {
+	for i := range len(segment) {
+		if segment[i] < '0' || segment[i] > '9' {
+			return false
+		}
+	}
+	return segment != ""
+}

@@ -1,0 +1,203 @@
+package discordsim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrConfig is wrapped by every error about a configuration that makes no sense.
+var ErrConfig = errors.New("discordsim: invalid configuration")
+
+// Kind says how a quota counts. Nothing in Discord's headers tells the kinds apart; clients have to observe it.
+type Kind int
+
+const (
+	// KindNone is the zero kind. In a Rule it means "no limit and no headers", elsewhere "as before".
+	KindNone Kind = iota
+	// KindUnlimited is an explicit "no limit and no headers".
+	KindUnlimited
+	// KindFixed is a window of fixed length that forgets all its requests at once.
+	KindFixed
+	// KindSliding keeps a log: every request occupies a place for one period.
+	KindSliding
+	// KindLeaky gives back one place every period/limit.
+	KindLeaky
+)
+
+func (k Kind) String() string {
+	switch k {
+	case KindNone:
+		return "none"
+	case KindUnlimited:
+		return "unlimited"
+	case KindFixed:
+		return "fixed"
+	case KindSliding:
+		return "sliding"
+	case KindLeaky:
+		return "leaky"
+	}
+	return fmt.Sprintf("Kind(%d)", int(k))
+}
+
+// Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
+// Build one with [Fixed], [Aligned], [Sliding], [Leaky] or [Unlimited].
+type Quota struct {
+	Kind   Kind
+	Limit  int // requests
+	Period time.Duration
+	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase.
+	// Others are opened by the first request after the last one has closed.
+	Aligned bool
+	Phase   time.Duration
+}
+
+// Fixed is a fixed window that is opened by the first request after the last window has closed.
+func Fixed(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindFixed, Limit: limit, Period: period}
+}
+
+// Aligned is a fixed window whose boundaries are multiples of the period since the Unix epoch, moved by phase.
+func Aligned(limit int, period, phase time.Duration) Quota {
+	return Quota{Kind: KindFixed, Limit: limit, Period: period, Aligned: true, Phase: phase}
+}
+
+// Sliding is a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
+func Sliding(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindSliding, Limit: limit, Period: period}
+}
+
+// Leaky is a leaky bucket that holds limit requests and forgets one of them every period/limit.
+func Leaky(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
+}
+
+// Unlimited says explicitly that there is no limit; answers then carry no limit headers.
+func Unlimited() Quota { return Quota{Kind: KindUnlimited} }
+
+// limited reports whether the quota limits anything.
+func (q Quota) limited() bool { return q.Kind != KindNone && q.Kind != KindUnlimited }
+
+// interval is the time in which a leaky bucket forgets one request. It is rounded up, so that a bucket is never
+// faster than its quota says.
+func (q Quota) interval() time.Duration {
+	n := time.Duration(q.Limit)
+	return (q.Period + n - 1) / n
+}
+
+func (q Quota) validate() error {
+	if !q.limited() {
+		if q.Kind != KindNone && q.Kind != KindUnlimited || q.Limit != 0 || q.Period != 0 {
+			return fmt.Errorf("%w: quota of %d per %v has no kind", ErrConfig, q.Limit, q.Period)
+		}
+		return nil
+	}
+	switch {
+	case q.Kind < KindNone || q.Kind > KindLeaky:
+		return fmt.Errorf("%w: unknown kind of quota %d", ErrConfig, int(q.Kind))
+	case q.Limit < 1:
+		return fmt.Errorf("%w: limit %d is below 1", ErrConfig, q.Limit)
+	case q.Period <= 0:
+		return fmt.Errorf("%w: period %v is not positive", ErrConfig, q.Period)
+	case q.Aligned && q.Kind != KindFixed:
+		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
+	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
+		return fmt.Errorf("%w: %d per %v is more than one request per nanosecond", ErrConfig, q.Limit, q.Period)
+	}
+	return nil
+}
+
+// windowEnd is the end of the aligned window that now lies in.
+func (q Quota) windowEnd(now time.Time) time.Time {
+	return now.Add(q.toBoundary(time.Duration(now.UnixNano())))
+}
+
+// toBoundary is the time from an instant, counted from the epoch of the alignment, to the next boundary after it.
+func (q Quota) toBoundary(since time.Duration) time.Duration {
+	into := (since - q.Phase) % q.Period
+	if into < 0 {
+		into += q.Period
+	}
+	return q.Period - into
+}
+
+// Consumer says who takes a place.
+type Consumer int
+
+const (
+	// Own requests come from the client under test.
+	Own Consumer = iota
+	// Foreign requests come from somebody else who uses the same limit.
+	Foreign
+)
+
+// State is what a counter has to say at one moment. It holds the exact times; headers are rounded from it.
+type State struct {
+	Limit      int           // requests
+	Remaining  int           // requests that would be accepted now
+	ResetAfter time.Duration // until the counter is completely empty; in a fixed window: until it closes
+	RetryAfter time.Duration // until one request would be accepted; 0 if one would be now
+	NextAfter  time.Duration // until Remaining rises by itself; 0 if the counter is empty
+}
+
+// Counter counts requests against one quota. Time is an argument and must not go backwards. A Counter has no lock.
+type Counter interface {
+	// Take counts one request and reports true, or reports false and counts nothing.
+	Take(now time.Time, who Consumer) bool
+	// State describes the counter without counting anything.
+	State(now time.Time) State
+	// OwnUsed is the number of places that Own requests occupy at this moment, a partly free one included. When it
+	// reaches the limit the client would have been refused even without anybody else.
+	OwnUsed(now time.Time) int
+	// Quota returns what the counter counts against.
+	Quota() Quota
+
+	// resize changes numbers but not the kind. What is counted stays counted.
+	resize(now time.Time, quota Quota)
+}
+
+// NewCounter returns an empty counter for a quota that limits something.
+func NewCounter(quota Quota) (Counter, error) {
+	if err := quota.validate(); err != nil {
+		return nil, err
+	}
+	if !quota.limited() {
+		return nil, fmt.Errorf("%w: nothing to count without a limit", ErrConfig)
+	}
+	return newCounter(quota), nil
+}
+
+// newCounter wants a valid quota; it returns nil for one without a limit.
+func newCounter(quota Quota) Counter {
+	switch quota.Kind {
+	case KindFixed:
+		return &fixedWindow{quota: quota}
+	case KindSliding:
+		return &slidingLog{quota: quota}
+	case KindLeaky:
+		return &leakyBucket{quota: quota}
+	}
+	return nil
+}
+
+// resized turns a counter into one for another quota. A change of kind keeps the number of places taken: they are
+// counted as if they had all been taken now.
+func resized(counter Counter, now time.Time, quota Quota) Counter {
+	if counter == nil || !quota.limited() {
+		return newCounter(quota)
+	}
+	if counter.Quota().Kind == quota.Kind {
+		counter.resize(now, quota)
+		return counter
+	}
+	next, state, own := newCounter(quota), counter.State(now), counter.OwnUsed(now)
+	for i := range min(state.Limit-state.Remaining, quota.Limit) {
+		who := Foreign
+		if i < own {
+			who = Own
+		}
+		next.Take(now, who)
+	}
+	return next
+}

@@ -1,0 +1,148 @@
+package discordsim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// ByClass counts refusals of each class.
+type ByClass struct {
+	User, SubLimit, Shared, Global, Edge int
+}
+
+// Total is the sum over all classes.
+func (b ByClass) Total() int { return b.User + b.SubLimit + b.Shared + b.Global + b.Edge }
+
+func (b *ByClass) add(class Class) {
+	switch class {
+	case ClassUser:
+		b.User++
+	case ClassSubLimit:
+		b.SubLimit++
+	case ClassShared:
+		b.Shared++
+	case ClassGlobal:
+		b.Global++
+	case ClassEdge:
+		b.Edge++
+	}
+}
+
+// Tally counts what happened to requests.
+type Tally struct {
+	// Accepted requests were let through by all limits and answered as the rule says.
+	Accepted int
+	// Failed requests were let through and then answered by a fault of status 400 or more, or not at all.
+	Failed int
+	// Refused requests met a limit. Avoidable and Excused are parts of it; the rest was unavoidable.
+	Refused, Avoidable, Excused ByClass
+	// Inversions counts accepted requests that were overtaken: some request of the same bucket with a higher sequence
+	// number had been accepted before. Requests without a number do not take part.
+	Inversions int
+}
+
+func (t *Tally) refuse(class Class, verdict Verdict) {
+	t.Refused.add(class)
+	switch verdict {
+	case Avoidable:
+		t.Avoidable.add(class)
+	case Excused:
+		t.Excused.add(class)
+	}
+}
+
+// Report is what the server saw. Requests = Accepted + Failed + Refused.Total() + Lost.
+type Report struct {
+	Tally
+	Requests int
+	// Lost requests never reached the place that counts: the connection broke before.
+	Lost int
+	// Invalid counts the client's replies as Discord does: 401, 403 and 429 other than shared ones.
+	Invalid int
+	// Bans is how often the address was banned for invalid requests.
+	Bans int
+	// Foreign counts requests of others that were let through.
+	Foreign int
+	// MaxInFlight is the largest number of requests in flight at once, from the client's sending to its receiving.
+	// Only a Server knows it.
+	MaxInFlight int
+	// First is when the first request was sent and Last when the last one was processed. Zero without requests.
+	First, Last time.Time
+	// Buckets are in the order of hash, major parameter and authorization.
+	Buckets []BucketReport
+}
+
+// BucketReport is the part of one bucket. Refusals by the global limit or the edge do not reach a bucket.
+type BucketReport struct {
+	Tally
+	Hash          string
+	Major         string
+	Authorization string // a digest
+	Quota         Quota
+	// Evicted sums up buckets that were forgotten to save memory; it has no name.
+	Evicted int
+}
+
+// Event is one request in the log. It contains no token.
+type Event struct {
+	SentAt    time.Time
+	At        time.Time // processed
+	Operation string
+	Hash      string // "" if it did not come as far as a bucket
+	Major     string
+	Sequence  int64
+	// Accepted numbers the accepted requests in the order of processing, from 1; 0: not accepted.
+	Accepted int
+	Status   int // 0: the connection broke before processing
+	Class    Class
+	Verdict  Verdict
+	Because  string
+}
+
+// eventLog keeps the latest events, or all.
+type eventLog struct {
+	events []Event
+	size   int // 0: all
+	next   int
+}
+
+func (l *eventLog) add(event Event) {
+	if l.size == 0 || len(l.events) < l.size {
+		l.events = append(l.events, event)
+		return
+	}
+	l.events[l.next] = event
+	l.next = (l.next + 1) % l.size
+}
+
+// all returns the events in the order of processing.
+func (l *eventLog) all() []Event {
+	return slices.Concat(l.events[l.next:], l.events[:l.next])
+}
+
+// Events are the latest events (all with Config.FullLog) in the order of processing.
+func (w *World) Events() []Event { return w.events.all() }
+
+// Refusals are the latest events that are refusals, kept apart so that successes do not push them out.
+func (w *World) Refusals() []Event { return w.refusals.all() }
+
+// Report sums up what has happened so far.
+func (w *World) Report() Report {
+	report := w.report
+	report.Buckets = make([]BucketReport, 0, len(w.buckets)+1)
+	for key, b := range w.buckets {
+		line := BucketReport{Tally: b.tally, Hash: key.hash, Major: key.major, Authorization: digest(key.authorization)}
+		if b.counter != nil {
+			line.Quota = b.counter.Quota()
+		}
+		report.Buckets = append(report.Buckets, line)
+	}
+	if w.evicted.Evicted > 0 {
+		report.Buckets = append(report.Buckets, w.evicted)
+	}
+	slices.SortFunc(report.Buckets, func(a, b BucketReport) int {
+		return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Major, b.Major), cmp.Compare(a.Authorization, b.Authorization))
+	})
+	return report
+}

@@ -1,0 +1,201 @@
+package discordsim
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Request is what the simulated server sees of a request.
+type Request struct {
+	Method string
+	Path   string // as in the request line; /api, /vN and a query are ignored
+	// Authorization is compared and never interpreted. Empty: the request counts for the address.
+	Authorization string
+	// Address is the client's IP. All clients of a Server share the empty one.
+	Address string
+	// Fields are the names of the top-level members of a JSON body; sub-limits look at them.
+	Fields []string
+	// Sequence numbers the requests as the client means them to be ordered, from 1 on; 0: not numbered.
+	Sequence int64
+	// SentAt is when the request entered, before it travelled to the place that counts. Zero: at that very moment.
+	SentAt time.Time
+	// Header and Body are only for hooks.
+	Header http.Header
+	Body   []byte
+}
+
+// Call is one request as hooks see it.
+type Call struct {
+	Request   Request
+	Now       time.Time     // the moment of processing
+	Clock     time.Time     // what the server's clock shows then: Now and the skew
+	Elapsed   time.Duration // Now, since the world began
+	Operation string        // such as "POST /channels/{id}/messages"
+	Major     string        // channel, guild or webhook; "" if the operation has none
+	N         int           // how many requests of this rule there have been, this one included
+
+	op operation
+}
+
+// Rule describes the operations that match Method and Path. The first rule that matches a request is its rule.
+type Rule struct {
+	// Method is one method; "" or "*" matches all.
+	Method string
+	// Path is matched segment by segment, without /api and /vN. "{anything}" matches whatever varies (ids, tokens,
+	// emoji, codes), "*" any one segment, "**" at the end any rest. A number matches that id only.
+	Path string
+	// Hash names the counters; rules with one hash share them. "" gives every operation a hash of its own.
+	Hash string
+	// Announce is written into X-RateLimit-Bucket instead of Hash: two routes that claim to be one bucket and are not,
+	// as it happened on Discord until 2026. Refusals in such a bucket are excused.
+	Announce string
+	// Quota is the limit of each (hash, major parameter, authorization). Without one, answers carry no limit headers.
+	Quota Quota
+	// Changes replace Quota and Hash at given times.
+	Changes []Change
+	// Vary may replace them for a single request, see [Alternate], [EachTime] and [ByMessageAge].
+	Vary func(Call) Variant
+	// SubLimits are further limits that no header shows.
+	SubLimits []SubLimit
+	// Shared is a limit of the resource, hidden from headers and used by everybody.
+	Shared *SharedLimit
+	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
+	Edge *EdgeLimit
+	// Status and Body answer a request that is let through. Zero: 200 and "{}".
+	Status int
+	Body   string
+	// Faults go wrong on demand; the first one that applies is used.
+	Faults []Fault
+}
+
+// Change is a new state of a limit from a moment on.
+type Change struct {
+	At    time.Duration // since the world began
+	Quota Quota         // zero: as before; Unlimited(): no limit any more
+	Hash  string        // "": as before
+}
+
+// SubLimit counts some requests of a rule a second time, per hash, major parameter and authorization. Its refusal has
+// the scope "user" and headers that show places left; the place taken there stays taken (Discord's staff).
+// If that place was the last one, the headers look like those of an ordinary refusal.
+type SubLimit struct {
+	Fields []string // body fields any of which makes the request count; none: every request counts
+	Quota  Quota
+	Code   int // `code` of the 429's body; 0: none
+}
+
+// SharedLimit is counted per resource, whoever asks.
+type SharedLimit struct {
+	Name  string // rules with one name share the counters; "": the rule's own
+	Quota Quota
+	Key   func(Call) string // names the resource; nil: the major parameter
+	Code  int               // `code` of the 429's body; 0: none
+}
+
+// Variant replaces parts of a rule for one request. Zero fields keep the rule's.
+type Variant struct {
+	Hash   string
+	Quota  Quota
+	Status int
+	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
+	Unpredictable bool
+}
+
+// matches reports whether the rule is meant for an operation.
+func (r *Rule) matches(op operation) bool {
+	if r.Method != "" && r.Method != "*" && r.Method != op.method {
+		return false
+	}
+	pattern := strings.Trim(r.Path, "/")
+	for i := 0; ; i++ {
+		want, rest, more := strings.Cut(pattern, "/")
+		if want == "**" && !more {
+			return true
+		}
+		if i >= len(op.raw) || !matchSegment(want, op.raw[i], op.template[i]) {
+			return false
+		}
+		if !more {
+			return i == len(op.raw)-1
+		}
+		pattern = rest
+	}
+}
+
+func matchSegment(want, raw, template string) bool {
+	if strings.HasPrefix(want, "{") {
+		return strings.HasPrefix(template, "{")
+	}
+	return want == "*" || want == raw
+}
+
+// at is the rule's limit at a moment. changes counts the changes that have happened.
+func (r *Rule) at(elapsed time.Duration) (hash string, quota Quota, changes int) {
+	hash, quota = r.Hash, r.Quota
+	for _, change := range r.Changes {
+		if change.At > elapsed {
+			break
+		}
+		changes++
+		if change.Hash != "" {
+			hash = change.Hash
+		}
+		if change.Quota.Kind != KindNone {
+			quota = change.Quota
+		}
+	}
+	return hash, quota, changes
+}
+
+func (r *Rule) validate() error {
+	quotas := []Quota{r.Quota}
+	for _, sub := range r.SubLimits {
+		quotas = append(quotas, sub.Quota)
+		if !sub.Quota.limited() {
+			return fmt.Errorf("%w: sub-limit of %s without a quota", ErrConfig, r)
+		}
+	}
+	if r.Shared != nil {
+		quotas = append(quotas, r.Shared.Quota)
+		if !r.Shared.Quota.limited() {
+			return fmt.Errorf("%w: shared limit of %s without a quota", ErrConfig, r)
+		}
+	}
+	if r.Edge != nil {
+		quotas = append(quotas, r.Edge.Quota)
+		if !r.Edge.Quota.limited() || r.Edge.Ban <= 0 {
+			return fmt.Errorf("%w: edge limit of %s without a quota or a duration", ErrConfig, r)
+		}
+	}
+	for _, change := range r.Changes {
+		quotas = append(quotas, change.Quota)
+	}
+	for _, quota := range quotas {
+		if err := quota.validate(); err != nil {
+			return fmt.Errorf("rule %s: %w", r, err)
+		}
+	}
+	if !slices.IsSortedFunc(r.Changes, func(a, b Change) int { return cmp.Compare(a.At, b.At) }) {
+		return fmt.Errorf("%w: changes of %s are not in the order of time", ErrConfig, r)
+	}
+	if r.Status != 0 && (r.Status < 200 || r.Status > 599) {
+		return fmt.Errorf("%w: status %d of %s", ErrConfig, r.Status, r)
+	}
+	for i := range r.Faults {
+		if err := r.Faults[i].validate(); err != nil {
+			return fmt.Errorf("rule %s: %w", r, err)
+		}
+	}
+	return nil
+}
+
+func (r *Rule) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
+
+// namesOneID reports whether the path is about one id rather than about all.
+func (r *Rule) namesOneID() bool {
+	return slices.ContainsFunc(strings.Split(r.Path, "/"), isNumber)
+}

@@ -1,0 +1,251 @@
+package discordsim
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ErrClosed is returned for requests to a Server that has been closed.
+var ErrClosed = errors.New("discordsim: server closed")
+
+// errConnectionLost is what a client sees of a broken connection.
+var errConnectionLost = errors.New("discordsim: connection reset by peer")
+
+// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency, is processed at that very
+// moment and in the order of arrival, and its answer travels back. All waiting is done by timers, so that a Server made
+// in a testing/synctest bubble lives in the bubble's time. A Server is safe for concurrent use.
+//
+// There are four ways in: ServeHTTP for any HTTP server, Listen for real sockets on the loopback interface, DialContext
+// for connections in memory, and RoundTripper without any connection.
+type Server struct {
+	config Config
+	epoch  time.Time
+	closed chan struct{}
+	busy   sync.WaitGroup // requests travelling, and goroutines that accept connections
+
+	mu          sync.Mutex
+	world       *World
+	latency     *rand.Rand
+	travelling  arrivals // towards the world
+	entries     uint64
+	inFlight    int
+	maxInFlight int
+	isClosed    bool
+	memory      *memoryListener // nil before the first DialContext
+	serving     []*http.Server
+}
+
+// New returns a server whose world begins now. The error wraps [ErrConfig]. Close the server in the end.
+func New(config Config) (*Server, error) {
+	epoch := time.Now()
+	world, err := NewWorld(epoch, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		config:  config,
+		epoch:   epoch,
+		closed:  make(chan struct{}),
+		world:   world,
+		latency: rand.New(rand.NewPCG(config.Seed, 2)),
+	}, nil
+}
+
+// now goes by the monotonic clock alone: a step of this machine's wall clock is not one of the simulated server's.
+func (s *Server) now() time.Time { return s.epoch.Add(time.Since(s.epoch)) }
+
+// Report sums up what has happened so far.
+func (s *Server) Report() Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	report := s.world.Report()
+	report.MaxInFlight = s.maxInFlight
+	return report
+}
+
+// Events are the latest events, or all with Config.FullLog.
+func (s *Server) Events() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.world.Events()
+}
+
+// Refusals are the latest events that are refusals.
+func (s *Server) Refusals() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.world.Refusals()
+}
+
+// Consume makes n foreign requests now and returns how many were let through.
+func (s *Server) Consume(request Request, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	s.processDue(now)
+	return s.world.Consume(now, request, n)
+}
+
+// journey is one request between entering and leaving.
+type journey struct {
+	request  Request
+	sent     time.Time
+	in, out  time.Duration
+	arrival  time.Time
+	entry    uint64    // the order of entering, which decides between equal arrivals
+	response *Response // nil before processing
+	gone     bool      // the client went away before processing
+}
+
+// enter counts a request in and draws its latency. The caller must call leave if the error is nil.
+func (s *Server) enter() (*journey, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return nil, ErrClosed
+	}
+	s.inFlight++
+	s.maxInFlight = max(s.maxInFlight, s.inFlight)
+	j := &journey{sent: s.now(), entry: s.entries}
+	j.in, j.out = s.config.Latency.draw(s.latency)
+	s.entries++
+	return j, nil
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	s.inFlight--
+	s.mu.Unlock()
+}
+
+// travel takes a request to the world and its answer back. When the context ends before the request was processed,
+// the request is never counted; when it ends later, only the answer is lost.
+func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Response, error) {
+	request.SentAt = j.sent
+	j.request = request
+	s.mu.Lock()
+	if s.isClosed {
+		s.mu.Unlock()
+		return nil, ErrClosed
+	}
+	s.busy.Add(1)
+	defer s.busy.Done()
+	j.arrival = s.now().Add(j.in)
+	heap.Push(&s.travelling, j)
+	s.mu.Unlock()
+
+	if err := s.wait(ctx, j.in); err != nil && s.withdraw(j) {
+		return nil, err
+	}
+	response := s.arrive(j)
+	if response.Connection == ConnectionLostBefore {
+		return response, errConnectionLost
+	}
+	if err := s.wait(ctx, j.out+response.Delay); err != nil {
+		return response, err
+	}
+	if response.Connection == ConnectionLostAfter {
+		return response, errConnectionLost
+	}
+	s.mu.Lock()
+	s.world.Deliver(response, s.now())
+	s.mu.Unlock()
+	return response, nil
+}
+
+// withdraw reports whether the request had not been processed yet; then it never will be.
+func (s *Server) withdraw(j *journey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.gone = j.response == nil
+	return j.gone
+}
+
+// arrive returns the answer. Whoever comes first processes everything that has arrived by now, so that requests are
+// processed in the order and at the time of their arrival and not in the order in which goroutines happen to wake.
+func (s *Server) arrive(j *journey) *Response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processDue(s.now())
+	return j.response
+}
+
+func (s *Server) processDue(now time.Time) {
+	for len(s.travelling) > 0 && !s.travelling[0].arrival.After(now) {
+		j := heap.Pop(&s.travelling).(*journey)
+		if !j.gone {
+			j.response = s.world.Handle(j.arrival, j.request)
+		}
+	}
+}
+
+// wait sleeps. It returns early when the context ends or the server is closed.
+func (s *Server) wait(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closed:
+		return ErrClosed
+	}
+}
+
+// Close ends everything: requests inside fail, connections are closed, and goroutines of this package have ended when it
+// returns. The report stays readable. A second Close does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.isClosed {
+		s.mu.Unlock()
+		s.busy.Wait()
+		return nil
+	}
+	s.isClosed = true
+	close(s.closed)
+	serving := s.serving
+	s.mu.Unlock()
+
+	var errs []error
+	for _, server := range serving {
+		errs = append(errs, server.Close())
+	}
+	s.busy.Wait()
+	return errors.Join(errs...)
+}
+
+// arrivals is a heap of journeys by the time of arrival.
+type arrivals []*journey
+
+func (a arrivals) Len() int { return len(a) }
+
+func (a arrivals) Less(i, j int) bool {
+	if !a[i].arrival.Equal(a[j].arrival) {
+		return a[i].arrival.Before(a[j].arrival)
+	}
+	return a[i].entry < a[j].entry
+}
+
+func (a arrivals) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+
+func (a *arrivals) Push(x any) { *a = append(*a, x.(*journey)) }
+
+func (a *arrivals) Pop() any {
+	last := len(*a) - 1
+	j := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	return j
+}

@@ -1,0 +1,412 @@
+package discordsim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const messagesURL = BaseURL + "/api/v10/channels/1/messages"
+
+// ways are the two ways into a server that virtual time allows.
+var ways = map[string]func(*Server) http.RoundTripper{
+	"in process": (*Server).RoundTripper,
+	"in memory": func(s *Server) http.RoundTripper {
+		return &http.Transport{DialContext: s.DialContext}
+	},
+}
+
+// inVirtualTime runs a test in a bubble for each of the ways.
+func inVirtualTime(t *testing.T, config Config, test func(t *testing.T, server *Server, client *http.Client)) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server, err := New(config)
+				require.NoError(t, err)
+				client := &http.Client{Transport: way(server)}
+				test(t, server, client)
+				client.CloseIdleConnections()
+				require.NoError(t, server.Close())
+			})
+		})
+	}
+}
+
+// get makes one request and reads the answer.
+func get(client *http.Client, url string) (status int, body string, err error) {
+	response, err := client.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), err
+}
+
+func TestRoundTripTakesExactlyTheLatency(t *testing.T) {
+	t.Parallel()
+	config := Config{
+		Latency: Latency{Draw: func(*rand.Rand) (in, out time.Duration) { return 70 * ms, 30 * ms }},
+	}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		for range 3 {
+			began := time.Now()
+			status, content, err := get(client, messagesURL)
+			require.NoError(t, err)
+			assert.Equal(t, 200, status)
+			assert.Equal(t, "{}", content)
+			assert.Equal(t, 100*ms, time.Since(began))
+			events := server.Events()
+			processed := events[len(events)-1].At
+			assert.Equal(t, 70*ms, processed.Sub(began), "processed one way after sending")
+			assert.True(t, events[len(events)-1].SentAt.Equal(began))
+		}
+	})
+}
+
+func TestLimitsAreEnforcedWhenTheRequestArrives(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, Config{Latency: RoundTrip(200 * ms)}, func(t *testing.T, server *Server, client *http.Client) {
+		for i := range 5 {
+			response, err := client.Get(messagesURL)
+			require.NoError(t, err)
+			// The window opened at 0.1 s; request i is processed at 0.1 + 0.2 i.
+			assert.Equal(t, seconds(1000-200*int64(i)), response.Header.Get("X-RateLimit-Reset-After"))
+			require.NoError(t, response.Body.Close())
+		}
+		status, _, err := get(client, messagesURL) // sent at 1 s, processed at 1.1 s: the window has just closed
+		require.NoError(t, err)
+		assert.Equal(t, 200, status)
+	})
+}
+
+func TestSequenceFieldsAndAuthorizationAreRead(t *testing.T) {
+	t.Parallel()
+	config := Config{Rules: []Rule{{
+		Method: "PATCH", Path: "/channels/{id}", Quota: Fixed(5, time.Second),
+		SubLimits: []SubLimit{{Fields: []string{"name"}, Quota: Fixed(1, time.Minute)}},
+	}}}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		patch := func(body, sequence string) (int, string) {
+			request, err := http.NewRequest("PATCH", BaseURL+"/api/v10/channels/1", strings.NewReader(body))
+			require.NoError(t, err)
+			request.Header.Set("Authorization", "Bot a")
+			request.Header.Set(SequenceHeader, sequence)
+			response, err := client.Do(request)
+			require.NoError(t, err)
+			content, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return response.StatusCode, string(content)
+		}
+		status, _ := patch(`{"name":"x","nested":{"topic":1}}`, "2")
+		assert.Equal(t, 200, status)
+		status, content := patch(` {"name":"y"}`, "3")
+		assert.Equal(t, 429, status)
+		assert.Contains(t, content, `"retry_after":60`)
+		status, _ = patch(`{"nsfw":true}`, "1")
+		assert.Equal(t, 200, status)
+		status, _ = patch(`["name"]`, "no number")
+		assert.Equal(t, 200, status)
+		report := server.Report()
+		assert.Equal(t, 1, report.Inversions)
+		assert.Equal(t, 1, report.Refused.SubLimit)
+		assert.Equal(t, digest("Bot a"), report.Buckets[0].Authorization)
+	})
+}
+
+func TestClientThatLeavesBeforeProcessingIsNeverCounted(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, Config{Latency: RoundTrip(200 * ms)}, func(t *testing.T, server *Server, client *http.Client) {
+		for _, patience := range []time.Duration{99 * ms, 101 * ms} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			request, err := http.NewRequestWithContext(ctx, "GET", messagesURL, nil)
+			require.NoError(t, err)
+			began := time.Now()
+			_, err = client.Do(request)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, patience, time.Since(began), "the client does not wait longer")
+			cancel()
+			time.Sleep(time.Second)
+			want := 0
+			if patience > 100*ms {
+				want = 1
+			}
+			assert.Equal(t, want, server.Report().Requests, patience)
+		}
+	})
+}
+
+func TestConnectionsBreakBeforeOrAfterProcessing(t *testing.T) {
+	t.Parallel()
+	config := Config{Latency: RoundTrip(100 * ms), Faults: []Fault{
+		{Nth: []int{1}, Connection: ConnectionLostBefore}, {Nth: []int{2}, Connection: ConnectionLostAfter},
+	}}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		began := time.Now()
+		post := func() (*http.Response, error) {
+			return client.Post(messagesURL, "application/json", strings.NewReader("{}"))
+		}
+		_, err := post()
+		require.Error(t, err)
+		assert.Equal(t, 50*ms, time.Since(began))
+		_, err = post()
+		require.Error(t, err)
+		assert.Equal(t, 150*ms, time.Since(began))
+		response, err := post()
+		require.NoError(t, err)
+		assert.Equal(t, "3", response.Header.Get("X-RateLimit-Remaining"), "the second one was counted, the first one was not")
+		require.NoError(t, response.Body.Close())
+		report := server.Report()
+		assert.Equal(t, 1, report.Lost)
+		assert.Equal(t, 1, report.Failed)
+	})
+}
+
+func TestSlowBodyComesAfterItsHeaders(t *testing.T) {
+	t.Parallel()
+	config := Config{Default: &Rule{Path: "**", Body: "hello"}, Faults: []Fault{{BodyDelay: 5 * time.Second, Delay: time.Second}}}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		began := time.Now()
+		response, err := client.Get(messagesURL)
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, time.Since(began))
+		content, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		assert.Equal(t, "hello", string(content))
+		assert.Equal(t, 6*time.Second, time.Since(began))
+		require.NoError(t, response.Body.Close())
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, "GET", messagesURL, nil)
+		require.NoError(t, err)
+		response, err = client.Do(request)
+		require.NoError(t, err)
+		_, err = io.ReadAll(response.Body)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the context ends the reading too")
+		require.NoError(t, response.Body.Close())
+	})
+}
+
+func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	config := Config{Default: &Rule{Path: "**"}, Global: Unlimited(), Latency: Latency{RoundTrip: 100 * ms, Jitter: 80 * ms}, FullLog: true, Seed: 7}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		var group sync.WaitGroup
+		for range n {
+			group.Go(func() {
+				_, _, err := get(client, messagesURL)
+				assert.NoError(t, err)
+			})
+		}
+		group.Wait()
+		events := server.Events()
+		require.Len(t, events, n)
+		moments := make(map[time.Time]bool)
+		for i, event := range events {
+			moments[event.At] = true
+			way := event.At.Sub(event.SentAt)
+			assert.GreaterOrEqual(t, way, 10*ms)
+			assert.LessOrEqual(t, way, 90*ms)
+			if i > 0 {
+				assert.False(t, event.At.Before(events[i-1].At))
+			}
+		}
+		assert.Greater(t, len(moments), n/2, "jitter spreads them")
+		assert.Equal(t, n, server.Report().MaxInFlight)
+	})
+}
+
+// Requests that enter one after the other and arrive at the same moment are processed in the order of entering.
+func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := New(Config{Default: &Rule{Path: "**"}, Global: Unlimited(), Latency: RoundTrip(100 * ms)})
+		require.NoError(t, err)
+		client := &http.Client{Transport: server.RoundTripper()}
+		var group sync.WaitGroup
+		for i := range 100 {
+			group.Go(func() {
+				request, _ := http.NewRequest("GET", messagesURL, nil)
+				request.Header.Set(SequenceHeader, fmt.Sprint(i+1))
+				response, err := client.Do(request)
+				assert.NoError(t, err)
+				assert.NoError(t, response.Body.Close())
+			})
+			synctest.Wait() // it has entered
+		}
+		group.Wait()
+		assert.Zero(t, server.Report().Inversions)
+		require.NoError(t, server.Close())
+	})
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	t.Parallel()
+	config := Config{Latency: RoundTrip(time.Hour)}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		failed := make(chan error)
+		go func() {
+			_, _, err := get(client, messagesURL)
+			failed <- err
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		require.NoError(t, server.Close())
+		require.Error(t, <-failed)
+		_, _, err := get(client, messagesURL)
+		require.Error(t, err)
+		assert.Zero(t, time.Since(began))
+		assert.Zero(t, server.Report().Requests)
+		_, err = server.Listen()
+		require.ErrorIs(t, err, ErrClosed)
+		require.NoError(t, server.Close(), "a second time")
+	})
+}
+
+func TestDeliveryIsWhatTheJudgeGoesBy(t *testing.T) {
+	t.Parallel()
+	config := Config{Default: &Rule{Path: "**", Quota: Fixed(2, 10*time.Second)}, Latency: RoundTrip(200 * ms)}
+	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+		server.Consume(Request{Method: "GET", Path: "/channels/1/messages"}, 2)
+		var group sync.WaitGroup
+		for _, pause := range []time.Duration{0, 199 * ms, 201 * ms} {
+			group.Go(func() {
+				time.Sleep(pause)
+				status, _, err := get(client, messagesURL)
+				assert.NoError(t, err)
+				assert.Equal(t, 429, status)
+			})
+		}
+		group.Wait()
+		report := server.Report()
+		assert.Equal(t, ByClass{User: 3}, report.Refused)
+		assert.Equal(t, ByClass{User: 1}, report.Avoidable, "only the one that was sent after the first refusal had been read")
+	})
+}
+
+func TestRoundTripperHonoursItsContract(t *testing.T) {
+	t.Parallel()
+	server, err := New(Config{})
+	require.NoError(t, err)
+	defer server.Close()
+	body := &watchedBody{Reader: bytes.NewReader(make([]byte, 3<<20))}
+	request, err := http.NewRequest("POST", messagesURL, body)
+	require.NoError(t, err)
+	response, err := server.RoundTripper().RoundTrip(request)
+	require.NoError(t, err)
+	assert.Same(t, request, response.Request)
+	assert.Equal(t, "200 OK", response.Status)
+	assert.Equal(t, int64(2), response.ContentLength)
+	assert.True(t, body.closed, "the body is closed")
+	assert.Zero(t, body.Reader.Len(), "and read, however long it is")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request = request.Clone(ctx)
+	request.Body = io.NopCloser(strings.NewReader("{}"))
+	_, err = server.RoundTripper().RoundTrip(request)
+	require.ErrorIs(t, err, context.Canceled)
+
+	broken := errors.New("disk on fire")
+	request.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), &failingReader{broken}))
+	_, err = server.RoundTripper().RoundTrip(request.WithContext(t.Context()))
+	require.ErrorIs(t, err, broken)
+	assert.Equal(t, 1, server.Report().Requests)
+
+	head, err := server.RoundTripper().RoundTrip(&http.Request{Method: "HEAD", URL: request.URL, Header: http.Header{}})
+	require.NoError(t, err)
+	assert.Equal(t, http.NoBody, head.Body)
+}
+
+type watchedBody struct {
+	*bytes.Reader
+	closed bool
+}
+
+func (b *watchedBody) Close() error {
+	b.closed = true
+	return nil
+}
+
+type failingReader struct{ err error }
+
+func (r *failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestListenServesRealSockets(t *testing.T) {
+	t.Parallel()
+	server, err := New(Config{})
+	require.NoError(t, err)
+	base, err := server.Listen()
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	client := &http.Client{Transport: transport}
+	var group sync.WaitGroup
+	for i := range 20 {
+		emoji := []string{"%F0%9F%91%8D", "a%2Fb"}[i%2]
+		group.Go(func() {
+			_, _, err := get(client, base+"/api/v10/channels/1/messages/2/reactions/"+emoji+"/@me")
+			assert.NoError(t, err)
+		})
+	}
+	group.Wait()
+	report := server.Report()
+	assert.Equal(t, 20, report.Requests)
+	assert.Equal(t, report.Refused, report.Avoidable)
+	assert.Len(t, report.Buckets, 1, "an escaped slash is part of the emoji")
+	transport.CloseIdleConnections()
+	require.NoError(t, server.Close())
+}
+
+func TestLatencyShapes(t *testing.T) {
+	t.Parallel()
+	for _, latency := range []Latency{
+		{RoundTrip: 100 * ms, Jitter: 20 * ms},
+		{RoundTrip: 100 * ms, Jitter: 20 * ms, Shape: Normal},
+		RoundTrip(100 * ms),
+		{RoundTrip: 10 * ms, Jitter: 50 * ms},
+	} {
+		rng := rand.New(rand.NewPCG(1, 1))
+		var sum, smallest time.Duration = 0, time.Hour
+		const n = 20_000
+		for range n {
+			in, out := latency.draw(rng)
+			require.GreaterOrEqual(t, min(in, out), time.Duration(0))
+			sum += in + out
+			smallest = min(smallest, in+out)
+		}
+		assert.GreaterOrEqual(t, smallest, latency.Smallest())
+		if latency.Jitter < latency.RoundTrip {
+			assert.InDelta(t, latency.RoundTrip, sum/n, float64(ms))
+			assert.LessOrEqual(t, smallest, latency.RoundTrip-latency.Jitter/2)
+		}
+	}
+}
+
+func BenchmarkRoundTripper(b *testing.B) {
+	server, err := New(Config{Default: &Rule{Path: "**"}, Global: Unlimited()})
+	require.NoError(b, err)
+	defer server.Close()
+	client := &http.Client{Transport: server.RoundTripper()}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := get(client, messagesURL); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package discordsim
+
+import (
+	"net/http"
+	"time"
+)
+
+// teach writes down what the client will know when it has read the answer.
+func (w *World) teach(response *Response, x *exchange) {
+	if response.lost {
+		return
+	}
+	hold := lesson{gate: x.refusal.gate, honesty: silent}
+	if hold.gate != nil {
+		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
+	}
+	b := x.bucket
+	if b == nil || b.counter == nil {
+		response.addLesson(hold)
+		return
+	}
+	truth := b.counter.State(x.call.Now)
+	description := lesson{
+		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
+		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken,
+	}
+	if description.honesty != honest {
+		description.left, description.wait = 0, 0
+	}
+	switch {
+	case hold.gate == description.gate:
+		response.addLesson(bothLessons(hold, description))
+	case description.honesty == silent && response.Status >= http.StatusBadRequest:
+		response.addLesson(hold) // an error without headers does not make a client believe that there is no limit
+	default:
+		response.addLesson(hold)
+		response.addLesson(description)
+	}
+}
+
+func (r *Response) addLesson(l lesson) {
+	if l.gate != nil {
+		r.lessons = append(r.lessons, l)
+	}
+}
+
+// bothLessons is what a 429 by the bucket says in two ways: how long to wait, and the limit headers. The former counts;
+// the latter stand in for a missing wait.
+func bothLessons(hold, description lesson) lesson {
+	hold.rule = description.rule
+	switch {
+	case hold.honesty == silent && description.honesty == honest:
+		return description
+	case description.honesty == falsified:
+		hold.honesty = falsified
+	}
+	return hold
+}
+
+// Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may
+// come in any order, and early. An answer that is never delivered teaches nothing.
+func (w *World) Deliver(response *Response, at time.Time) {
+	for _, l := range response.lessons {
+		l.gate.learn(l, at)
+		if l.rule != nil && l.honesty == honest {
+			l.rule.described = earliest(l.rule.described, at)
+		}
+	}
+	response.lessons = nil
+}

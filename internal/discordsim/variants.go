@@ -1,0 +1,64 @@
+package discordsim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// discordEpoch is the beginning of 2015, from which snowflakes count milliseconds.
+var discordEpoch = time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// SnowflakeAt is the first id that Discord could have given out at a moment after the beginning of 2015.
+func SnowflakeAt(t time.Time) uint64 {
+	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
+}
+
+// Alternate flips between two hashes from one request to the next.
+func Alternate(first, second string) func(Call) Variant {
+	return func(call Call) Variant {
+		if call.N%2 == 1 {
+			return Variant{Hash: first, Unpredictable: true}
+		}
+		return Variant{Hash: second, Unpredictable: true}
+	}
+}
+
+// EachTime gives every request a hash that has never been used.
+func EachTime(prefix string) func(Call) Variant {
+	return func(call Call) Variant {
+		return Variant{Hash: fmt.Sprintf("%s%d", prefix, call.N), Unpredictable: true}
+	}
+}
+
+// Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, and
+// older than 14 days (observed by client authors).
+type Ages struct {
+	Young, Normal, Old Variant
+	// Missing names messages that do not exist: they are answered with 404 in the young bucket. May be nil.
+	Missing func(id uint64) bool
+}
+
+// ByMessageAge chooses by the message id that ends the path, and by the server's clock. A client can compute the age as well, so that refusals
+// are judged like all others.
+func ByMessageAge(ages Ages) func(Call) Variant {
+	return func(call Call) Variant {
+		id, err := strconv.ParseUint(call.op.raw[len(call.op.raw)-1], 10, 64)
+		if err != nil {
+			return Variant{}
+		}
+		if ages.Missing != nil && ages.Missing(id) {
+			variant := ages.Young
+			variant.Status = 404
+			return variant
+		}
+		created := discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
+		switch age := call.Clock.Sub(created); {
+		case age < 10*time.Second:
+			return ages.Young
+		case age > 14*24*time.Hour:
+			return ages.Old
+		}
+		return ages.Normal
+	}
+}

@@ -1,0 +1,173 @@
+package discordsim
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// The limit headers as Discord documents them, in the form of http.Header keys.
+const (
+	headerLimit      = "X-Ratelimit-Limit"
+	headerRemaining  = "X-Ratelimit-Remaining"
+	headerReset      = "X-Ratelimit-Reset"
+	headerResetAfter = "X-Ratelimit-Reset-After"
+	headerBucket     = "X-Ratelimit-Bucket"
+	headerGlobal     = "X-Ratelimit-Global"
+	headerScope      = "X-Ratelimit-Scope"
+	headerRetryAfter = "Retry-After"
+)
+
+// Response is the server's answer.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Class is the kind of refusal, or ClassNone.
+	Class Class
+	// Verdict and Because judge a refusal.
+	Verdict Verdict
+	Because string
+	// Connection, Delay and BodyDelay are faults for the transport to act out.
+	Connection Connection
+	Delay      time.Duration
+	BodyDelay  time.Duration
+
+	lessons []lesson // what the client will know once it has read this
+	lost    bool     // it never will
+}
+
+// baseHeader are the headers of every answer that went through the edge.
+func (w *World) baseHeader(now time.Time, contentType string) http.Header {
+	header := make(http.Header, 12)
+	header["Date"] = []string{now.Add(w.config.ClockSkew).UTC().Format(http.TimeFormat)}
+	header["Content-Type"] = []string{contentType}
+	header["Server"] = []string{"cloudflare"}
+	header["Cf-Ray"] = []string{"0000000000000000-SIM"}
+	return header
+}
+
+// apiHeader are the headers of an answer by Discord's API.
+func (w *World) apiHeader(now time.Time) http.Header {
+	header := w.baseHeader(now, "application/json")
+	header["Via"] = []string{"1.1 google"}
+	return header
+}
+
+// describe adds the limit headers of a bucket.
+func (w *World) describe(header http.Header, now time.Time, hash string, state State) {
+	reset := now.Add(w.config.ClockSkew + state.ResetAfter)
+	header[headerLimit] = []string{strconv.Itoa(state.Limit)}
+	header[headerRemaining] = []string{strconv.Itoa(state.Remaining)}
+	header[headerReset] = []string{seconds(w.config.Rounding.milliseconds(time.Duration(reset.UnixNano())))}
+	header[headerResetAfter] = []string{seconds(w.config.Rounding.milliseconds(state.ResetAfter))}
+	header[headerBucket] = []string{hash}
+}
+
+// milliseconds rounds a time to what headers can say.
+func (r Rounding) milliseconds(d time.Duration) int64 {
+	switch r {
+	case RoundNearest:
+		d += time.Millisecond / 2
+	case RoundUp:
+		d += time.Millisecond - 1
+	}
+	ms := int64(d / time.Millisecond)
+	if d < 0 && d%time.Millisecond != 0 {
+		ms-- // division rounds towards zero, and a skewed clock may lie before the epoch
+	}
+	return ms
+}
+
+// seconds writes milliseconds as decimal seconds with three places.
+func seconds(ms int64) string {
+	text := make([]byte, 0, 20)
+	if ms < 0 {
+		text, ms = append(text, '-'), -ms
+	}
+	text = strconv.AppendInt(text, ms/1000, 10)
+	ms %= 1000
+	return string(append(text, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10)))
+}
+
+// wholeSeconds is Retry-After: rounded up.
+func wholeSeconds(ms int64) string {
+	return strconv.FormatInt((ms+999)/1000, 10)
+}
+
+// limitBody is the body of a 429 by the API. Times are in seconds.
+type limitBody struct {
+	Message    string  `json:"message"`
+	RetryAfter float64 `json:"retry_after"`
+	Global     bool    `json:"global"`
+	Code       int     `json:"code,omitempty"`
+}
+
+// writeRefusal builds the 429 for a refusal. The limit headers, if any, are already in the header.
+func (w *World) writeRefusal(response *Response, x *exchange) {
+	refusal := x.refusal
+	ms := w.config.Rounding.milliseconds(refusal.retry)
+	header := response.Header
+	body := limitBody{Message: "You are being rate limited.", RetryAfter: float64(ms) / 1000, Code: refusal.code}
+	if x.fault.RetryAfterBody > 0 {
+		body.RetryAfter = x.fault.RetryAfterBody.Seconds()
+	}
+	header[headerRetryAfter] = []string{wholeSeconds(ms)}
+	switch refusal.class {
+	case ClassGlobal:
+		body.Global = true
+		header[headerGlobal] = []string{"true"}
+		header[headerScope] = []string{"global"}
+	case ClassShared:
+		body.Message = "The resource is being rate limited."
+		header[headerScope] = []string{"shared"}
+	default:
+		header[headerScope] = []string{"user"}
+	}
+	response.Status = http.StatusTooManyRequests
+	response.Body = body.encode()
+}
+
+func (b limitBody) encode() []byte {
+	text, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // numbers and strings always encode
+	}
+	return text
+}
+
+const (
+	htmlPage = `<!DOCTYPE html>
+<html><head><title>Access denied | discord.com used Cloudflare to restrict access</title></head>
+<body><h1>Error 1015</h1><p>You are being rate limited.</p></body></html>
+`
+	jsonPage = `{"message": "This address has been blocked from the API for a while: too many rate limit violations.", "code": 0}`
+)
+
+// writeEdge builds the answer of the edge: no scope, no Via, no retry_after.
+func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
+	response.Status = http.StatusTooManyRequests
+	if refusal.page == PageJSON {
+		response.Header, response.Body = w.baseHeader(now, "application/json"), []byte(jsonPage)
+	} else {
+		response.Header, response.Body = w.baseHeader(now, "text/html; charset=UTF-8"), []byte(htmlPage)
+	}
+	if !refusal.silent {
+		response.Header[headerRetryAfter] = []string{wholeSeconds(RoundUp.milliseconds(refusal.retry))}
+	}
+}
+
+// defaultBody is what a status says when no rule gives a body.
+func defaultBody(status int) []byte {
+	switch {
+	case status == http.StatusNoContent:
+		return nil
+	case status < 400:
+		return []byte("{}")
+	case status >= 500:
+		return []byte("upstream connect error")
+	}
+	text := strconv.Itoa(status) + ": " + http.StatusText(status)
+	return []byte(`{"message": ` + strconv.Quote(text) + `, "code": 0}`)
+}

@@ -1,0 +1,270 @@
+package discordsim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// World is the simulated Discord without any transport: all state, and time as an argument. It has no lock, starts no
+// goroutine and looks at no clock. Use a [Server] unless a test drives its own schedule.
+type World struct {
+	config             Config
+	start              time.Time
+	now                time.Time
+	rules              []*ruleState // the last one is the default
+	buckets            map[bucketKey]*bucket
+	gates              map[gateKey]*gate
+	invalid            map[string]*invalidCount // by address
+	foreign            []*consumer
+	chance             *rand.Rand
+	sweepFrom, sweepAt int // how many buckets and gates there must be before idle ones are forgotten
+
+	report           Report
+	evicted          BucketReport
+	events, refusals eventLog
+}
+
+// ruleState is a rule and what has happened to it.
+type ruleState struct {
+	Rule
+	index     int
+	requests  int
+	changes   int       // how many of its changes have been noticed
+	described time.Time // first honest description delivered since the last of them
+}
+
+type bucketKey struct{ hash, major, authorization string }
+
+type bucket struct {
+	gate
+	tally   Tally
+	highest int64 // sequence number accepted so far
+}
+
+// gateKey names whatever is not the bucket of a route.
+type gateKey struct {
+	class         Class
+	name          string
+	index         int
+	major         string
+	authorization string
+}
+
+// NewWorld returns a world that begins at a moment. The error wraps [ErrConfig].
+func NewWorld(start time.Time, config Config) (*World, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	w := &World{
+		config:    config,
+		start:     start,
+		now:       start,
+		buckets:   make(map[bucketKey]*bucket),
+		gates:     make(map[gateKey]*gate),
+		invalid:   make(map[string]*invalidCount),
+		chance:    rand.New(rand.NewPCG(config.Seed, 1)),
+		sweepFrom: 1 << 16,
+		sweepAt:   1 << 16,
+		events:    eventLog{size: config.Recent},
+		refusals:  eventLog{size: config.Recent},
+	}
+	if config.FullLog {
+		w.events.size, w.refusals.size = 0, 0
+	}
+	for i, rule := range append(slices.Clone(config.Rules), *config.Default) {
+		w.rules = append(w.rules, &ruleState{Rule: rule, index: i})
+	}
+	for _, use := range config.Foreign {
+		w.foreign = append(w.foreign, newConsumer(use))
+	}
+	return w, nil
+}
+
+// exchange is one request on its way through the limits.
+type exchange struct {
+	call  Call
+	who   Consumer
+	rule  *ruleState
+	fault *Fault // never nil
+	// What the rule says about this request.
+	hash          string
+	quota         Quota
+	status        int
+	unpredictable bool
+
+	bucket  *bucket // nil before the request has come so far
+	refusal refusal
+}
+
+// refusal is why a request is not let through.
+type refusal struct {
+	class  Class
+	gate   *gate
+	retry  time.Duration // the truth, unrounded
+	code   int
+	page   Page
+	silent bool
+	// decreed: a block from a moment to another, and not a counter that is full.
+	decreed bool
+}
+
+// advance moves the world's time forwards and lets others make their requests. Time never goes backwards.
+func (w *World) advance(now time.Time) time.Time {
+	if now.Before(w.now) {
+		now = w.now
+	}
+	w.runForeign(now)
+	w.now = now
+	return now
+}
+
+// begin finds out what a request is about.
+func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
+	if request.SentAt.IsZero() {
+		request.SentAt = now
+	}
+	op := parseOperation(request.Method, request.Path)
+	x := &exchange{who: who, fault: &Fault{}, rule: w.rules[len(w.rules)-1]}
+	for _, rule := range w.rules {
+		if rule.matches(op) {
+			x.rule = rule
+			break
+		}
+	}
+	if who == Own {
+		x.rule.requests++
+	}
+	x.call = Call{
+		Request: request, Now: now, Clock: now.Add(w.config.ClockSkew), Elapsed: now.Sub(w.start),
+		Operation: op.String(), Major: op.major, N: x.rule.requests, op: op,
+	}
+	w.applyRule(x)
+	return x
+}
+
+// applyRule fills in what the rule, its changes and its variants say.
+func (w *World) applyRule(x *exchange) {
+	var changes int
+	x.hash, x.quota, changes = x.rule.at(x.call.Elapsed)
+	if changes != x.rule.changes {
+		x.rule.changes, x.rule.described = changes, time.Time{}
+	}
+	x.status = cmp.Or(x.rule.Status, http.StatusOK)
+	if x.rule.Vary != nil {
+		variant := x.rule.Vary(x.call)
+		if err := variant.Quota.validate(); err != nil {
+			panic(fmt.Errorf("variant of %s: %w", &x.rule.Rule, err))
+		}
+		x.hash = cmp.Or(variant.Hash, x.hash)
+		x.status = cmp.Or(variant.Status, x.status)
+		if variant.Quota.Kind != KindNone {
+			x.quota = variant.Quota
+		}
+		x.unpredictable = variant.Unpredictable
+	}
+	if x.hash == "" {
+		x.hash = x.call.op.hash()
+	}
+	if x.rule.Announce != "" {
+		x.unpredictable = true
+	}
+}
+
+// pickFault chooses the first fault that applies, those of the rule before those of the world.
+func (w *World) pickFault(x *exchange) {
+	for i := range x.rule.Faults {
+		if x.rule.Faults[i].applies(x.call, w.chance) {
+			x.fault = &x.rule.Faults[i]
+			return
+		}
+	}
+	overall := x.call
+	overall.N = w.report.Requests
+	for i := range w.config.Faults {
+		if w.config.Faults[i].applies(overall, w.chance) {
+			x.fault = &w.config.Faults[i]
+			return
+		}
+	}
+}
+
+// Handle processes one request at a moment and returns the answer. The client learns nothing from it until [World.Deliver]
+// says so. Moments must not go backwards; one that does is taken for the latest.
+func (w *World) Handle(now time.Time, request Request) *Response {
+	now = w.advance(now)
+	w.report.Requests++
+	x := w.begin(now, request, Own)
+	if w.report.First.IsZero() || x.call.Request.SentAt.Before(w.report.First) {
+		w.report.First = x.call.Request.SentAt
+	}
+	w.report.Last = now
+	w.pickFault(x)
+
+	response := &Response{}
+	switch {
+	case x.fault.Connection == ConnectionLostBefore:
+		response.Connection, response.lost = ConnectionLostBefore, true
+	case w.edgeRefuses(x):
+		w.writeEdge(response, now, x.refusal)
+	case w.globalRefuses(x):
+		response.Header = w.apiHeader(now)
+		w.writeRefusal(response, x)
+		x.fault.spoil(x.call, response)
+	default:
+		refused := w.routeRefuses(x)
+		response.Header = w.apiHeader(now)
+		w.writeDescription(response, x)
+		if refused {
+			w.writeRefusal(response, x)
+		} else {
+			w.writeAnswer(response, x)
+		}
+		x.fault.spoil(x.call, response)
+	}
+	if x.refusal.gate != nil {
+		response.Class = x.refusal.class
+		response.Verdict, response.Because = w.judge(x)
+	}
+	response.lost = response.Connection != ConnectionKept
+	w.teach(response, x)
+	w.account(response, x)
+	w.sweep(now)
+	return response
+}
+
+// writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
+func (w *World) writeDescription(response *Response, x *exchange) {
+	if x.bucket.counter == nil || x.refusal.gate == nil && x.fault.Status >= http.StatusInternalServerError {
+		return
+	}
+	state := x.bucket.counter.State(x.call.Now)
+	if x.fault.State != nil {
+		state = x.fault.State(state)
+	}
+	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
+}
+
+// writeAnswer answers a request that was let through.
+func (w *World) writeAnswer(response *Response, x *exchange) {
+	response.Status = x.status
+	if x.rule.Body != "" {
+		response.Body = []byte(x.rule.Body)
+	}
+	if x.fault.Status != 0 {
+		response.Status, response.Body = x.fault.Status, nil
+	}
+	if x.fault.Body != "" {
+		response.Body = []byte(x.fault.Body)
+	}
+	if response.Body == nil {
+		response.Body = defaultBody(response.Status)
+	}
+	if response.Status >= http.StatusInternalServerError {
+		response.Header.Set("Content-Type", "text/plain")
+	}
+}
