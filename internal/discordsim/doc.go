@@ -29,9 +29,10 @@
 //
 //  1. Told: an answer already delivered had said that nothing remains until a time not yet reached. That is a 429 of the
 //     same limit whose wait is not over (counted from its delivery; the body's time, not the one rounded up in the
-//     header), or limit headers with r remaining after which the client has already taken r places in the same bucket.
-//     In a fixed window the time is its end; where places come back one by one it is the return of the next one. A
-//     refusal without any time says "not within a second". Avoidable.
+//     header), or limit headers with r remaining after which the client has already sent r others into the same bucket.
+//     The time is the window's end; where places come back one by one, headers do not tell when the next one does, and
+//     only rule 3 applies. A refusal without any time says "not within a second". Of several answers the one that was made last counts, and of
+//     those that spoke of the same moment the one that was read first. Avoidable.
 //  2. The limit had changed and no answer delivered since had said so; or headers had been falsified, within the last
 //     period or with no true answer since; or headers had been withheld from the beginning; or (scope user) no client
 //     could have known which bucket it would be. Excused.

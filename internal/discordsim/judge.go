@@ -71,19 +71,19 @@ type gate struct {
 	counter Counter // nil if nothing is counted here
 	// pace logs own requests of the global limit whatever the phase of its windows.
 	pace    *slidingLog
-	taken   int64 // own requests let through here
 	until   time.Time
 	lastUse time.Time
 }
 
 // take counts one request, or returns how long it has to wait.
-func (g *gate) take(now time.Time, who Consumer) (retry time.Duration, ok bool) {
+func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
+	now := x.call.Now
 	g.lastUse = now
-	if g.counter != nil && !g.counter.Take(now, who) {
+	if g.counter != nil && !g.counter.Take(now, x.who) {
 		return g.counter.State(now).RetryAfter, false
 	}
-	if who == Own {
-		g.taken++
+	if x.who == Own {
+		g.note(x.call.Request.SentAt, now)
 		if g.pace != nil {
 			g.pace.add(now, Own)
 		}
@@ -102,7 +102,7 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	if g.forbade(sent, heard, g.taken) {
+	if g.forbade(sent, heard) {
 		return Avoidable, becauseTold
 	}
 	var period time.Duration

@@ -94,7 +94,7 @@ func TestVerdicts(t *testing.T) {
 		{"a sliding place came back and was taken by others", threeSliding, plain,
 			[]step{trip(0), others(150*ms, 2), trip(200 * ms), others(1050*ms, 1), others(1160*ms, 2), trip(1300 * ms)}, []string{becauseOthers, becauseOthers}},
 		{"a sliding place is not back yet", threeSliding, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseTold}},
+			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
 
 		{"shared: the first refusal", shared, plain,
 			[]step{trip(0), trip(0)}, []string{becauseOthers}},

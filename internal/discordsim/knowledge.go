@@ -33,18 +33,20 @@ type lesson struct {
 	gate    *gate
 	rule    *ruleState // whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// From then on, left requests are still possible for as long as wait lasts. taken is the gate's count of own
-	// requests at that moment.
-	left  int
-	wait  time.Duration
-	taken int64
+	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
+	left, taken int
+	wait        time.Duration
+	// made is when the answer was.
+	made time.Time
 }
 
-// fact is a lesson that was delivered.
+// fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
+// then on, and in truth at over, from when the answer was made.
 type fact struct {
-	at, until time.Time
-	left      int
-	taken     int64
+	made, over time.Time
+	at, until  time.Time
+	left       int
+	taken      int
 }
 
 // lie is a time in which the client had reason to believe something false: from the delivery of the first false
@@ -57,9 +59,11 @@ type lie struct {
 // because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
-	described time.Time // first honest description since the last change; zero: none
-	changed   bool      // the limit is not, or may not be, what the client once learnt
-	quiet     time.Time // first success without readable headers; zero: none
+	sends     []time.Time // when the requests were sent that have taken a place here, the latest ones
+	taken     int         // how many of them there have been
+	described time.Time   // first honest description since the last change; zero: none
+	changed   bool        // the limit is not, or may not be, what the client once learnt
+	quiet     time.Time   // first success without readable headers; zero: none
 	lies      []lie
 }
 
@@ -93,7 +97,9 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 		k.hearLie(at)
 	}
 	if l.wait > 0 {
-		k.remember(fact{at: at, until: at.Add(l.wait), left: l.left, taken: l.taken})
+		k.remember(fact{
+			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken,
+		})
 	}
 }
 
@@ -119,17 +125,49 @@ func (k *knowledge) remember(f fact) {
 	k.facts = append(k.facts, f)
 }
 
+// note remembers when a request was sent that has now taken a place.
+func (k *knowledge) note(sent, now time.Time) {
+	drop := 0
+	for drop < len(k.sends) && now.Sub(k.sends[drop]) > forgetAfter {
+		drop++
+	}
+	if drop > 0 && drop*2 >= len(k.sends) {
+		k.sends = k.sends[:copy(k.sends, k.sends[drop:])]
+	}
+	k.sends = append(k.sends, sent)
+	k.taken++
+}
+
 // forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
-// told of `left` places until a time not yet reached and has taken as many since. heard is the last moment whose
-// deliveries it can have read, taken the gate's count of own requests now.
-func (k *knowledge) forbade(sent, heard time.Time, taken int64) bool {
-	for i := len(k.facts) - 1; i >= 0; i-- {
-		f := k.facts[i]
-		if !f.at.After(heard) && f.until.After(sent) && taken-f.taken >= int64(f.left) {
-			return true
+// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a
+// place. heard is the last moment whose deliveries it can have read.
+//
+// What was made last counts, as it may speak of a window that earlier answers could not know. Of all answers that spoke of
+// the same moment, the one that came fastest says it most precisely.
+func (k *knowledge) forbade(sent, heard time.Time) bool {
+	var latest fact
+	for _, f := range k.facts {
+		if !f.at.After(heard) && !f.made.Before(latest.made) {
+			latest = f
 		}
 	}
-	return false
+	until := latest.until
+	for _, f := range k.facts {
+		if !f.at.After(heard) && f.over.Equal(latest.over) && f.until.Before(until) {
+			until = f.until
+		}
+	}
+	if !until.After(sent) {
+		return false
+	}
+	since := min(k.taken-latest.taken, len(k.sends))
+	taken := 0
+	for _, at := range k.sends[len(k.sends)-since:] {
+		if !at.Before(latest.at) && !at.After(sent) {
+			taken++
+		}
+	}
+	return taken >= latest.left
 }
 
 // excuse returns why a client cannot be blamed for what it believed, or "".

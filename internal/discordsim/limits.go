@@ -31,7 +31,7 @@ func (w *World) edgeRefuses(x *exchange) bool {
 	}
 	g := w.gate(gateKey{class: ClassEdge, name: "rule", index: x.rule.index, major: address}, limit.Quota)
 	if !g.until.After(x.call.Now) {
-		if _, ok := g.take(x.call.Now, x.who); ok {
+		if _, ok := g.take(x); ok {
 			return false
 		}
 		g.until = x.call.Now.Add(limit.Ban)
@@ -65,7 +65,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 	if g.pace == nil {
 		g.pace = &slidingLog{quota: Sliding(w.config.Global.Limit, w.config.Global.Period)}
 	}
-	retry, ok := g.take(x.call.Now, x.who)
+	retry, ok := g.take(x)
 	if !ok {
 		x.refusal = refusal{class: ClassGlobal, gate: g, retry: retry}
 	}
@@ -80,7 +80,7 @@ func (w *World) routeRefuses(x *exchange) bool {
 	if x.fault.Uncounted {
 		return false
 	}
-	if retry, ok := b.take(x.call.Now, x.who); !ok {
+	if retry, ok := b.take(x); !ok {
 		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}
 		return true
 	}
@@ -93,7 +93,7 @@ func (w *World) routeRefuses(x *exchange) bool {
 		}
 	}
 	for _, h := range hidden {
-		h.gate.take(x.call.Now, x.who)
+		h.gate.take(x)
 	}
 	return false
 }

@@ -10,7 +10,7 @@ func (w *World) teach(response *Response, x *exchange) {
 	if response.lost {
 		return
 	}
-	hold := lesson{gate: x.refusal.gate, honesty: silent}
+	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now}
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
 	}
@@ -19,12 +19,14 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		return
 	}
+	// Headers tell when a window ends, but not when the next place of a sliding bucket comes back. A client knows that of
+	// its own requests, and those are judged by whether they alone fill the bucket.
 	truth := b.counter.State(x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
-		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken,
+		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now,
 	}
-	if description.honesty != honest {
+	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
 	}
 	switch {

@@ -1,0 +1,147 @@
+package buckets
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// authentication is one credential: the global limit and the holds that are above all its buckets. Requests without a
+// credential share one, as Discord counts them by IP address. The credential itself is not kept, only a keyed hash.
+type authentication struct {
+	manager *RESTBucketManager
+	id      uint64
+	entries atomic.Int64 // route entries that refer to it
+
+	mu     sync.Mutex
+	global *ratelimits.Global
+	line   line
+}
+
+// take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
+// in line for it.
+func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.line.length > 0 {
+		return ratelimits.Slot{}, false
+	}
+	slot, wait := a.global.Take(now)
+	return slot, wait == 0
+}
+
+// force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
+// but counts them all the same when they carry a credential (observed by several client authors).
+func (a *authentication) force(now time.Duration) ratelimits.Slot {
+	if a.id == 0 {
+		return ratelimits.Slot{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.global.Force(now)
+}
+
+// park puts a bucket in line. The bucket's lock is held.
+func (a *authentication) park(now time.Duration, b *RESTBucket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.inLine = true
+	a.line.push(b)
+	a.wakeAt(now, now+a.global.Wait(now))
+}
+
+// wait returns the predicted wait for the global limit: until there is a slot, and for those in line.
+func (a *authentication) wait(now time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wait := a.global.Wait(now)
+	if limit := a.global.Limit(); limit > 0 {
+		wait += time.Duration(a.line.length/limit) * time.Second
+	}
+	return wait
+}
+
+// holdWait returns how long a hold still lasts.
+func (a *authentication) holdWait(now time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.global.HoldWait(now)
+}
+
+// report gives a slot back whose request has an outcome, or was never sent.
+func (a *authentication) report(now time.Duration, slot ratelimits.Slot, sent bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if sent {
+		a.global.Report(now, slot)
+	} else {
+		a.global.Return(slot)
+	}
+	if a.line.length > 0 {
+		a.wakeAt(now, now+a.global.Wait(now))
+	}
+}
+
+// hold holds everything of this authentication back for d.
+func (a *authentication) hold(now, d time.Duration) {
+	a.mu.Lock()
+	a.global.Hold(now, d)
+	inLine := a.line.collect()
+	a.mu.Unlock()
+	for _, b := range inLine {
+		b.mu.Lock()
+		b.refuseLate(now)
+		b.mu.Unlock()
+	}
+}
+
+// wakeAt lets the line move at the given time. The lock is held.
+func (a *authentication) wakeAt(now, at time.Duration) {
+	if !a.manager.closed() {
+		a.line.alarm.set(a.manager.settings.clock, now, at, a.ring)
+	}
+}
+
+func (a *authentication) ring() {
+	a.mu.Lock()
+	a.line.alarm.rang()
+	a.mu.Unlock()
+	a.serve()
+}
+
+// serve hands slots to the buckets in line, one after the other, as long as there are any.
+func (a *authentication) serve() {
+	for {
+		a.mu.Lock()
+		now := a.manager.now()
+		if a.line.length == 0 {
+			a.mu.Unlock()
+			return
+		}
+		slot, wait := a.global.Take(now)
+		if wait > 0 {
+			a.wakeAt(now, now+wait)
+			a.mu.Unlock()
+			return
+		}
+		b := a.line.pop()
+		a.mu.Unlock()
+		b.serve(passes{slot: slot, hasSlot: true})
+	}
+}
+
+// idle reports that nothing is lost by forgetting this authentication.
+func (a *authentication) idle(now time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.entries.Load() == 0 && a.line.length == 0 && a.global.Idle(now)
+}
+
+func (a *authentication) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.line.alarm.stop()
+	a.line.clear()
+}

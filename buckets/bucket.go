@@ -1,0 +1,342 @@
+package buckets
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/fifo"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// RESTBucket is one bucket of Discord's: the window of a real bucket hash, with a queue in front of it that is first come,
+// first served. The UNKNOWN bucket of a route is one too.
+//
+// Requests leave it under these conditions, in this order: the window has a permit, an ordered request has none before it
+// in flight, the edge is open, and the global limit has a slot, which is taken last so that none ages in a queue. A
+// bucket that lacks one of the last two stands in line there.
+//
+// Locks: a bucket's lock is taken before that of a gate (edge, authentication) and never together with another bucket's,
+// except by a move, of which there is one at a time.
+type RESTBucket struct {
+	family *family
+	major  major
+
+	mu         sync.Mutex
+	window     ratelimits.Window
+	flying     *held // in flight
+	queue      *queue
+	evicted    bool
+	inLine     bool
+	nextInLine *RESTBucket // guarded by the gate it stands in line for
+}
+
+// queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
+type queue struct {
+	waiting fifo.Queue[*waiter]
+	alarm   alarm
+	lanes   map[uint64]*lane
+	ordered int // ordered requests in flight
+}
+
+// passes are what was taken of the gates on behalf of a bucket's next request.
+type passes struct {
+	slot    ratelimits.Slot
+	hasSlot bool
+	edge    edgePermit
+	hasEdge bool
+}
+
+func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
+
+// open returns the queue, creating it if need be.
+func (b *RESTBucket) open() *queue {
+	if b.queue == nil {
+		b.queue = &queue{}
+	}
+	return b.queue
+}
+
+// waiting returns the number of requests that wait.
+func (b *RESTBucket) waiting() int {
+	if b.queue == nil {
+		return 0
+	}
+	n := b.queue.waiting.Len()
+	for _, lane := range b.queue.lanes {
+		n += lane.waiting.Len()
+	}
+	return n
+}
+
+// tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed.
+func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool) {
+	if b.queue != nil && (b.queue.waiting.Len() > 0 || len(b.queue.lanes) > 0) || b.inLine {
+		return Lease{}, false
+	}
+	if at, ok := b.next(now, a); !ok || at > now {
+		return Lease{}, false
+	}
+	var p passes
+	if missing := b.pass(now, a, &p); missing != nil {
+		b.giveBack(now, p)
+		return Lease{}, false
+	}
+	return b.grant(now, a, &p, nil), true
+}
+
+// next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
+func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
+	if a.ordered && b.queue != nil && b.queue.ordered > 0 {
+		return 0, false
+	}
+	return b.window.Next(now)
+}
+
+// gate is what a bucket can stand in line for.
+type gate interface {
+	park(now time.Duration, b *RESTBucket)
+}
+
+// pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
+func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
+	if !p.hasEdge {
+		e := b.manager().edge
+		if p.edge, p.hasEdge = e.take(now); !p.hasEdge {
+			return e
+		}
+	}
+	if !a.exempt && !p.hasSlot {
+		auth := b.family.authentication
+		if p.slot, p.hasSlot = auth.take(now); !p.hasSlot {
+			return auth
+		}
+	}
+	return nil
+}
+
+// giveBack gives back what was taken of the gates and not used.
+func (b *RESTBucket) giveBack(now time.Duration, p passes) {
+	if p.hasEdge {
+		b.manager().edge.giveBack(now, p.edge)
+	}
+	if p.hasSlot {
+		b.family.authentication.report(now, p.slot, false)
+	}
+}
+
+// grant makes a lease. Everything that it needs has been found to be there.
+func (b *RESTBucket) grant(now time.Duration, a *ask, p *passes, lane *lane) Lease {
+	h := leases.Get().(*held)
+	permit, ok := b.window.Take(now)
+	if !ok {
+		panic("buckets: window promised a permit and gave none")
+	}
+	h.grant = grant{
+		permit: permit, entry: a.entry, route: a.route, major: a.major, fields: a.fields, arrived: a.arrived,
+		edge: p.edge, lane: lane, ordered: a.ordered,
+	}
+	p.hasEdge = false
+	if a.exempt {
+		h.slot = b.family.authentication.force(now)
+	} else {
+		h.slot, p.hasSlot = p.slot, false
+	}
+	if a.ordered {
+		b.open().ordered++
+	}
+	b.launch(h)
+	b.manager().counters.granted.Inc()
+	return Lease{h, h.generation.Load()}
+}
+
+// launch notes a lease as in flight in this bucket, land takes it out again.
+func (b *RESTBucket) launch(h *held) {
+	h.bucket.Store(b)
+	h.previous, h.next = nil, b.flying
+	if b.flying != nil {
+		b.flying.previous = h
+	}
+	b.flying = h
+}
+
+func (b *RESTBucket) land(h *held) {
+	if h.previous == nil {
+		b.flying = h.next
+	} else {
+		h.previous.next = h.next
+	}
+	if h.next != nil {
+		h.next.previous = h.previous
+	}
+	h.next, h.previous = nil, nil
+}
+
+// dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
+// outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
+// what it can of p.
+func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
+	q := b.queue
+	if q == nil || b.inLine {
+		return
+	}
+	wake := time.Duration(0) // 0: no time will help
+	for {
+		opens := q.openLanes(now)
+		head := q.waiting.Head()
+		if head == nil {
+			wake = opens
+			break
+		}
+		w := head.Value
+		if q.detour(b.manager().seed, w) {
+			continue
+		}
+		at, ok := b.next(now, &w.ask)
+		if !ok {
+			wake = opens
+			break
+		}
+		if at > now {
+			wake = at
+			if opens > 0 {
+				wake = min(at, opens)
+			}
+			break
+		}
+		if missing := b.pass(now, &w.ask, p); missing != nil {
+			missing.park(now, b)
+			break
+		}
+		q.waiting.Remove(&w.Element)
+		b.answer(w, b.grant(now, &w.ask, p, w.lane), nil)
+	}
+	if wake > 0 {
+		if clock := b.manager().settings.clock; !b.manager().closed() {
+			q.alarm.set(clock, now, wake, b.ring)
+		}
+	}
+	b.shut()
+}
+
+// shut drops the queue when nothing needs it.
+func (b *RESTBucket) shut() {
+	q := b.queue
+	if q.waiting.Len() == 0 && len(q.lanes) == 0 && q.ordered == 0 {
+		q.alarm.stop()
+		b.queue = nil
+	}
+}
+
+// answer tells a waiter, which is in no queue any more, what became of it.
+func (b *RESTBucket) answer(w *waiter, l Lease, err error) {
+	w.lease, w.err = l, err
+	b.manager().waiting.Add(-1)
+	w.ready <- struct{}{}
+}
+
+// ring is called by the alarm.
+func (b *RESTBucket) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queue == nil {
+		return
+	}
+	b.queue.alarm.rang()
+	b.dispatchFree(b.manager().now())
+}
+
+// dispatchFree dispatches with what it can take by itself, and gives back what is left.
+func (b *RESTBucket) dispatchFree(now time.Duration) {
+	var p passes
+	b.dispatch(now, &p)
+	b.giveBack(now, p)
+}
+
+// serve is called by a gate for a bucket that stood in line, with what the gate has to give.
+func (b *RESTBucket) serve(p passes) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.manager().now()
+	b.inLine = false
+	b.dispatch(now, &p)
+	b.giveBack(now, p)
+}
+
+// enqueue lets an ask wait.
+func (b *RESTBucket) enqueue(now time.Duration, a *ask) *waiter {
+	w := b.manager().waiters.get(a)
+	w.bucket.Store(b)
+	b.open().waiting.Insert(&w.Element)
+	b.manager().waiting.Add(1)
+	b.dispatchFree(now)
+	return w
+}
+
+// remove takes a waiter out of the queue or lane in which it waits. It reports false if it is in none.
+func (b *RESTBucket) remove(w *waiter) bool {
+	if b.queue == nil {
+		return false
+	}
+	if b.queue.waiting.Remove(&w.Element) {
+		if w.lane != nil {
+			w.lane.busy = false
+		}
+		return true
+	}
+	return b.queue.leaveLane(w)
+}
+
+// predict returns how long an ask would have to wait with so many ahead of it, and whether that is for the global limit or the
+// edge rather than for the bucket.
+func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Duration, global bool, class ratelimits.Class) {
+	wait = b.window.Predict(now, ahead)
+	if !a.exempt {
+		if w := b.family.authentication.wait(now); w > wait {
+			wait, global = w, true
+			if b.family.authentication.holdWait(now) > 0 {
+				class = ratelimits.ClassGlobal
+			}
+		}
+	}
+	if w := b.manager().edge.wait(now); w > wait {
+		wait, global, class = w, true, ratelimits.ClassEdge
+	}
+	if b.queue != nil {
+		if w := b.queue.laneWait(b.manager().seed, now, a); w > wait {
+			wait, global, class = w, false, ratelimits.ClassSubLimit
+		}
+	}
+	return wait, global, class
+}
+
+// precision is how far a predicted wait may exceed the longest acceptable one: what the server says is rounded to
+// milliseconds, so that a wait of exactly the maximum looks a little longer.
+const precision = 2 * time.Millisecond
+
+// refusal returns the error for an ask that must not wait as long as it would have to, nil if it may.
+func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) error {
+	wait, global, class := b.predict(now, a, ahead)
+	if a.atOnce || now+wait > a.latest+precision {
+		return a.tooLong(b, now, wait, global, class)
+	}
+	return nil
+}
+
+// refuseLate refuses those who wait and, after a hold was raised, would wait too long.
+func (b *RESTBucket) refuseLate(now time.Duration) {
+	if b.queue == nil {
+		return
+	}
+	ahead := 0
+	for e := b.queue.waiting.Head(); e != nil; {
+		w := e.Value
+		e = e.Next()
+		if err := b.refusal(now, &w.ask, ahead); err != nil {
+			b.remove(w)
+			b.answer(w, Lease{}, err)
+			continue
+		}
+		ahead++
+	}
+	b.queue.refuseLate(b, now)
+}

@@ -1,0 +1,113 @@
+package buckets
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/fifo"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// lane is where the requests of one shape wait for a hidden limit on what their bodies ask for, while others of the same
+// bucket pass. It exists from the 429 that revealed the limit until its hold has ended and nobody waits any more.
+//
+// How much the limit allows is not known, so after the hold its requests go one at a time, each when the one before has
+// succeeded.
+type lane struct {
+	hold    ratelimits.Throttle
+	waiting fifo.Queue[*waiter]
+	busy    bool // one of its requests is back in the bucket's queue, or in flight
+}
+
+// laneOf returns the lane of an ask, nil if there is none.
+func (q *queue) laneOf(seed maphash.Seed, a *ask) *lane {
+	if len(q.lanes) == 0 {
+		return nil
+	}
+	return q.lanes[shapeOf(seed, a.route, a.fields)]
+}
+
+// detour puts a waiter at the head of the queue into its lane, and reports whether it has one.
+func (q *queue) detour(seed maphash.Seed, w *waiter) bool {
+	if w.lane != nil || len(q.lanes) == 0 {
+		return false
+	}
+	if w.shape == 0 {
+		w.shape = shapeOf(seed, w.route, w.fields)
+	}
+	lane := q.lanes[w.shape]
+	if lane == nil {
+		return false
+	}
+	q.waiting.Remove(&w.Element)
+	lane.waiting.Insert(&w.Element)
+	return true
+}
+
+// openLanes lets the first request of each lane whose hold has ended back into the queue, where it stands according to when
+// it arrived, and forgets lanes that nobody needs. It returns when the next lane opens, 0 if none will by itself.
+func (q *queue) openLanes(now time.Duration) (opens time.Duration) {
+	for shape, lane := range q.lanes {
+		switch head := lane.waiting.Head(); {
+		case lane.hold.Wait(now) > 0:
+			if opens == 0 || lane.hold.Until() < opens {
+				opens = lane.hold.Until()
+			}
+		case lane.busy:
+		case head == nil:
+			delete(q.lanes, shape)
+		default:
+			w := head.Value
+			lane.waiting.Remove(head)
+			lane.busy, w.lane = true, lane
+			q.waiting.Insert(head)
+		}
+	}
+	return opens
+}
+
+// laneWait returns how long the hold of an ask's lane lasts, 0 if it has none.
+func (q *queue) laneWait(seed maphash.Seed, now time.Duration, a *ask) time.Duration {
+	if lane := q.laneOf(seed, a); lane != nil {
+		return lane.hold.Wait(now)
+	}
+	return 0
+}
+
+// leaveLane takes a waiter out of the lane in which it waits.
+func (q *queue) leaveLane(w *waiter) bool {
+	lane := q.lanes[w.shape]
+	return lane != nil && lane.waiting.Remove(&w.Element)
+}
+
+// holdLane holds all requests of one shape back for d.
+func (b *RESTBucket) holdLane(now, d time.Duration, shape uint64) {
+	q := b.open()
+	if q.lanes == nil {
+		q.lanes = make(map[uint64]*lane)
+	}
+	if q.lanes[shape] == nil {
+		q.lanes[shape] = &lane{}
+	}
+	q.lanes[shape].hold.Extend(now, d)
+	for e := q.waiting.Head(); e != nil; {
+		w := e.Value
+		e = e.Next()
+		q.detour(b.manager().seed, w)
+	}
+}
+
+// refuseLate refuses those in lanes who would wait too long.
+func (q *queue) refuseLate(b *RESTBucket, now time.Duration) {
+	for _, lane := range q.lanes {
+		ahead := 0
+		for e := lane.waiting.Head(); e != nil; ahead++ {
+			w := e.Value
+			e = e.Next()
+			if err := b.refusal(now, &w.ask, ahead); err != nil {
+				lane.waiting.Remove(&w.Element)
+				b.answer(w, Lease{}, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package buckets
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Lease is the permission to send one request, held from Acquire until its outcome is known. The first of Update, Release
+// and Return ends it; all later calls do nothing, so `defer lease.Release()` is right in every case. A Lease is a small
+// value that can be copied and used from any goroutine. The zero value is no lease, and all its methods do nothing.
+type Lease struct {
+	held       *held
+	generation uint32
+}
+
+// held is what a lease stands for. It is used again after its end, with another generation.
+type held struct {
+	generation atomic.Uint32
+	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
+	grant
+}
+
+// grant is what was granted.
+type grant struct {
+	// Guarded by the bucket's lock.
+	permit         ratelimits.Permit
+	next, previous *held // in flight in the same bucket
+
+	// Set before anybody else can know it, and not changed.
+	entry   *routeEntry
+	route   routes.CompiledRoute
+	major   major
+	fields  func() []string
+	arrived time.Duration
+	slot    ratelimits.Slot
+	edge    edgePermit
+	lane    *lane
+	ordered bool
+}
+
+var leases = sync.Pool{New: func() any { return new(held) }}
+
+// Update ends the lease with the response that came, whatever its status. It applies what the response says about limits,
+// and lets those go that it allows to go. It does not block.
+//
+// After a 429, acquire again and send again, if the body can be replayed; the wait is part of Acquire. Use a Request to
+// keep the place in the queue.
+func (l Lease) Update(r ratelimits.Response) { l.end(outcome{sent: true, response: r}) }
+
+// Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
+// caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.
+func (l Lease) Release() { l.end(outcome{sent: true}) }
+
+// Return ends the lease of a request that was certainly never sent, and gives back all that it took.
+func (l Lease) Return() { l.end(outcome{}) }
+
+// outcome is how a lease ends.
+type outcome struct {
+	sent     bool
+	response ratelimits.Response
+}
+
+func (l Lease) end(o outcome) {
+	h := l.held
+	if h == nil || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
+		return
+	}
+	h.entry.manager.settle(h, o)
+	h.free()
+}
+
+// free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
+func (h *held) free() {
+	h.bucket.Store(nil)
+	h.grant = grant{}
+	leases.Put(h)
+}

@@ -1,0 +1,86 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// alarm is a timer that can be brought forward. It fires at the earliest time asked for since it last fired, or a little
+// earlier than what is wanted by then: whoever it wakes looks again. Its owner's mutex guards it.
+type alarm struct {
+	timer clockwork.Timer
+	due   time.Duration // 0: not set
+}
+
+// set makes the alarm ring at the given time, unless it rings earlier anyway. It does not block.
+func (a *alarm) set(clock clockwork.Clock, now, at time.Duration, ring func()) {
+	at = max(at, 1) // 0 is "not set"
+	if a.due != 0 && a.due <= at {
+		return
+	}
+	a.due = at
+	if a.timer == nil {
+		a.timer = clock.AfterFunc(at-now, ring)
+		return
+	}
+	a.timer.Stop()
+	a.timer.Reset(at - now)
+}
+
+// rang has to be called first by what the alarm calls.
+func (a *alarm) rang() { a.due = 0 }
+
+// stop makes the alarm forget its time.
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.due = 0
+}
+
+// line is the buckets that stand before a gate, each at most once. They are served in turn, one request each, so a bucket
+// with a long queue does not hold up the others. The gate's mutex guards it, and nextInLine of the buckets in it.
+type line struct {
+	head, tail *RESTBucket
+	length     int
+	alarm      alarm
+}
+
+func (l *line) push(b *RESTBucket) {
+	if l.tail == nil {
+		l.head = b
+	} else {
+		l.tail.nextInLine = b
+	}
+	l.tail = b
+	l.length++
+}
+
+func (l *line) pop() *RESTBucket {
+	b := l.head
+	if b == nil {
+		return nil
+	}
+	l.head, b.nextInLine = b.nextInLine, nil
+	if l.head == nil {
+		l.tail = nil
+	}
+	l.length--
+	return b
+}
+
+// clear empties the line.
+func (l *line) clear() {
+	for l.pop() != nil {
+	}
+}
+
+// collect returns the buckets in line, so that they can be looked at without the gate's lock.
+func (l *line) collect() []*RESTBucket {
+	buckets := make([]*RESTBucket, 0, l.length)
+	for b := l.head; b != nil; b = b.nextInLine {
+		buckets = append(buckets, b)
+	}
+	return buckets
+}

@@ -1,0 +1,364 @@
+package buckets
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// RESTBucketManager decides when requests to Discord may leave. It maps compiled routes to the buckets that Discord's
+// responses name, and keeps a queue for each of them, below one global limit for each authentication. See the package's
+// documentation for how a request goes through it.
+//
+// All methods are safe for concurrent use. Nothing but Acquire and Close ever blocks.
+type RESTBucketManager struct {
+	settings settings
+	origin   time.Time
+	seed     maphash.Seed
+	edge     *edge
+	counters counters
+	waiting  atomic.Int64
+	waiters  waiterPool
+
+	life  sync.Mutex // guards starting and closing
+	state atomic.Int32
+	stop  chan struct{}
+	gone  chan struct{} // closed when the garbage collector has ended
+
+	entries         *xsync.Map[entryKey, *routeEntry]
+	buckets         *xsync.Map[bucketKey, *RESTBucket]
+	authentications *xsync.Map[uint64, *authentication]
+
+	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
+	// other locks, and guards the creation and removal of entries, authentications and families.
+	moves     sync.Mutex
+	families  map[familyKey]*family
+	throttled ratelimits.Throttle // for authentications that are yet to come
+	sweptAt   time.Duration       // when unused routes were looked for
+}
+
+type entryKey struct {
+	route          routes.Route
+	authentication uint64
+}
+
+// bucketKey is a real bucket hash: the family stands for bucket hash and authentication.
+type bucketKey struct {
+	family *family
+	major  major
+}
+
+// The states of a manager: fresh, running after Start, ended after Close, and running again after another Start.
+const (
+	fresh int32 = iota
+	running
+	ended
+)
+
+// NewRESTBucketManager returns a manager. It does nothing before Start.
+func NewRESTBucketManager(options ...Option) *RESTBucketManager {
+	s := defaults()
+	for _, option := range options {
+		if option != nil {
+			option(&s)
+		}
+	}
+	m := &RESTBucketManager{
+		settings:        s,
+		origin:          s.clock.Now(),
+		seed:            maphash.MakeSeed(),
+		counters:        newCounters(),
+		entries:         xsync.NewMap[entryKey, *routeEntry](),
+		buckets:         xsync.NewMap[bucketKey, *RESTBucket](),
+		authentications: xsync.NewMap[uint64, *authentication](),
+		families:        make(map[familyKey]*family),
+	}
+	m.edge = newEdge(m)
+	return m
+}
+
+// now returns the monotonic time since the manager was made.
+func (m *RESTBucketManager) now() time.Duration { return m.settings.clock.Since(m.origin) }
+
+func (m *RESTBucketManager) closed() bool { return m.state.Load() != running }
+
+// MaxRateLimit returns the longest predicted wait that is accepted.
+func (m *RESTBucketManager) MaxRateLimit() time.Duration { return m.settings.maxRateLimit }
+
+// IsAlive reports whether the manager is started and not closed.
+func (m *RESTBucketManager) IsAlive() bool { return m.state.Load() == running }
+
+// Start starts the garbage collector and lets Acquire grant. It returns ErrStarted if it is running already. A manager
+// that was closed can be started again; it begins without any knowledge.
+func (m *RESTBucketManager) Start() error {
+	m.life.Lock()
+	defer m.life.Unlock()
+	if m.state.Load() == running {
+		return ErrStarted
+	}
+	m.stop, m.gone = make(chan struct{}), make(chan struct{})
+	m.state.Store(running)
+	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)
+	go func(stop <-chan struct{}, gone chan<- struct{}) {
+		defer close(gone)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.Chan():
+				m.collect()
+			}
+		}
+	}(m.stop, m.gone)
+	return nil
+}
+
+// Close ends everything: whoever waits gets ErrClosed, the garbage collector and all timers stop. Leases that are still
+// held can be ended as usual. It waits for the garbage collector, not for leases. Closing again does nothing; the error is
+// always nil.
+func (m *RESTBucketManager) Close() error {
+	m.life.Lock()
+	defer m.life.Unlock()
+	if m.state.Load() != running {
+		m.state.Store(ended)
+		return nil
+	}
+	m.state.Store(ended)
+	close(m.stop)
+	<-m.gone
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for key, b := range m.buckets.All() {
+		m.buckets.Delete(key)
+		b.close()
+	}
+	for key, a := range m.authentications.All() {
+		m.authentications.Delete(key)
+		a.close()
+	}
+	m.entries.Clear()
+	m.edge.reset()
+	clear(m.families)
+	m.throttled = ratelimits.Throttle{}
+	return nil
+}
+
+// Acquire waits until a request to the route may be sent, and returns the lease under which to send it at once. The
+// authorization is the value of the request's Authorization header, empty if it has none.
+//
+// The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's deadline,
+// immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; the
+// context's error when it ends; ErrNotStarted, ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero,
+// and whoever else waits is served as if the request had never been.
+func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
+	r := Request{Route: route, Authorization: authorization}
+	return m.AcquireRequest(ctx, &r)
+}
+
+// AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
+func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
+	if ctx == nil {
+		return Lease{}, ErrNoContext
+	}
+	if r == nil || r.Route.IsZero() {
+		return Lease{}, ErrNoRoute
+	}
+	if err := m.alive(); err != nil {
+		return Lease{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Lease{}, err
+	}
+	a := m.ask(ctx, r)
+	b := m.enter(&a)
+	if m.closed() { // since we looked
+		b.mu.Unlock()
+		return Lease{}, ErrClosed
+	}
+	now := m.now()
+	if lease, ok := b.tryGrant(now, &a); ok {
+		b.mu.Unlock()
+		return lease, nil
+	}
+	w, err := m.queue(now, b, &a)
+	b.mu.Unlock()
+	if err != nil {
+		m.counters.refuse(err)
+		return Lease{}, err
+	}
+	return m.await(ctx, w)
+}
+
+func (m *RESTBucketManager) alive() error {
+	switch m.state.Load() {
+	case running:
+		return nil
+	case ended:
+		return ErrClosed
+	}
+	return ErrNotStarted
+}
+
+// ask works out what is asked for.
+func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
+	now := m.now()
+	if r.arrived == 0 {
+		r.arrived = max(now, 1)
+	}
+	route := r.Route.Route()
+	a := ask{
+		entry: m.entry(route, r.Authorization), route: r.Route, major: majorOf(m.seed, r.Route), fields: r.Fields,
+		arrived: r.arrived, asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
+	}
+	tuning := tuningOf(ctx)
+	a.ordered = a.ordered || tuning.ordered
+	maxWait := m.settings.maxRateLimit
+	if tuning.hasMaxWait {
+		maxWait = tuning.maxWait
+	}
+	a.latest, a.atOnce = now+maxWait, maxWait == 0
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := deadline.Sub(m.settings.clock.Now()); left < maxWait {
+			a.latest, a.deadline = now+max(left, 0), true
+		}
+	}
+	return a
+}
+
+// enter returns the bucket in which the ask has to wait, locked.
+func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
+	for {
+		f := a.entry.family.Load()
+		b := m.bucket(f, a.major)
+		b.mu.Lock()
+		if !b.evicted && !a.entry.changing.Load() && a.entry.family.Load() == f {
+			if f.place == erratic {
+				a.ordered = true
+			}
+			return b
+		}
+		b.mu.Unlock()
+		if a.entry.changing.Load() {
+			a.entry.moving.Lock()   // wait for the move
+			a.entry.moving.Unlock() //nolint:staticcheck // nothing to do inside
+		}
+	}
+}
+
+// queue lets the ask wait in b, which is locked, if it may.
+func (m *RESTBucketManager) queue(now time.Duration, b *RESTBucket, a *ask) (*waiter, error) {
+	ahead := b.waiting()
+	if a.arrived < a.asked {
+		ahead = 0 // it comes back to its place
+	} else if err := m.full(a, ahead); err != nil {
+		return nil, err
+	}
+	if err := b.refusal(now, a, ahead); err != nil {
+		return nil, err
+	}
+	return b.enqueue(now, a), nil
+}
+
+// full returns an error if as many wait as may.
+func (m *RESTBucketManager) full(a *ask, waiting int) error {
+	if bound := m.settings.maxWaiting; bound > 0 && waiting >= bound {
+		return &ratelimits.QueueFullError{Route: a.route.Route().String(), Waiting: waiting, Max: bound}
+	}
+	if bound := m.settings.maxTotal; bound > 0 {
+		if total := int(m.waiting.Load()); total >= bound {
+			return &ratelimits.QueueFullError{Route: a.route.Route().String(), Waiting: total, Max: bound, Total: true}
+		}
+	}
+	return nil
+}
+
+// await waits for a waiter's answer or the end of the context. If both come together, a lease is given back.
+func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error) {
+	defer m.waiters.put(w)
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		if m.withdraw(w) {
+			m.counters.cancelled.Inc()
+			return Lease{}, ctx.Err()
+		}
+		<-w.ready
+		if w.err == nil {
+			w.lease.Return()
+			m.counters.cancelled.Inc()
+			return Lease{}, ctx.Err()
+		}
+	}
+	if w.err != nil {
+		m.counters.refuse(w.err)
+		return Lease{}, w.err
+	}
+	m.counters.waited(m.now() - w.asked)
+	return w.lease, nil
+}
+
+// withdraw takes a waiter out of wherever it waits and lets the others move up. It reports false if the waiter has been
+// answered already.
+func (m *RESTBucketManager) withdraw(w *waiter) bool {
+	for {
+		b := w.bucket.Load()
+		b.mu.Lock()
+		if w.bucket.Load() != b {
+			b.mu.Unlock()
+			continue
+		}
+		defer b.mu.Unlock()
+		if !b.remove(w) {
+			return false
+		}
+		m.waiting.Add(-1)
+		b.dispatchFree(m.now())
+		return true
+	}
+}
+
+// Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
+// throttle). A shorter hold never shortens a longer one.
+func (m *RESTBucketManager) Throttle(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	now := m.now()
+	m.moves.Lock()
+	m.throttled.Extend(now, d)
+	m.moves.Unlock()
+	for _, a := range m.authentications.All() {
+		a.hold(now, d)
+	}
+}
+
+// UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent
+// under a lease.
+func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authorization string, r ratelimits.Response) {
+	if route.IsZero() || m.closed() {
+		return
+	}
+	entry := m.entry(route.Route(), authorization)
+	a := ask{entry: entry, route: route, major: majorOf(m.seed, route)}
+	b := m.enter(&a)
+	now := m.now()
+	h := leases.Get().(*held)
+	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major, arrived: now}
+	b.launch(h)
+	m.counters.granted.Inc()
+	lease := Lease{h, h.generation.Load()}
+	b.mu.Unlock()
+	lease.Update(r)
+}
+
+// EdgeWait returns how long everything that leaves this address is held back after a refusal of the network in front of
+// Discord, 0 if it is not.
+func (m *RESTBucketManager) EdgeWait() time.Duration { return m.edge.wait(m.now()) }

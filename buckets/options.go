@@ -1,0 +1,115 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+const (
+	// DefaultMaxRateLimit is the longest predicted wait that is accepted unless WithMaxRateLimit says otherwise.
+	DefaultMaxRateLimit = 300 * time.Second
+	// DefaultPollPeriod is how often the garbage collector looks for stale buckets (hikari's default).
+	DefaultPollPeriod = 20 * time.Second
+	// DefaultExpireAfter is how long after its reset an idle bucket is kept (hikari's default).
+	DefaultExpireAfter = 10 * time.Second
+	// DefaultGlobalLimit is the number of requests per second that Discord allows an authentication, unless it raised the
+	// limit for it (Discord's documentation).
+	DefaultGlobalLimit = 50
+)
+
+// UnknownMode says what happens to the requests of a route whose bucket hash no response has named yet.
+type UnknownMode uint8
+
+const (
+	// UnknownProbe sends the first request of a route alone; the others follow the moment its response arrives, up to what
+	// it allows. A cold burst then draws no 429. This is the default.
+	UnknownProbe UnknownMode = iota
+	// UnknownUnlimited sends everything at once: the UNKNOWN bucket has no limit at all.
+	UnknownUnlimited
+)
+
+// Option configures a RESTBucketManager.
+type Option func(*settings)
+
+// settings are what the options say.
+type settings struct {
+	clock        clockwork.Clock
+	maxRateLimit time.Duration
+	pollPeriod   time.Duration
+	expireAfter  time.Duration
+	globalLimit  int
+	unknown      UnknownMode
+	ordered      bool
+	maxWaiting   int // per bucket, 0: no bound
+	maxTotal     int // in all buckets, 0: no bound
+}
+
+func defaults() settings {
+	return settings{
+		clock:        clockwork.NewRealClock(),
+		maxRateLimit: DefaultMaxRateLimit,
+		pollPeriod:   DefaultPollPeriod,
+		expireAfter:  DefaultExpireAfter,
+		globalLimit:  DefaultGlobalLimit,
+	}
+}
+
+// WithMaxRateLimit sets the longest predicted wait that is accepted. A request that would have to wait longer, counting the
+// queue ahead of it, is refused at once with a *ratelimits.TooLongError. Zero or less means that nothing ever waits. The
+// default is DefaultMaxRateLimit. ContextWithMaxWait overrides it for one request.
+func WithMaxRateLimit(d time.Duration) Option {
+	return func(s *settings) { s.maxRateLimit = max(d, 0) }
+}
+
+// WithClock replaces the real clock, for tests. Nil is ignored.
+func WithClock(clock clockwork.Clock) Option {
+	return func(s *settings) {
+		if clock != nil {
+			s.clock = clock
+		}
+	}
+}
+
+// WithPollPeriod sets how often the garbage collector looks for stale buckets. Zero or less means the default.
+func WithPollPeriod(d time.Duration) Option {
+	return func(s *settings) {
+		if d > 0 {
+			s.pollPeriod = d
+		}
+	}
+}
+
+// WithExpireAfter sets how long after its reset an idle bucket is kept. Zero or less lets it go at the first look after
+// its reset. Higher values keep more knowledge, and more memory.
+func WithExpireAfter(d time.Duration) Option {
+	return func(s *settings) { s.expireAfter = max(d, 0) }
+}
+
+// WithGlobalLimit sets how many requests per second one authentication may send, for bots whose limit Discord has raised.
+// Zero or less means that there is no such limit; a 429 of the global class is obeyed in any case.
+func WithGlobalLimit(perSecond int) Option {
+	return func(s *settings) { s.globalLimit = max(perSecond, 0) }
+}
+
+// WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet.
+func WithUnknownMode(mode UnknownMode) Option {
+	return func(s *settings) { s.unknown = mode }
+}
+
+// WithOrdered sends the requests of each bucket one at a time, so that Discord sees them in the order in which they were
+// made. It costs a round trip per request. ContextWithOrdered does the same for single requests.
+func WithOrdered() Option {
+	return func(s *settings) { s.ordered = true }
+}
+
+// WithMaxWaiting bounds how many requests may wait for one bucket. One more is refused with a *ratelimits.QueueFullError.
+// Zero or less means no bound, which is the default.
+func WithMaxWaiting(n int) Option {
+	return func(s *settings) { s.maxWaiting = max(n, 0) }
+}
+
+// WithMaxTotalWaiting bounds how many requests may wait in all buckets together, like WithMaxWaiting.
+func WithMaxTotalWaiting(n int) Option {
+	return func(s *settings) { s.maxTotal = max(n, 0) }
+}

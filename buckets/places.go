@@ -1,0 +1,130 @@
+package buckets
+
+import (
+	"hash/maphash"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// hash returns what stands for a credential: a hash with a key that only this manager has, 0 if there is no credential.
+func (m *RESTBucketManager) hash(authorization string) uint64 {
+	if authorization == "" {
+		return 0
+	}
+	return maphash.String(m.seed, authorization) | 1
+}
+
+// entry returns what is known of a route under an authentication.
+func (m *RESTBucketManager) entry(route routes.Route, authorization string) *routeEntry {
+	key := entryKey{route, m.hash(authorization)}
+	for {
+		e, ok := m.entries.Load(key)
+		if !ok {
+			e = m.newEntry(key)
+		}
+		if !e.used.Load() {
+			e.used.Store(true)
+		}
+		if !e.evicted.Load() { // the collector sets it first and then looks at used again
+			return e
+		}
+	}
+}
+
+func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	e, _ := m.entries.LoadOrCompute(key, func() (*routeEntry, bool) {
+		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication), route: key.route}
+		e.authentication.entries.Add(1)
+		start := unknown
+		if key.route.OneShot() {
+			start = unlimited // every request has its own major parameter, and there is nothing to discover
+		}
+		e.family.Store(m.family(e, start, ""))
+		return e, false
+	})
+	return e
+}
+
+// authentication returns the gate of a credential. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64) *authentication {
+	a, _ := m.authentications.LoadOrCompute(id, func() (*authentication, bool) {
+		now := m.now()
+		a := &authentication{manager: m, id: id, global: ratelimits.NewGlobal(m.settings.globalLimit)}
+		a.global.Hold(now, m.throttled.Wait(now))
+		return a, false
+	})
+	return a
+}
+
+// family returns the home of a route's buckets. The lock for moves is held.
+func (m *RESTBucketManager) family(e *routeEntry, place place, hash string) *family {
+	key := familyKey{authentication: e.authentication.id, place: place, hash: hash}
+	if place != named {
+		key.route = e.route
+	}
+	f := m.families[key]
+	if f == nil {
+		f = &family{authentication: e.authentication, familyKey: key}
+		m.families[key] = f
+	}
+	return f
+}
+
+// bucket returns the bucket of a family and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
+// place of discovery for all of them.
+func (m *RESTBucketManager) bucket(f *family, major major) *RESTBucket {
+	if f.place == unknown {
+		major = noMajor
+	}
+	key := bucketKey{f, major}
+	b, ok := m.buckets.Load(key)
+	if ok {
+		return b
+	}
+	b, _ = m.buckets.LoadOrCompute(key, func() (*RESTBucket, bool) {
+		b := &RESTBucket{family: f, major: major}
+		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
+			b.window.Unlimit()
+		}
+		return b, false
+	})
+	return b
+}
+
+// lockedBucket is bucket with the lock held, and certainly not evicted.
+func (m *RESTBucketManager) lockedBucket(f *family, major major) *RESTBucket {
+	for {
+		b := m.bucket(f, major)
+		b.mu.Lock()
+		if !b.evicted {
+			return b
+		}
+		b.mu.Unlock()
+	}
+}
+
+// close refuses all that wait and stops the alarm. Leases in flight end as usual.
+func (b *RESTBucket) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.evicted = true
+	q := b.queue
+	if q == nil {
+		return
+	}
+	q.alarm.stop()
+	for e := q.waiting.Head(); e != nil; e = q.waiting.Head() {
+		q.waiting.Remove(e)
+		b.answer(e.Value, Lease{}, ErrClosed)
+	}
+	for _, lane := range q.lanes {
+		for e := lane.waiting.Head(); e != nil; e = lane.waiting.Head() {
+			lane.waiting.Remove(e)
+			b.answer(e.Value, Lease{}, ErrClosed)
+		}
+	}
+	clear(q.lanes)
+}

@@ -1,0 +1,114 @@
+package buckets
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Request is what is to be sent, as far as limits are concerned. Most callers use Acquire, which fills one in; a Request
+// of one's own adds two things: the field names of the body, and that a request keeps its place.
+//
+// A request that was refused by Discord is acquired again with the same Request, and then stands in the queue where it
+// stood before: ahead of all that came after it. A Request must not be used by two goroutines at once.
+type Request struct {
+	// Route is the compiled route.
+	Route routes.CompiledRoute
+	// Authorization is the value of the Authorization header, empty if none is sent. It separates the buckets of
+	// different credentials. Only a keyed hash of it is kept.
+	Authorization string
+	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
+	// hidden limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
+	// limit. It is called only when such a limit has been met, and may be nil.
+	Fields func() []string
+
+	arrived time.Duration // when it was first acquired; 0: not yet
+}
+
+// tuning is what a context says about the requests made with it.
+type tuning struct {
+	maxWait    time.Duration
+	hasMaxWait bool
+	ordered    bool
+}
+
+type tuningKey struct{}
+
+func tuningOf(ctx context.Context) tuning {
+	t, _ := ctx.Value(tuningKey{}).(tuning)
+	return t
+}
+
+// ContextWithMaxWait overrides the max rate limit for the requests made with the context. Zero or less means that the request
+// does not wait at all: it gets its permission at once or a *ratelimits.TooLongError.
+func ContextWithMaxWait(ctx context.Context, d time.Duration) context.Context {
+	t := tuningOf(ctx)
+	t.maxWait, t.hasMaxWait = max(d, 0), true
+	return context.WithValue(ctx, tuningKey{}, t)
+}
+
+// ContextWithOrdered lets the requests made with the context be sent one at a time in each bucket: none leaves before the
+// outcome of the one before is known, so that Discord sees them in the order in which they were made.
+func ContextWithOrdered(ctx context.Context) context.Context {
+	t := tuningOf(ctx)
+	t.ordered = true
+	return context.WithValue(ctx, tuningKey{}, t)
+}
+
+// major is the major parameter as a key of maps: the id as a number, and a keyed hash of the token where there is one.
+type major struct{ id, token uint64 }
+
+var noMajor major
+
+// hashed marks an id that is not a number as it should be. No snowflake is that large.
+const hashed = 1 << 63
+
+func majorOf(seed maphash.Seed, route routes.CompiledRoute) major {
+	id := route.MajorID()
+	if id == "" {
+		return major{}
+	}
+	var m major
+	n, err := strconv.ParseUint(id, 10, 63)
+	if err != nil || id[0] == '0' {
+		n = maphash.String(seed, id) | hashed
+	}
+	m.id = n
+	if token := route.MajorToken(); token != "" {
+		m.token = maphash.String(seed, token) | 1
+	}
+	return m
+}
+
+// String returns the major parameter without giving a token away, "-" if there is none.
+func (m major) String() string {
+	switch {
+	case m == major{}:
+		return "-"
+	case m.id&hashed != 0:
+		return "#" + strconv.FormatUint(m.id&0xffffff, 16)
+	case m.token != 0:
+		return strconv.FormatUint(m.id, 10) + ":#" + strconv.FormatUint(m.token&0xffffff, 16)
+	}
+	return strconv.FormatUint(m.id, 10)
+}
+
+// shapeOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
+// the fields that the body sets.
+func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	h.WriteString(route.Method())
+	h.WriteString(route.Path())
+	if fields != nil {
+		for _, name := range slices.Sorted(slices.Values(fields())) {
+			h.WriteByte(0)
+			h.WriteString(name)
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,123 @@
+package buckets
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// UnknownHash is the bucket hash of a route until a response has named its real one.
+const UnknownHash = "UNKNOWN"
+
+const (
+	// A route whose bucket hash changes that often within that time is erratic.
+	erraticChanges = 3
+	erraticWithin  = time.Minute
+	// An erratic route is believed again after that time.
+	erraticFor = 10 * time.Minute
+)
+
+// family is all buckets that share a bucket hash and an authentication; the major parameter tells them apart.
+type family struct {
+	authentication *authentication
+	familyKey
+}
+
+// familyKey names a family.
+type familyKey struct {
+	authentication uint64
+	place          place
+	hash           string       // as the server named it; empty for places without a name
+	route          routes.Route // of the only route that lives here; zero if the hash is what they share
+}
+
+// place is what kind of home a family is to its routes.
+//
+//	named     the home of every route whose responses name its hash
+//	unknown   the UNKNOWN bucket of one route: a place of discovery, with no major parameter
+//	nameless  the home of one route whose responses name no hash
+//	unlimited the same, and its responses carry no limits either
+//	erratic   the home of one route whose responses name different hashes all the time: one request at a time
+//	apart     the home of one route whose limits contradict those of another one that names the same hash
+type place uint8
+
+const (
+	named place = iota
+	unknown
+	nameless
+	unlimited
+	erratic
+	apart
+)
+
+// named reports that its responses are expected to name the family's hash.
+func (f *family) named() bool { return f.place == named || f.place == apart }
+
+// routeEntry is what is known of one route under one authentication: the family in which its buckets are.
+type routeEntry struct {
+	manager        *RESTBucketManager
+	authentication *authentication
+	route          routes.Route
+	family         atomic.Pointer[family]
+	used           atomic.Bool // since the garbage collector looked last
+	evicted        atomic.Bool
+
+	// moving is locked while the route's requests move to another family. Those who find changing set wait for it.
+	moving   sync.Mutex
+	changing atomic.Bool
+
+	// Guarded by the manager's lock for moves.
+	changes   int           // of the hash, of late
+	changedAt time.Duration // the first of them
+}
+
+// belongsElsewhere reports that a response shows that its request does not belong to the family in whose bucket it waited.
+func belongsElsewhere(current *family, r *ratelimits.Response) bool {
+	if r.Bucket != "" {
+		return !current.named() && current.place != erratic || current.named() && r.Bucket != current.hash
+	}
+	return current.place == unknown && (r.Limited || headless(r) || limitsOnly(r))
+}
+
+// headless reports a response which shows that a route has no limits: an ordinary answer without any. A server error carries no
+// headers in any case, and neither does an answer to a credential that is not valid.
+func headless(r *ratelimits.Response) bool {
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK &&
+		r.Status >= 200 && r.Status < 500 && r.Status != http.StatusUnauthorized
+}
+
+// limitsOnly reports a 429 of the route that does not name its bucket, as user and bearer tokens get them.
+func limitsOnly(r *ratelimits.Response) bool {
+	return r.Class == ratelimits.ClassUser || r.Class == ratelimits.ClassShared || r.Class == ratelimits.ClassSubLimit
+}
+
+// learn returns the family to which the response's request belongs and whether all of the route's requests belong there
+// from now on. The manager's lock for moves is held.
+func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Response) (f *family, all bool) {
+	m := e.manager
+	if r.Bucket == "" {
+		if headless(r) {
+			return m.family(e, unlimited, ""), true
+		}
+		return m.family(e, nameless, ""), true
+	}
+	there := m.family(e, named, r.Bucket)
+	if !current.named() {
+		return there, true
+	}
+	if r.Status == http.StatusNotFound {
+		return there, false // what is not there is answered from another bucket than what is (deleted messages)
+	}
+	if now-e.changedAt > erraticWithin {
+		e.changes, e.changedAt = 0, now
+	}
+	e.changes++
+	if e.changes >= erraticChanges {
+		return m.family(e, erratic, ""), true
+	}
+	return there, true
+}

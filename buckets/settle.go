@@ -1,0 +1,235 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// unsaidHold is how long something is held that was refused without a word on how long.
+const unsaidHold = time.Second
+
+func saidHold(r *ratelimits.Response) time.Duration {
+	if r.HasRetryAfter {
+		return r.RetryAfter
+	}
+	return unsaidHold
+}
+
+// settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
+// go. The gates come first, so that nobody leaves whom a hold of theirs stops.
+func (m *RESTBucketManager) settle(h *held, o outcome) {
+	now := m.now()
+	m.counters.settle(&o)
+	if h.slot != (ratelimits.Slot{}) {
+		h.entry.authentication.report(now, h.slot, o.sent)
+	}
+	if o.sent {
+		if o.response.Class == ratelimits.ClassGlobal {
+			h.entry.authentication.hold(now, saidHold(&o.response))
+		}
+		m.edge.report(now, h.edge, o.response)
+	} else {
+		m.edge.giveBack(now, h.edge)
+	}
+	b := h.lock()
+	now = m.now()
+	if o.sent && belongsElsewhere(b.family, &o.response) && !b.evicted {
+		b.mu.Unlock()
+		m.relocate(h, o)
+		return
+	}
+	b.apply(now, h, o)
+	b.dispatchFree(now)
+	b.mu.Unlock()
+}
+
+// lock locks the bucket in which the lease is in flight and returns it.
+func (h *held) lock() *RESTBucket {
+	for {
+		b := h.bucket.Load()
+		b.mu.Lock()
+		if h.bucket.Load() == b {
+			return b
+		}
+		b.mu.Unlock()
+	}
+}
+
+// apply takes a lease out of those in flight, with its outcome.
+func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
+	b.depart(h)
+	if !o.sent {
+		b.window.Return(now, h.permit)
+		return
+	}
+	r := &o.response
+	b.window.Report(now, h.permit, *r)
+	switch {
+	case r.Class == ratelimits.ClassSubLimit:
+		b.holdLane(now, saidHold(r), shapeOf(b.manager().seed, h.route, h.fields))
+	case r.Class == ratelimits.ClassGlobal && h.route.Route().GlobalExempt():
+		b.window.Hold(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
+	case b.family.place == erratic && r.Limited && r.Remaining == 0:
+		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up
+	case b.family.place == nameless && headless(r):
+		b.window.Unlimit()
+	}
+	if r.Class != ratelimits.ClassOK {
+		b.refuseLate(now)
+	}
+}
+
+// depart takes a lease out of those in flight, without a word on what became of its request.
+func (b *RESTBucket) depart(h *held) {
+	b.land(h)
+	if h.ordered {
+		b.queue.ordered--
+	}
+	if h.lane != nil {
+		h.lane.busy = false
+	}
+}
+
+// relocate ends a lease whose response shows that its request belongs elsewhere: the route's hash was learnt, or it changed.
+func (m *RESTBucketManager) relocate(h *held, o outcome) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	b := h.lock()
+	now := m.now()
+	if b.evicted || !belongsElsewhere(b.family, &o.response) {
+		b.apply(now, h, o)
+		b.dispatchFree(now)
+		b.mu.Unlock()
+		return
+	}
+	target, all := h.entry.learn(now, b.family, &o.response)
+	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
+	there := m.lockedBucket(target, h.major)
+	permit := h.permit
+	b.depart(h)
+	h.lane, h.ordered = nil, false
+	h.permit = there.window.Adopt(now, permit.Sent())
+	there.launch(h)
+	there.mu.Unlock()
+	b.mu.Unlock()
+
+	var touched []*RESTBucket
+	if all {
+		touched = m.move(h.entry, b, target)
+	}
+	b.mu.Lock()
+	b.window.Return(now, permit) // it was not counted here
+	b.dispatchFree(m.now())
+	b.mu.Unlock()
+	there.mu.Lock()
+	there.apply(m.now(), h, o)
+	there.dispatchFree(m.now())
+	there.mu.Unlock()
+	for _, b := range touched {
+		b.mu.Lock()
+		b.dispatchFree(m.now())
+		b.mu.Unlock()
+	}
+}
+
+// move lets all requests of a route, waiting or in flight, move from the family of b to another one, each to the bucket of
+// its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It returns the
+// buckets that have to be dispatched.
+func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RESTBucket {
+	e.moving.Lock()
+	defer e.moving.Unlock()
+	e.changing.Store(true)
+	defer e.changing.Store(false)
+	touched := make(map[*RESTBucket]struct{})
+	for _, source := range m.bucketsOf(b) {
+		source.mu.Lock()
+		source.empty(e, func(major major, f func(to *RESTBucket)) {
+			target := m.lockedBucket(to, major)
+			f(target)
+			target.mu.Unlock()
+			touched[target] = struct{}{}
+		})
+		source.dispatchFree(m.now())
+		source.mu.Unlock()
+	}
+	e.family.Store(to)
+	result := make([]*RESTBucket, 0, len(touched))
+	for b := range touched {
+		result = append(result, b)
+	}
+	return result
+}
+
+// bucketsOf returns all buckets of b's family.
+func (m *RESTBucketManager) bucketsOf(b *RESTBucket) []*RESTBucket {
+	if b.family.place == unknown {
+		return []*RESTBucket{b}
+	}
+	var all []*RESTBucket
+	for key, other := range m.buckets.All() {
+		if key.family == b.family {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// empty moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
+// major parameter in which they belong from now on, locked.
+func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
+	now := b.manager().now()
+	for h := b.flying; h != nil; {
+		next := h.next
+		if h.entry == e {
+			transfer(h.major, func(to *RESTBucket) { b.handOver(now, h, to) })
+		}
+		h = next
+	}
+	if b.queue == nil {
+		return
+	}
+	for shape, lane := range b.queue.lanes {
+		for element := lane.waiting.Head(); element != nil; {
+			w := element.Value
+			element = element.Next()
+			if w.entry == e {
+				transfer(w.major, func(to *RESTBucket) {
+					to.holdLane(now, lane.hold.Wait(now), shape)
+					lane.waiting.Remove(&w.Element)
+					to.takeOver(w)
+				})
+			}
+		}
+	}
+	for element := b.queue.waiting.Head(); element != nil; {
+		w := element.Value
+		element = element.Next()
+		if w.entry == e {
+			transfer(w.major, func(to *RESTBucket) {
+				b.remove(w)
+				to.takeOver(w)
+			})
+		}
+	}
+}
+
+// handOver moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
+func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
+	b.depart(h)
+	b.window.Lost(now, h.permit)
+	h.permit = to.window.Adopt(now, h.permit.Sent())
+	h.lane = nil
+	if h.ordered {
+		to.open().ordered++
+	}
+	to.launch(h)
+}
+
+// takeOver lets somebody wait here who waited in another bucket.
+func (b *RESTBucket) takeOver(w *waiter) {
+	w.lane = nil
+	w.ordered = w.ordered || b.family.place == erratic
+	w.bucket.Store(b)
+	b.open().waiting.Insert(&w.Element)
+}

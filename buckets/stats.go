@@ -1,0 +1,166 @@
+package buckets
+
+import (
+	"errors"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Stats are the numbers of a manager since it was made. They are read one after the other, so sums may be off by what
+// happened meanwhile.
+type Stats struct {
+	// Buckets, Routes and Authentications are how many of them are known now.
+	Buckets, Routes, Authentications int
+	// Waiting and InFlight are how many requests wait and are under way now.
+	Waiting, InFlight int
+	// Granted counts the requests that were allowed to leave.
+	Granted uint64
+	// Waited counts those of them that had to wait, WaitTime is how long they waited together.
+	Waited   uint64
+	WaitTime time.Duration
+	// TooLong, QueueFull and Cancelled count the requests that were not granted: refused because of the predicted wait,
+	// refused because too many waited, given up by their context.
+	TooLong, QueueFull, Cancelled uint64
+	// Responses counts the responses by class; what is not a 429 is under ratelimits.ClassOK.
+	Responses [ratelimits.NumClasses]uint64
+	// Lost counts the requests whose outcome was never known.
+	Lost uint64
+	// Evicted counts the buckets that were removed by the garbage collector.
+	Evicted uint64
+}
+
+// counters are spread over several memory cells each, as every request changes some of them.
+type counters struct {
+	granted, ended, lost          *xsync.Counter
+	waits, waitTime               *xsync.Counter
+	tooLong, queueFull, cancelled *xsync.Counter
+	evicted                       *xsync.Counter
+	responses                     [ratelimits.NumClasses]*xsync.Counter
+}
+
+func newCounters() counters {
+	c := counters{
+		granted: xsync.NewCounter(), ended: xsync.NewCounter(), lost: xsync.NewCounter(),
+		waits: xsync.NewCounter(), waitTime: xsync.NewCounter(),
+		tooLong: xsync.NewCounter(), queueFull: xsync.NewCounter(), cancelled: xsync.NewCounter(),
+		evicted: xsync.NewCounter(),
+	}
+	for i := range c.responses {
+		c.responses[i] = xsync.NewCounter()
+	}
+	return c
+}
+
+func (c *counters) waited(d time.Duration) {
+	c.waits.Inc()
+	c.waitTime.Add(int64(d))
+}
+
+func (c *counters) refuse(err error) {
+	var tooLong *ratelimits.TooLongError
+	var queueFull *ratelimits.QueueFullError
+	switch {
+	case errors.As(err, &tooLong):
+		c.tooLong.Inc()
+	case errors.As(err, &queueFull):
+		c.queueFull.Inc()
+	}
+}
+
+func (c *counters) settle(o *outcome) {
+	c.ended.Inc()
+	switch {
+	case !o.sent:
+	case o.response.Status == 0:
+		c.lost.Inc()
+	case int(o.response.Class) < len(c.responses):
+		c.responses[o.response.Class].Inc()
+	}
+}
+
+// Stats returns the numbers of now.
+func (m *RESTBucketManager) Stats() Stats {
+	c := &m.counters
+	s := Stats{
+		Buckets: m.buckets.Size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
+		Waiting:   int(m.waiting.Load()),
+		InFlight:  int(max(c.granted.Value()-c.ended.Value(), 0)),
+		Granted:   uint64(c.granted.Value()),
+		Waited:    uint64(c.waits.Value()),
+		WaitTime:  time.Duration(c.waitTime.Value()),
+		TooLong:   uint64(c.tooLong.Value()),
+		QueueFull: uint64(c.queueFull.Value()),
+		Cancelled: uint64(c.cancelled.Value()),
+		Lost:      uint64(c.lost.Value()),
+		Evicted:   uint64(c.evicted.Value()),
+	}
+	for i := range s.Responses {
+		s.Responses[i] = uint64(c.responses[i].Value())
+	}
+	return s
+}
+
+// BucketSnapshot is what is known of a bucket at one moment. It contains no credential and no token.
+type BucketSnapshot struct {
+	// Hash is the bucket hash, UnknownHash for a route whose hash is not known, empty for one whose responses name none.
+	Hash string
+	// Route is the method and template if only one route uses the bucket, otherwise empty.
+	Route string
+	// Major is the major parameter, with a hash in place of a token, "-" if there is none.
+	Major string
+	// Authentication stands for the credential, "-" for none. It differs from manager to manager.
+	Authentication string
+	// Kind is how the bucket fills up.
+	Kind ratelimits.Kind
+	// Unlimited reports that responses carry no limits.
+	Unlimited bool
+	// Limit is the number of requests per Period, 0 if not known.
+	Limit  int
+	Period time.Duration
+	// Remaining is how many requests could leave now.
+	Remaining int
+	// ResetAfter is the time until everything has certainly come back, HoldAfter how long nothing may leave.
+	ResetAfter, HoldAfter time.Duration
+	// InFlight and Waiting are the requests under way and in the queue.
+	InFlight, Waiting int
+}
+
+// Buckets returns snapshots of all buckets, in no order. Buckets that come or go meanwhile may be missing. One bucket is locked
+// at a time, while its snapshot is taken and not while the caller looks at it.
+func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
+	return func(yield func(BucketSnapshot) bool) {
+		for _, b := range m.buckets.All() {
+			if !yield(b.snapshot()) {
+				return
+			}
+		}
+	}
+}
+
+func (b *RESTBucket) snapshot() BucketSnapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.manager().now()
+	s := BucketSnapshot{
+		Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
+		Kind: b.window.Kind(), Unlimited: b.window.Unlimited(),
+		Limit: b.window.Limit(), Period: b.window.Period(), Remaining: b.window.Remaining(now),
+		ResetAfter: max(b.window.Reset()-now, 0), HoldAfter: b.window.HoldWait(now),
+		InFlight: b.window.InFlight(), Waiting: b.waiting(),
+	}
+	if b.family.place == unknown {
+		s.Hash = UnknownHash
+	}
+	if !b.family.route.IsZero() {
+		s.Route = b.family.route.String()
+	}
+	if id := b.family.authentication.id; id != 0 {
+		s.Authentication = "#" + strconv.FormatUint(id&0xffffff, 16)
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package httpclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// body gives a request's body again for each attempt.
+type body struct {
+	get func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
+	// once is the body that cannot be repeated, nil after the first attempt.
+	once io.ReadCloser
+	gone bool
+}
+
+// newBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
+// bytes of it in memory. It takes over the request's body.
+func newBody(request *http.Request, limit int64) (*body, error) {
+	switch {
+	case request.Body == nil || request.Body == http.NoBody:
+		return &body{}, nil
+	case request.GetBody != nil:
+		return &body{get: request.GetBody, once: request.Body}, nil
+	case request.ContentLength > limit || limit == 0:
+		return &body{once: request.Body, gone: true}, nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(request.Body, limit+1))
+	if err != nil {
+		request.Body.Close()
+		return nil, err
+	}
+	if int64(len(kept)) > limit {
+		rest := request.Body
+		return &body{gone: true, once: struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(kept), rest), rest}}, nil
+	}
+	if err := request.Body.Close(); err != nil {
+		return nil, err
+	}
+	return &body{get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }}, nil
+}
+
+// next returns the body for the next attempt, nil if the request has none.
+func (b *body) next() (io.ReadCloser, error) {
+	if b.once != nil {
+		once := b.once
+		b.once = nil
+		return once, nil
+	}
+	if b.get == nil {
+		return nil, nil
+	}
+	return b.get()
+}
+
+// repeatable reports whether another attempt can send the same body.
+func (b *body) repeatable() bool { return !b.gone }
+
+// close closes what was not sent.
+func (b *body) close() {
+	if b.once != nil {
+		b.once.Close()
+		b.once = nil
+	}
+}
+
+// fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
+func (b *body) fields(header http.Header) []string {
+	if b.get == nil || !strings.Contains(strings.ToLower(header.Get("Content-Type")), "json") {
+		return nil
+	}
+	content, err := b.get()
+	if err != nil {
+		return nil
+	}
+	defer content.Close()
+	var object map[string]json.RawMessage
+	if json.NewDecoder(content).Decode(&object) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,52 @@
+package httpclient
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// DefaultMaxReplay is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
+// WithMaxReplay says otherwise.
+const DefaultMaxReplay = 1 << 20
+
+// Option configures a Transport.
+type Option func(*settings)
+
+// settings are what the options say.
+type settings struct {
+	base      http.RoundTripper
+	manager   *buckets.RESTBucketManager
+	buckets   []buckets.Option
+	maxReplay int64
+}
+
+// WithBase sets the transport that sends the requests. The default, also for nil, is http.DefaultTransport.
+func WithBase(base http.RoundTripper) Option {
+	return func(s *settings) { s.base = base }
+}
+
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. Zero or less means that
+// nothing ever waits. It has no effect together with WithManager.
+func WithMaxRateLimit(d time.Duration) Option {
+	return WithBuckets(buckets.WithMaxRateLimit(d))
+}
+
+// WithBuckets passes options on to the bucket manager that the transport makes for itself. It has no effect together with
+// WithManager.
+func WithBuckets(options ...buckets.Option) Option {
+	return func(s *settings) { s.buckets = append(s.buckets, options...) }
+}
+
+// WithManager makes the transport use a manager that somebody else has started and closes, so that several transports share
+// the same limits. Nil is ignored.
+func WithManager(manager *buckets.RESTBucketManager) Option {
+	return func(s *settings) { s.manager = manager }
+}
+
+// WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
+// repeated. A larger one is sent once. Zero or less keeps none.
+func WithMaxReplay(bytes int64) Option {
+	return func(s *settings) { s.maxReplay = max(bytes, 0) }
+}

@@ -1,0 +1,170 @@
+package httpclient
+
+import (
+	"bytes"
+
+	"io"
+	"net/http"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
+const maxRefusal = 64 << 10
+
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. It is safe for
+// concurrent use.
+type Transport struct {
+	base      http.RoundTripper
+	manager   *buckets.RESTBucketManager
+	owned     bool
+	maxReplay int64
+}
+
+// NewTransport returns a transport that is ready for use. Close it when it is not needed any more.
+func NewTransport(options ...Option) *Transport {
+	s := settings{maxReplay: DefaultMaxReplay}
+	for _, option := range options {
+		if option != nil {
+			option(&s)
+		}
+	}
+	t := &Transport{base: s.base, manager: s.manager, maxReplay: s.maxReplay}
+	if t.base == nil {
+		t.base = http.DefaultTransport
+	}
+	if t.manager == nil {
+		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
+		if err := t.manager.Start(); err != nil {
+			panic("httpclient: a new manager does not start: " + err.Error())
+		}
+	}
+	return t
+}
+
+// Manager returns the manager that decides when requests may leave.
+func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
+
+// Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
+// that was passed in by WithManager stays open. Closing again does nothing; the error is always nil.
+func (t *Transport) Close() error {
+	if !t.owned {
+		return nil
+	}
+	return t.manager.Close()
+}
+
+// CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip waits until the request may leave, sends it, and returns its response at once. After a 429 it waits and sends
+// again, in the place in the queue that it had.
+//
+// A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
+// returned untouched. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
+//
+// Besides the errors of the transport below, there are those of buckets.RESTBucketManager.Acquire, which bound the wait;
+// *ratelimits.EdgeError after a refusal that does not say when to come back; and *routes.PathError for an address that
+// cannot be one of Discord's. The request is not modified, and its body is closed in every case.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	route, err := routes.Match(methodOf(request), request.URL.EscapedPath())
+	if err != nil {
+		closeBody(request)
+		return nil, err
+	}
+	body, err := newBody(request, t.maxReplay)
+	if err != nil {
+		return nil, err
+	}
+	defer body.close()
+	ask := buckets.Request{
+		Route:         route,
+		Authorization: request.Header.Get("Authorization"),
+		Fields:        func() []string { return body.fields(request.Header) },
+	}
+	for {
+		response, again, err := t.attempt(request, &ask, body)
+		if !again {
+			return response, err
+		}
+	}
+}
+
+// attempt sends the request once. It reports again if it was refused and is to be repeated.
+func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *body) (response *http.Response, again bool, err error) {
+	lease, err := t.manager.AcquireRequest(request.Context(), ask)
+	if err != nil {
+		return nil, false, err
+	}
+	defer lease.Release()
+	content, err := body.next()
+	if err != nil {
+		lease.Return()
+		return nil, false, err
+	}
+	response, err = t.base.RoundTrip(withBody(request, content))
+	if err != nil {
+		return nil, false, err
+	}
+	if response.StatusCode != http.StatusTooManyRequests {
+		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
+		return response, false, nil
+	}
+	refusal, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
+	lease.Update(limits)
+	if err != nil {
+		response.Body.Close()
+		return nil, false, err
+	}
+	if limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter {
+		response.Body.Close()
+		return nil, false, &ratelimits.EdgeError{Route: ask.Route.Route().String(), Hold: t.manager.EdgeWait()}
+	}
+	if !body.repeatable() {
+		response.Body = withHead(refusal, response.Body)
+		return response, false, nil
+	}
+	response.Body.Close()
+	return nil, true, nil
+}
+
+// methodOf returns the request's method; for a client, none means GET.
+func methodOf(request *http.Request) string {
+	if request.Method == "" {
+		return http.MethodGet
+	}
+	return request.Method
+}
+
+// withBody returns a copy of the request with another body.
+func withBody(request *http.Request, content io.ReadCloser) *http.Request {
+	attempt := *request
+	attempt.Body = content
+	if content == nil && request.Body == http.NoBody {
+		attempt.Body = http.NoBody
+	}
+	return &attempt
+}
+
+// withHead returns a body that begins with what was read of it.
+func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), rest}
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		request.Body.Close()
+	}
+}
+
+var _ http.RoundTripper = (*Transport)(nil)

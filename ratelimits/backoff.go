@@ -1,0 +1,60 @@
+package ratelimits
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff draws growing delays: unit, unit × base, unit × base², …, never more than a maximum, each shifted by a random
+// part of the jitter so that many clients do not come back at the same instant. It is hikari's exponential backoff. It is
+// not safe for concurrent use.
+type Backoff struct {
+	unit    time.Duration
+	base    float64
+	maximum time.Duration
+	jitter  time.Duration
+	random  func() float64
+	step    int
+}
+
+// NewBackoff returns a backoff whose delays begin with unit (which must be positive), grow by the factor base (finite, at
+// least 1), end at maximum (at least unit) and are shifted by up to ± jitter (not negative).
+func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration) (*Backoff, error) {
+	switch {
+	case unit <= 0:
+		return nil, fmt.Errorf("backoff: unit is %v, want a positive duration", unit)
+	case math.IsNaN(base) || math.IsInf(base, 0) || base < 1:
+		return nil, fmt.Errorf("backoff: base is %v, want a finite number of at least 1", base)
+	case maximum < unit:
+		return nil, fmt.Errorf("backoff: maximum is %v, want at least the unit of %v", maximum, unit)
+	case jitter < 0:
+		return nil, fmt.Errorf("backoff: jitter is %v, want zero or more", jitter)
+	}
+	return &Backoff{unit: unit, base: base, maximum: maximum, jitter: jitter, random: rand.Float64}, nil
+}
+
+// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. At the maximum it stays there.
+func (b *Backoff) Next() time.Duration {
+	delay := float64(b.unit) * math.Pow(b.base, float64(b.step))
+	if delay < float64(b.maximum) {
+		b.step++
+	} else {
+		delay = float64(b.maximum)
+	}
+	shift := (2*b.random() - 1) * float64(b.jitter)
+	return time.Duration(max(delay+shift, 0))
+}
+
+// Reset starts again from the first delay.
+func (b *Backoff) Reset() { b.step = 0 }
+
+// All returns the delays one after the other, without end.
+func (b *Backoff) All() iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for yield(b.Next()) {
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package ratelimits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// TooLongError says that a request was refused because it would have had to wait too long. Nothing was sent, or, after a
+// 429, nothing more.
+//
+// errors.Is(err, context.DeadlineExceeded) holds when the context's deadline was the bound that would have been missed.
+type TooLongError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Class says which limit is waited for. It is ClassOK for a window that is used up or a queue ahead, without a 429.
+	Class Class
+	// Global reports that the wait comes from the limit of the whole authentication or IP address, not from the bucket.
+	Global bool
+	// Wait is the predicted wait, counting the queue ahead: the next window, and a whole period for each full window
+	// that the requests ahead will need.
+	Wait time.Duration
+	// Max is the longest wait that was acceptable: the max rate limit, the request's own, or the time to the deadline.
+	Max time.Duration
+	// Deadline reports that Max was given by the context's deadline.
+	Deadline bool
+	// Limit is the number of requests per window, 0 if not known.
+	Limit int
+	// Period is the length of the window, 0 if not known.
+	Period time.Duration
+}
+
+// Error says what was refused, how long it would have waited, and how long it was allowed to.
+func (e *TooLongError) Error() string {
+	var b strings.Builder
+	b.WriteString("rate limit too long: ")
+	b.WriteString(e.Route)
+	fmt.Fprintf(&b, " would wait %v", e.Wait.Round(time.Millisecond))
+	if e.Global {
+		b.WriteString(" for the global limit")
+	}
+	if e.Limit > 0 {
+		fmt.Fprintf(&b, " (%d requests per %v)", e.Limit, e.Period.Round(time.Millisecond))
+	}
+	if e.Deadline {
+		fmt.Fprintf(&b, ", past the context's deadline in %v", e.Max.Round(time.Millisecond))
+	} else {
+		fmt.Fprintf(&b, ", longer than the max rate limit of %v", e.Max)
+	}
+	return b.String()
+}
+
+// Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and nil otherwise.
+func (e *TooLongError) Unwrap() error {
+	if e.Deadline {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// QueueFullError says that a request was refused because as many as allowed wait already.
+type QueueFullError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Waiting is the number of requests that wait.
+	Waiting int
+	// Max is the greatest number that may.
+	Max int
+	// Total reports that the bound is the one for all buckets together, not the one for this bucket.
+	Total bool
+}
+
+func (e *QueueFullError) Error() string {
+	where := "for its bucket"
+	if e.Total {
+		where = "in all buckets"
+	}
+	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait %s", e.Route, e.Waiting, e.Max, where)
+}
+
+// EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to come back. The
+// request was not repeated. Everything from this IP address is held back for a while and then tried with one request.
+type EdgeError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Hold is how long all requests are held back now.
+	Hold time.Duration
+}
+
+func (e *EdgeError) Error() string {
+	return fmt.Sprintf("refused at the edge: %s was answered with a 429 that did not come from Discord's API and did not say "+
+		"when to retry; all requests of this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
+}

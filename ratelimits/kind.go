@@ -1,0 +1,170 @@
+package ratelimits
+
+import (
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// Kind is the way in which a bucket fills up again. No header names it (most of Discord's buckets have been sliding since
+// November 2022, some stayed fixed), so it is told from successive responses.
+type Kind uint8
+
+const (
+	// KindUnproven: not told apart yet. Treated so that every kind is safe: nothing more is sent than was counted, and all
+	// of it comes back when the latest reset that any response spoke of has certainly passed.
+	KindUnproven Kind = iota
+	// KindFixed: all requests come back together when the window closes.
+	KindFixed
+	// KindLog: each request comes back a period after it was processed.
+	KindLog
+	// KindLeaky: one request after the other comes back, each a limit-th part of the period after the one before.
+	KindLeaky
+)
+
+var kindNames = [...]string{"unproven", "fixed", "sliding log", "leaky"}
+
+// String returns the kind in lower case.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// tick is the precision of Discord's decimals: a value is at most one millisecond away from what the server meant.
+const tick = time.Millisecond
+
+// sample is one successful response that carried limits.
+type sample struct {
+	after          time.Duration // reset-after
+	spent          int32         // limit - remaining, at least 1
+	sent, received time.Duration
+}
+
+// reset is the interval in which the instant lies that the sample's reset-after speaks of.
+func (s *sample) reset() interval {
+	return interval{s.sent + s.after - tick, s.received + s.after + tick}
+}
+
+// evidence tells the kinds apart. It compares every response with a reference, the first one of the window.
+//
+// Two facts need no clock, because they compare the server's numbers with each other. In a sliding log, reset-after is
+// always the whole period. In a leaky bucket, it grows with the number of requests that are spent. So a response that
+// spent more than another and yet has a shorter reset-after can only come from a fixed window. The other way round,
+// within one window's time, reset-after that grows with what is spent is leaky, and one that stays although time went by
+// is a log.
+//
+// A verdict needs several such observations, and more of them each time it was wrong.
+type evidence struct {
+	reference sample
+	has       bool
+	votes     [KindLeaky + 1]uint8
+	distrust  uint8
+
+	// The time in which a leaky bucket gives one request back lies between these, as long as all samples agree.
+	slotLow, slotHigh time.Duration
+	counts            uint64 // which numbers of spent requests have agreed, as bits
+}
+
+// votesNeeded is how many observations prove a kind. A fixed window is proven by the first, as no sliding bucket can answer
+// so; the signs of the others could also be given by a fixed window under unusual latencies.
+var votesNeeded = [KindLeaky + 1]uint8{KindFixed: 1, KindLog: 3, KindLeaky: 2}
+
+const (
+	leakyCounts    = 3 // different numbers of spent requests that must agree on the slot where time proves nothing
+	maxDistrust    = 2
+	unboundedSlot  = longest
+	likelyDistance = 4 * tick // between the processing of two requests, to be seen through the rounding of both
+)
+
+// weigh looks at one more response and returns the kind that it proves, or KindUnproven if it proves none.
+func (e *evidence) weigh(s sample) Kind {
+	consistent := e.narrowSlot(s)
+	if !e.has {
+		e.reference, e.has = s, true
+		return KindUnproven
+	}
+	r := e.reference
+	before := s.received < r.reset().low // the reference's window was certainly still open
+	if !before {
+		e.reference = s
+	}
+	switch {
+	case s.spent > r.spent && s.after < r.after-2*tick, s.spent < r.spent && s.after > r.after+2*tick:
+		return e.vote(KindFixed)
+	case s.spent <= r.spent:
+		return KindUnproven
+	case consistent && e.filled(r, s) && (e.agreed() || before && s.after > r.after+2*tick && e.slotHigh < unboundedSlot):
+		return e.vote(KindLeaky)
+	case !before:
+		return KindUnproven
+	case s.after >= r.after-2*tick && s.after <= r.after+2*tick && distinct(r, s):
+		return e.vote(KindLog)
+	}
+	return KindUnproven
+}
+
+// distinct reports that the second request was processed some time after the first, so that the reset-after of a fixed
+// window would have become visibly shorter. Half of a round trip is not certain, which is why one vote is not enough.
+func distinct(first, second sample) bool {
+	shorterTrip := min(first.received-first.sent, second.received-second.sent)
+	return second.sent >= first.received && second.sent-first.received+shorterTrip/2 > likelyDistance
+}
+
+func (e *evidence) vote(k Kind) Kind {
+	for other := range e.votes {
+		if Kind(other) != k {
+			e.votes[other] = 0
+		}
+	}
+	e.votes[k] = min(e.votes[k], 250) + 1
+	if e.votes[k] < votesNeeded[k]<<e.distrust {
+		return KindUnproven
+	}
+	return k
+}
+
+// narrowSlot takes in what one response says about the slot of a leaky bucket: with n requests spent, reset-after is more
+// than n-1 slots and at most n. It reports whether all samples still agree; if not, it starts again from this one.
+func (e *evidence) narrowSlot(s sample) bool {
+	low := (s.after - tick) / time.Duration(s.spent)
+	high := unboundedSlot
+	if s.spent > 1 {
+		high = (s.after + tick) / time.Duration(s.spent-1)
+	}
+	agrees := e.counts != 0 && low <= e.slotHigh && high >= e.slotLow
+	if !agrees {
+		e.slotLow, e.slotHigh, e.counts = low, high, 0
+	}
+	e.slotLow, e.slotHigh = max(e.slotLow, low), min(e.slotHigh, high)
+	e.counts |= 1 << (uint(s.spent) % 64)
+	return agrees
+}
+
+// filled reports that a leaky bucket can have got from one response to the other: each request moves the time at which it is
+// full again by a slot.
+func (e *evidence) filled(fewer, more sample) bool {
+	return more.reset().high-fewer.reset().low >= time.Duration(more.spent-fewer.spent)*e.slotLow
+}
+
+// agreed reports that so many different counts agree on one slot that it is no coincidence.
+func (e *evidence) agreed() bool {
+	return bits.OnesCount64(e.counts) >= leakyCounts && e.slotHigh > likelyDistance && e.slotHigh < e.slotLow+e.slotLow/4
+}
+
+// forget drops what was observed, after the limit changed or a verdict was contradicted.
+func (e *evidence) forget() { *e = evidence{distrust: e.distrust} }
+
+// wrong makes the next verdict harder to reach, after one led to a 429.
+func (e *evidence) wrong() {
+	e.forget()
+	e.distrust = min(e.distrust+1, maxDistrust)
+}
+
+// interval is a span of time in which something certainly lies.
+type interval struct{ low, high time.Duration }
+
+func (i interval) intersect(o interval) interval {
+	return interval{max(i.low, o.low), min(i.high, o.high)}
+}

@@ -1,0 +1,288 @@
+package ratelimits
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// stage plays requests through a Window against the simulated Discord, in virtual time: the window decides when a request
+// leaves, the schedule decides how long it travels and what becomes of it, and the server judges.
+type stage struct {
+	t      require.TestingT
+	start  time.Time
+	world  *discordsim.World
+	window Window
+	now    time.Duration
+	flying []*flight // by the time of their next event
+	draw   func(*flight)
+	quota  discordsim.Quota
+
+	sent, answered int
+	trace          []string
+}
+
+// flight is one request under way.
+type flight struct {
+	permit   Permit
+	sequence int64
+	there    time.Duration // how long it travels to the server
+	back     time.Duration // and its response back
+	fate     fate
+	arrived  bool
+	at       time.Duration // of its next event
+	response *discordsim.Response
+}
+
+// fate is what becomes of a request.
+type fate int
+
+const (
+	answered        fate = iota
+	broken               // 500, counted by the bucket
+	brokenUncounted      // 502, not counted
+	lostAfter            // processed, but the response never comes
+	lostBefore           // never reaches the server
+	unsent               // given back before it was sent
+	noHeaders            // an answer without any limits
+)
+
+func newStage(t require.TestingT, config discordsim.Config, draw func(*flight)) *stage {
+	s := &stage{t: t, start: time.Unix(1_700_000_000, 0), draw: draw, quota: config.Rules[0].Quota}
+	fateOf := func(want fate) func(discordsim.Call) bool {
+		return func(c discordsim.Call) bool { return s.fateOf(c.Request.Sequence) == want }
+	}
+	config.Global = discordsim.Unlimited()
+	config.Faults = append(config.Faults,
+		discordsim.Fault{When: fateOf(broken), Status: 500},
+		discordsim.Fault{When: fateOf(brokenUncounted), Status: 502, Uncounted: true},
+		discordsim.Fault{When: fateOf(lostAfter), Connection: discordsim.ConnectionLostAfter},
+		discordsim.Fault{When: fateOf(lostBefore), Connection: discordsim.ConnectionLostBefore},
+		withFate(discordsim.NoHeaders(), fateOf(noHeaders)),
+	)
+	world, err := discordsim.NewWorld(s.start, config)
+	require.NoError(t, err)
+	s.world = world
+	return s
+}
+
+func withFate(f discordsim.Fault, when func(discordsim.Call) bool) discordsim.Fault {
+	f.When = when
+	return f
+}
+
+func (s *stage) fateOf(sequence int64) fate {
+	for _, f := range s.flying {
+		if f.sequence == sequence {
+			return f.fate
+		}
+	}
+	return answered
+}
+
+func (s *stage) log(format string, arguments ...any) {
+	s.trace = append(s.trace, fmt.Sprintf("%10v ", s.now)+fmt.Sprintf(format, arguments...))
+}
+
+// send sends one request if the window lets it.
+func (s *stage) send() bool {
+	for at, ok := s.event(); ok && at <= s.now; at, ok = s.event() {
+		s.step() // what is known at this moment is known before
+	}
+	permit, ok := s.window.Take(s.now)
+	if !ok {
+		return false
+	}
+	s.sent++
+	f := &flight{permit: permit, sequence: int64(s.sent)}
+	s.draw(f)
+	if s.window.Limit() == 0 || s.window.Period() < s.quota.Period-tick {
+		f.fate = answered // before that is known, no client can tell what a request without an answer has used up
+	}
+	s.log("send %d fate %d there %v back %v", f.sequence, f.fate, f.there, f.back)
+	if f.fate == unsent {
+		s.window.Return(s.now, permit)
+		return true
+	}
+	f.at = s.now + f.there
+	s.launch(f)
+	return true
+}
+
+func (s *stage) launch(f *flight) {
+	i, _ := slices.BinarySearchFunc(s.flying, f, func(a, b *flight) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return -1 // behind those of the same time
+	})
+	s.flying = slices.Insert(s.flying, i, f)
+}
+
+// event is the time at which something next happens to a request, false if none is under way.
+func (s *stage) event() (time.Duration, bool) {
+	if len(s.flying) == 0 {
+		return 0, false
+	}
+	return s.flying[0].at, true
+}
+
+// step lets the next event happen.
+func (s *stage) step() {
+	f := s.flying[0]
+	s.now = max(s.now, f.at)
+	at := s.start.Add(s.now)
+	if !f.arrived {
+		f.arrived = true
+		f.response = s.world.Handle(at, discordsim.Request{
+			Method: "POST", Path: "/channels/1/messages", Sequence: f.sequence, SentAt: s.start.Add(f.permit.Sent()),
+		})
+		s.flying = s.flying[1:]
+		f.at = s.now + f.back
+		s.launch(f)
+		return
+	}
+	s.flying = s.flying[1:]
+	if f.fate == lostAfter || f.fate == lostBefore {
+		s.log("lost %d", f.sequence)
+		s.window.Lost(s.now, f.permit)
+		return
+	}
+	s.world.Deliver(f.response, at)
+	r := ParseResponse(f.response.Status, f.response.Header, f.response.Body)
+	s.log("answer %d: %d %v remaining %d reset %v", f.sequence, r.Status, r.Class, r.Remaining, r.ResetAfter)
+	if r.Class != ClassOK {
+		s.log("  because %s, %v", f.response.Because, f.response.Verdict)
+	} else if f.fate == answered {
+		s.answered++
+	}
+	s.window.Report(s.now, f.permit, r)
+	s.log("  now used %d of %d, in flight %d, %v, closing %v %v..%v %v", s.window.used, s.window.limit, s.window.inflight,
+		s.window.kind, s.window.closing, s.window.end.low, s.window.end.high, s.window.latest)
+	require.GreaterOrEqual(s.t, s.window.inflight, int32(0))
+}
+
+// wait lets time pass until the window may let a request leave or something happens, and fails if neither ever will.
+func (s *stage) wait() {
+	at, can := s.window.Next(s.now)
+	event, any := s.event()
+	switch {
+	case any && (!can || event <= at):
+		s.step()
+	case can:
+		require.Greater(s.t, at, s.now, "the window said now, but gave nothing:\n%s", s.story())
+		require.Less(s.t, at, s.now+25*time.Hour, "stopped for ever:\n%s", s.story())
+		s.now = at
+	default:
+		require.Fail(s.t, "nothing is under way, and the window waits for ever", s.story())
+	}
+}
+
+// finish lets everything that is under way end.
+func (s *stage) finish() {
+	for len(s.flying) > 0 {
+		s.step()
+	}
+	require.Zero(s.t, s.window.InFlight(), s.story())
+}
+
+func (s *stage) story() string {
+	var b []byte
+	for _, line := range s.trace[max(len(s.trace)-120, 0):] {
+		b = append(append(b, line...), '\n')
+	}
+	return string(b)
+}
+
+// check fails if the server refused something that could have been avoided.
+func (s *stage) check() {
+	report := s.world.Report()
+	if report.Avoidable.Total() > 0 {
+		require.Fail(s.t, "avoidable refusals", "%+v\n%s", report.Avoidable, s.story())
+	}
+}
+
+// quotas draws a limit of any kind.
+func quotas(t *rapid.T) discordsim.Quota {
+	limit := rapid.SampledFrom([]int{1, 2, 3, 5, 5, 8, 30}).Draw(t, "limit")
+	period := rapid.SampledFrom([]time.Duration{time.Second, 100 * ms, 250 * ms, 2 * time.Second, 5 * time.Second}).Draw(t, "period")
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		return discordsim.Fixed(limit, period)
+	case 1:
+		return discordsim.Aligned(limit, period, period/3)
+	case 2:
+		return discordsim.Sliding(limit, period)
+	}
+	return discordsim.Leaky(limit, period)
+}
+
+// travel draws latencies and fates.
+func travel(t *rapid.T) func(*flight) {
+	base := rapid.SampledFrom([]int{10, 0, 1, 50, 150}).Draw(t, "latency") // ms, one way
+	jitter := rapid.SampledFrom([]int{5, 0, 50}).Draw(t, "jitter")
+	troubles := rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "troubles") // percent
+	way := rapid.Custom(func(t *rapid.T) time.Duration {
+		d := time.Microsecond + time.Duration(base)*ms + time.Duration(rapid.IntRange(0, jitter*1000).Draw(t, "µs"))*time.Microsecond
+		if troubles > 0 && rapid.IntRange(0, 60).Draw(t, "slow") == 60 {
+			d += 2500 * ms
+		}
+		return d
+	})
+	return func(f *flight) {
+		f.there, f.back = way.Draw(t, "there"), way.Draw(t, "back")
+		if rapid.IntRange(1, 100).Draw(t, "trouble") <= troubles {
+			f.fate = fate(rapid.IntRange(1, int(noHeaders)).Draw(t, "fate"))
+		}
+	}
+}
+
+// TestNoScheduleDrawsAnAvoidableRefusal plays random loads over random latencies, faults and other users of the bucket. To
+// play more of them: go test ./ratelimits -run Schedule -rapid.checks=1000000
+func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		config := discordsim.Config{
+			Rules:    []discordsim.Rule{{Path: "**", Quota: quotas(t)}},
+			Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
+		}
+		foreign := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "foreign every") // ms
+		if foreign > 0 {
+			config.Foreign = []discordsim.ForeignUse{{
+				Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages"}, Every: time.Duration(foreign) * ms,
+			}}
+		}
+		draw := travel(t)
+		if foreign > 0 {
+			// Without headers one cannot tell the end of a window that somebody else has opened.
+			all := draw
+			draw = func(f *flight) {
+				if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
+					f.fate = brokenUncounted
+				}
+			}
+		}
+		pause := rapid.SampledFrom([]int{0, 0, 20, 200, 1000}).Draw(t, "pause") // ms, at most
+		s := newStage(t, config, draw)
+		for range rapid.IntRange(5, 60).Draw(t, "requests") {
+			if pause > 0 {
+				until := s.now + time.Duration(rapid.IntRange(0, pause).Draw(t, "pause"))*ms
+				for at, ok := s.event(); ok && at <= until; at, ok = s.event() {
+					s.step()
+				}
+				s.now = max(s.now, until)
+			}
+			for !s.send() {
+				s.wait()
+			}
+		}
+		s.finish()
+		s.check()
+	})
+}

@@ -1,0 +1,83 @@
+package ratelimits
+
+import "time"
+
+// Predict returns how long a request would have to wait that has so many others ahead of it, as far as can be known now:
+// the hold, the rest of the window, and a period for each full window that those ahead need. It is 0 where nothing is
+// known that would make it wait.
+func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
+	w.advance(now)
+	return max(w.predict(now, ahead)-now, w.hold.Wait(now), 0)
+}
+
+func (w *Window) predict(now time.Duration, ahead int) time.Duration {
+	switch {
+	case w.limit == 0 || w.unlimited:
+		return now
+	case w.sliding != nil:
+		return w.sliding.predict(w.kind, now, int(w.limit), int(w.inflight), ahead)
+	}
+	room := int(max(w.limit-w.used, 0))
+	if ahead < room {
+		return now
+	}
+	next := now
+	if w.closing {
+		next = w.closes()
+	} else if w.used > 0 {
+		next = max(now, w.outcome+w.longest)
+	}
+	return next + time.Duration((ahead-room)/int(w.limit))*w.longest
+}
+
+// Limit returns the number of requests per window, 0 if it is not known or there is none.
+func (w *Window) Limit() int {
+	if w.unlimited {
+		return 0
+	}
+	return int(w.limit)
+}
+
+// Unlimited reports that responses carry no limits.
+func (w *Window) Unlimited() bool { return w.unlimited }
+
+// Probing reports that after a hold one request has to succeed before the others follow.
+func (w *Window) Probing() bool { return w.probing }
+
+// Period returns the length of the window as far as responses have shown it, 0 if they have not.
+func (w *Window) Period() time.Duration { return w.longest }
+
+// Kind returns how the bucket fills up.
+func (w *Window) Kind() Kind { return w.kind }
+
+// InFlight returns the number of permits whose outcome is not known.
+func (w *Window) InFlight() int { return int(w.inflight) }
+
+// Remaining returns how many more requests are certain to be accepted now, 0 if no limit is known.
+func (w *Window) Remaining(now time.Duration) int {
+	w.advance(now)
+	if w.Limit() == 0 {
+		return 0
+	}
+	return max(int(w.limit)-w.charged(now), 0)
+}
+
+// HoldWait returns how long the hold still lasts, 0 if there is none.
+func (w *Window) HoldWait(now time.Duration) time.Duration { return w.hold.Wait(now) }
+
+// Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
+// in the past if that is so already. Requests in flight are not counted.
+func (w *Window) Reset() time.Duration {
+	reset := max(w.hold.Until(), w.outcome)
+	switch {
+	case w.sliding != nil:
+		return max(reset, w.sliding.last(w.kind))
+	case w.limit == 0 || w.unlimited:
+		return reset
+	case w.closing:
+		return max(reset, w.closes())
+	case w.used > 0:
+		return max(reset, w.outcome+w.longest)
+	}
+	return reset
+}

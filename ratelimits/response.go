@@ -1,0 +1,249 @@
+package ratelimits
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The canonical forms under which net/http stores Discord's header names.
+const (
+	headerBucket     = "X-Ratelimit-Bucket"
+	headerLimit      = "X-Ratelimit-Limit"
+	headerRemaining  = "X-Ratelimit-Remaining"
+	headerResetAfter = "X-Ratelimit-Reset-After"
+	headerGlobal     = "X-Ratelimit-Global"
+	headerScope      = "X-Ratelimit-Scope"
+	headerRetryAfter = "Retry-After"
+	headerVia        = "Via"
+	headerType       = "Content-Type"
+)
+
+// Response is what one response says about rate limits. What it did not say, or said in a way that makes no sense (NaN, a
+// negative or blank number), is absent: the zero value. It is a plain value, cheap to copy.
+type Response struct {
+	// Status is the HTTP status code.
+	Status int
+	// Class is ClassOK unless Status is 429.
+	Class Class
+	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense. Without it they are zero.
+	Limited bool
+	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503.
+	HasRetryAfter bool
+	// Code is Discord's error code in a 429's body, 0 if there was none.
+	Code int
+	// Bucket is the bucket hash, without the major parameter; empty if absent.
+	Bucket string
+	// Limit is the number of requests per window, at least 1.
+	Limit int
+	// Remaining is the number of requests that are left, between 0 and Limit.
+	Remaining int
+	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
+	ResetAfter time.Duration
+	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
+	// of the body, unless the header asks for more than that value rounded up to a second.
+	RetryAfter time.Duration
+}
+
+// ParseResponse reads what a response says about rate limits. Only a 429's body is looked at, so pass nil for all others.
+// It never fails: what cannot be understood is absent. It does not keep body, and allocates nothing unless the status is
+// 429. Header names are compared without regard to case, also in a header that was not built by net/http.
+func ParseResponse(status int, header http.Header, body []byte) Response {
+	fields := readFields(header)
+	r := Response{Status: status, Bucket: fields.bucket}
+	limit, okLimit := parseCount(fields.limit)
+	remaining, okRemaining := parseCount(fields.remaining)
+	resetAfter, okReset := parseSeconds(fields.resetAfter)
+	if okLimit && okRemaining && okReset && limit >= 1 {
+		r.Limited = true
+		r.Limit = limit
+		r.Remaining = min(remaining, limit)
+		r.ResetAfter = resetAfter
+	}
+	r.RetryAfter, r.HasRetryAfter = parseSeconds(fields.retryAfter)
+	if status != http.StatusTooManyRequests {
+		return r
+	}
+	refusal := parseRefusal(body)
+	if refusal.hasRetryAfter {
+		r.RetryAfter = longerWait(r.RetryAfter, r.HasRetryAfter, refusal.retryAfter)
+		r.HasRetryAfter = true
+	}
+	r.Code = refusal.code
+	r.Class = classify(&fields, &refusal, r.Limited && r.Remaining > 0)
+	return r
+}
+
+// longerWait combines the Retry-After header with the body's retry_after. The header is the body rounded up to a second, so
+// the body is the precise one, unless the header asks for more than that: then they disagree, and the longer one counts.
+func longerWait(header time.Duration, hasHeader bool, body time.Duration) time.Duration {
+	if !hasHeader || header-body < time.Second {
+		return body
+	}
+	return header
+}
+
+// classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected.
+func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
+	scope := strings.TrimSpace(fields.scope)
+	switch {
+	case strings.EqualFold(strings.TrimSpace(fields.global), "true"), strings.EqualFold(scope, "global"), refusal.global:
+		return ClassGlobal
+	case strings.EqualFold(scope, "shared"):
+		return ClassShared
+	case scope == "" && fields.bucket == "" && fromEdge(fields, refusal):
+		return ClassEdge
+	case hasRoom:
+		return ClassSubLimit
+	}
+	return ClassUser
+}
+
+// fromEdge tells Cloudflare's refusals, a page of HTML or a static JSON without retry_after, from Discord's own. Via alone
+// proves nothing, because proxies drop it and add it; it decides only where there is no body to look at.
+func fromEdge(fields *fields, refusal *refusal) bool {
+	if strings.Contains(strings.ToLower(fields.contentType), "html") || refusal.html {
+		return true
+	}
+	if refusal.empty {
+		return fields.via == ""
+	}
+	return !refusal.hasRetryAfter
+}
+
+// fields are the raw header values that matter here, "" where absent.
+type fields struct {
+	bucket, limit, remaining, resetAfter        string
+	global, scope, retryAfter, via, contentType string
+}
+
+func readFields(header http.Header) fields {
+	f := fields{
+		bucket:      first(header[headerBucket]),
+		limit:       first(header[headerLimit]),
+		remaining:   first(header[headerRemaining]),
+		resetAfter:  first(header[headerResetAfter]),
+		global:      first(header[headerGlobal]),
+		scope:       first(header[headerScope]),
+		retryAfter:  first(header[headerRetryAfter]),
+		via:         first(header[headerVia]),
+		contentType: first(header[headerType]),
+	}
+	if f.bucket == "" && f.limit == "" {
+		f.readOtherCases(header)
+	}
+	return f
+}
+
+// readOtherCases looks for names that are not in canonical form, as in a header that somebody wrote as a literal.
+func (f *fields) readOtherCases(header http.Header) {
+	for name, values := range header {
+		for _, field := range [...]struct {
+			name  string
+			value *string
+		}{
+			{headerBucket, &f.bucket}, {headerLimit, &f.limit}, {headerRemaining, &f.remaining},
+			{headerResetAfter, &f.resetAfter}, {headerGlobal, &f.global}, {headerScope, &f.scope},
+			{headerRetryAfter, &f.retryAfter}, {headerVia, &f.via}, {headerType, &f.contentType},
+		} {
+			if *field.value == "" && len(name) == len(field.name) && strings.EqualFold(name, field.name) {
+				*field.value = first(values)
+			}
+		}
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// parseCount reads a number of requests. Discord's numbers are decimal text, so "5" and "5.0" are the same.
+func parseCount(text string) (int, bool) {
+	if text == "" {
+		return 0, false // before strconv makes an error of it
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		return n, n >= 0 && n <= math.MaxInt32
+	}
+	f, ok := parseDecimal(text)
+	if !ok || f > math.MaxInt32 {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// longest is what any longer duration is cut to; it is far beyond every sensible wait and leaves room to add.
+const longest = 100 * 365 * 24 * time.Hour
+
+// parseSeconds reads a number of seconds with decimals.
+func parseSeconds(text string) (time.Duration, bool) {
+	f, ok := parseDecimal(text)
+	if !ok {
+		return 0, false
+	}
+	return seconds(f), true
+}
+
+func seconds(f float64) time.Duration {
+	if f >= longest.Seconds() {
+		return longest
+	}
+	return time.Duration(math.Round(f * float64(time.Second)))
+}
+
+// parseDecimal reads a finite number that is not negative. ParseFloat accepts more than Discord sends ("Inf", hexadecimal);
+// what is not finite is refused, the rest does no harm.
+func parseDecimal(text string) (float64, bool) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
+		return 0, false
+	}
+	return f, true
+}
+
+// refusal is what the body of a 429 says.
+type refusal struct {
+	empty         bool
+	html          bool
+	global        bool
+	hasRetryAfter bool
+	retryAfter    time.Duration
+	code          int
+}
+
+func parseRefusal(body []byte) refusal {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return refusal{empty: true}
+	}
+	if body[0] == '<' {
+		return refusal{html: true}
+	}
+	// Each field by itself, so that one of an unexpected type does not hide the others.
+	var raw struct {
+		RetryAfter json.RawMessage `json:"retry_after"`
+		Global     json.RawMessage `json:"global"`
+		Code       json.RawMessage `json:"code"`
+	}
+	if json.Unmarshal(body, &raw) != nil {
+		return refusal{}
+	}
+	r := refusal{global: string(raw.Global) == "true"}
+	r.retryAfter, r.hasRetryAfter = parseSeconds(unquote(raw.RetryAfter))
+	r.code, _ = parseCount(unquote(raw.Code))
+	return r
+}
+
+// unquote returns a JSON number as its text, whether or not it was sent as a string.
+func unquote(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }

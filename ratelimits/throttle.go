@@ -1,0 +1,25 @@
+package ratelimits
+
+import "time"
+
+// Throttle is a hold: a time before which nothing may be sent. It can only be extended, a shorter hold never shortens a
+// longer one. The zero value holds nothing. It is hikari's manual rate limiter without its queue.
+type Throttle struct {
+	until time.Duration
+}
+
+// Extend holds for d from now on, if that is longer than the hold that exists, and reports whether it was. Zero or
+// less changes nothing.
+func (t *Throttle) Extend(now, d time.Duration) bool {
+	if d <= 0 || now+d <= t.until {
+		return false
+	}
+	t.until = now + d
+	return true
+}
+
+// Wait returns how long the hold still lasts, 0 if there is none.
+func (t Throttle) Wait(now time.Duration) time.Duration { return max(t.until-now, 0) }
+
+// Until returns the time at which the hold ends. It lies in the past when there is none.
+func (t Throttle) Until() time.Duration { return t.until }

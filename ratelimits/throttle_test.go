@@ -1,0 +1,53 @@
+package ratelimits
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestThrottleIsOnlyEverExtended(t *testing.T) {
+	t.Parallel()
+	var hold Throttle
+	assert.Zero(t, hold.Wait(0))
+	assert.False(t, hold.Extend(100, 0))
+	assert.False(t, hold.Extend(100, -5))
+
+	assert.True(t, hold.Extend(100, 50))
+	assert.Equal(t, 50*time.Nanosecond, hold.Wait(100))
+	assert.Equal(t, 30*time.Nanosecond, hold.Wait(120))
+
+	assert.False(t, hold.Extend(120, 10), "a shorter hold changes nothing")
+	assert.Equal(t, time.Duration(150), hold.Until())
+	assert.True(t, hold.Extend(120, 40))
+	assert.Equal(t, time.Duration(160), hold.Until())
+	assert.Zero(t, hold.Wait(160))
+	assert.Zero(t, hold.Wait(500))
+}
+
+func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
+	t.Parallel()
+	err := error(&TooLongError{
+		Route: "POST /channels/{channel_id}/messages", Wait: 12 * time.Second, Max: 10 * time.Second, Limit: 5, Period: time.Second,
+	})
+	assert.EqualError(t, err, "rate limit too long: POST /channels/{channel_id}/messages would wait 12s (5 requests per 1s), "+
+		"longer than the max rate limit of 10s")
+	assert.NotErrorIs(t, err, context.DeadlineExceeded)
+
+	err = &TooLongError{Route: "GET /gateway", Wait: 3 * time.Second, Max: time.Second, Deadline: true, Global: true}
+	assert.EqualError(t, err, "rate limit too long: GET /gateway would wait 3s for the global limit, past the context's deadline in 1s")
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	var tooLong *TooLongError
+	assert.True(t, errors.As(err, &tooLong))
+}
+
+func TestOtherRefusalsSayWhatToExpect(t *testing.T) {
+	t.Parallel()
+	assert.EqualError(t, &QueueFullError{Route: "GET /gateway", Waiting: 7, Max: 7},
+		"queue full: GET /gateway refused, 7 of at most 7 requests wait for its bucket")
+	assert.ErrorContains(t, &QueueFullError{Total: true}, "in all buckets")
+	assert.ErrorContains(t, &EdgeError{Route: "GET /gateway", Hold: time.Minute}, "held for 1m0s")
+}

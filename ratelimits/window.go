@@ -1,0 +1,324 @@
+package ratelimits
+
+import "time"
+
+const (
+	// longestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
+	// nonsense must not stop a bucket for ever.
+	longestTrust = 24 * time.Hour
+	// unsaidWait is the wait after a 429 that does not say how long, doubled each time it happens again.
+	unsaidWait = time.Second
+	// foreignTurns is for how many windows it is remembered that somebody else uses the bucket.
+	foreignTurns = 100
+	// contestedTurns is for how many windows after an unexpected 429 one request goes first.
+	contestedTurns = 4
+	// maxStrikes bounds what repeated surprises cost: 2^maxStrikes windows of one request at a time.
+	maxStrikes = 5
+)
+
+// Window is the arithmetic of one bucket: how many requests may leave now, or when the next one may.
+//
+// A request takes a [Permit] and is charged from then on. Its outcome comes as Report (a response, whatever it says), Lost
+// (sent, but no response) or Return (never sent). Requests leave as long as fewer are charged than the limit allows,
+// however many are in flight.
+//
+// What is known of the bucket decides how it hands out permits:
+//
+//	unknown   no response has named a limit: one request at a time goes, it will bring the headers
+//	limited   as the Kind says; KindUnproven until responses have shown how the bucket fills up
+//	unlimited responses carry no limit (Unlimit): everything goes, until one carries a limit after all
+//
+// and on top of that:
+//
+//	held      until a time, after a 429 or by Hold
+//	probing   after a hold: one request goes, the rest when it has succeeded
+//	serial    after surprises in close succession: one request at a time for some windows
+//
+// # Fixed windows
+//
+// A response with reset-after A, received at r for a request sent at s, says that its window closes between s + A and
+// r + A. All responses of one window are intersected, and the upper end is the moment at which it is certain that the
+// window has closed. Then the count starts again, with the requests that are in flight, as they may be counted in the new
+// window; a response which shows that its request fell into the old one gives its charge back.
+//
+// While the kind is not proven, the latest possible end is taken instead of the intersection, which is the moment when a
+// sliding bucket, too, is certainly full again.
+//
+// # Use
+//
+// The zero value is an unknown window, ready for use. Time must not run backwards from call to call. A Window is not safe
+// for concurrent use.
+type Window struct {
+	limit    int32 // requests per window; 0: not known
+	used     int32 // charged in the current window, those in flight included
+	inflight int32
+	said     int32  // the most that the server has counted in the current window, and what was sent since
+	late     int32  // answered without limits when the window may already have closed: perhaps counted in the next
+	answered uint32 // outcomes so far, wrapping: orders sends against outcomes
+	turn     uint32 // how often the window was replaced by a new one
+
+	kind      Kind
+	closing   bool // end is known
+	oneWindow bool // all that end was learnt from certainly spoke of the same window
+	unlimited bool
+	probing   bool
+	probeOut  bool // the one request that goes first is in flight
+	pardoned  bool // the server itself said that it will accept one when the hold ends, whatever we count
+	blindTurn bool // a request of this turn was answered without limits
+	strikes   uint8
+	serial    uint8 // turns for which only one request at a time goes
+	contested uint8 // turns that begin with one request alone
+
+	refusedTurn  uint32 // turn of the latest unexpected 429
+	foreignUntil uint32 // turn until which somebody else is believed to use the bucket
+
+	end      interval      // in which the current window closes, if all responses spoke of the same one
+	latest   time.Duration // when it closes at the latest, if they did not
+	fewest   int32         // of the numbers of spent requests that they answered
+	most     int32
+	previous interval      // in which the one before closed
+	period   time.Duration // the window is at least as long
+	longest  time.Duration // longest reset-after of late: the window is probably not longer
+	outcome  time.Duration // when the latest outcome came
+	refused  time.Duration // when the latest unexpected 429 came
+	hold     Throttle
+	evidence evidence
+	sliding  *sliding // only while a sliding kind is proven
+}
+
+// Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
+type Permit struct {
+	sent     time.Duration
+	answered uint32
+	turn     uint32
+	probe    bool
+}
+
+// Sent returns the time at which the permit was taken.
+func (p Permit) Sent() time.Duration { return p.sent }
+
+// Take takes a permit for a request that is sent now, if one may leave. Otherwise Next tells when to ask again.
+func (w *Window) Take(now time.Duration) (Permit, bool) {
+	if at, ok := w.Next(now); !ok || at > now {
+		return Permit{}, false
+	}
+	p := Permit{sent: now, answered: w.answered, turn: w.turn, probe: w.probing}
+	w.probeOut = w.probing
+	w.pardoned = false
+	w.inflight++
+	w.used++
+	w.said++
+	return p, true
+}
+
+// Next returns the earliest time at which Take can succeed, now if it can already. ok is false when no time alone will
+// help, only the outcome of a request in flight.
+func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
+	w.advance(now)
+	if w.hold.Wait(now) > 0 {
+		return w.hold.Until(), true
+	}
+	switch {
+	case w.probing && w.probeOut:
+		return 0, false
+	case w.pardoned:
+		return now, true
+	case w.serial > 0 && w.inflight > 0:
+		return 0, false
+	case w.unlimited:
+		return now, true
+	case w.limit == 0:
+		return now, w.inflight == 0
+	case w.sliding != nil:
+		return w.sliding.next(w.kind, now, int(w.limit), int(w.inflight))
+	case w.used < w.limit:
+		return now, true
+	case w.closing:
+		return w.closes(), true
+	case w.inflight > 0:
+		return 0, false
+	}
+	// Every request of this window was answered without limits. What they opened has closed a period after the last.
+	return max(w.outcome+w.longest+tick, w.latest, now), true
+}
+
+// advance starts a new window if the current one has certainly closed.
+func (w *Window) advance(now time.Duration) {
+	switch {
+	case w.sliding != nil || w.limit == 0 || w.unlimited:
+	case w.closing && now >= w.closes():
+		w.roll(interval{w.end.low, w.closes()})
+	case !w.closing && w.inflight == 0 && w.used > 0 && now >= max(w.outcome+w.longest+tick, w.latest):
+		w.roll(interval{w.outcome, w.outcome + w.longest + tick})
+		w.probing = true // the longest that was seen may not be all of it
+	}
+}
+
+// roll replaces the window, which closes in end, by a new one of which nothing is known yet. Requests in flight may be
+// counted in it, so they are charged to it.
+func (w *Window) roll(end interval) {
+	w.previous, w.closing, w.latest = end, false, 0
+	w.used = w.inflight + w.late
+	w.late, w.said = 0, 0
+	w.nextTurn()
+	// A sliding bucket may hold on to what was answered without limits, and somebody else may be there first.
+	if w.blindTurn && w.kind != KindFixed || w.contested > 0 {
+		w.probing = true
+	}
+	w.blindTurn = false
+}
+
+func (w *Window) nextTurn() {
+	w.turn++
+	w.serial -= min(w.serial, 1)
+	w.contested -= min(w.contested, 1)
+}
+
+// Return gives back a permit whose request was never sent.
+func (w *Window) Return(now time.Duration, p Permit) {
+	w.advance(now)
+	w.land(p)
+	w.used = max(w.used-1, w.inflight)
+	w.said = max(w.said-1, 0)
+}
+
+// Lost says that the outcome of a request will never be known: it was sent, and the connection broke or the caller gave
+// up. It stays charged as long as the server may remember it.
+func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
+
+// Adopt charges a request that was sent with a permit from elsewhere, at the given time, and returns the permit under which
+// its outcome is to be reported here. It is how a request moves that turns out to belong to this bucket.
+func (w *Window) Adopt(now, sent time.Duration) Permit {
+	w.advance(now)
+	// Whatever is charged and answered may have been processed after it.
+	answered := w.answered - uint32(max(w.charged(now)-int(w.inflight), 0))
+	p := Permit{sent: sent, answered: answered, turn: w.turn}
+	if sent < w.previous.high {
+		p.turn-- // it may have been counted in the window before
+	}
+	w.inflight++
+	w.used++
+	return p
+}
+
+// Report says what the response to a request was. A response without limits changes nothing that is known.
+func (w *Window) Report(now time.Duration, p Permit, r Response) {
+	w.advance(now)
+	w.land(p)
+	w.answered++
+	w.outcome = now
+	if r.Class == ClassUser {
+		w.distrust(now)
+	}
+	if r.Limited {
+		w.observe(now, p, r)
+	} else {
+		w.blind(now)
+	}
+	switch r.Class {
+	case ClassOK:
+		if p.probe && r.Status > 0 && r.Status < 500 {
+			w.probing = false
+		}
+	case ClassUser:
+		w.refuse(now, p, r)
+	case ClassShared:
+		w.Hold(now, r.wait(unsaidWait))
+	}
+	if w.limit == 0 || w.unlimited || w.sliding != nil {
+		w.used = w.inflight // the rest is counted elsewhere, or not at all
+	}
+}
+
+// land takes a request out of those in flight.
+func (w *Window) land(p Permit) {
+	w.inflight = max(w.inflight-1, 0)
+	if p.probe {
+		w.probeOut = false
+	}
+}
+
+// blind keeps a request charged that was answered without limits: the server may have counted it, or not. A log can tell
+// when its places come back only as long as it knows who took them.
+func (w *Window) blind(now time.Duration) {
+	w.blindTurn = true
+	switch {
+	case w.kind == KindLog:
+		w.sliding.append(now)
+		w.unprove(now)
+	case w.kind == KindLeaky:
+		w.sliding.fill(now)
+	case w.closing && w.kind == KindUnproven:
+		w.latest = max(w.latest, now) + w.longest + tick // one more to come back, whatever the kind
+	case w.closing && now > w.end.low:
+		w.late++
+	}
+}
+
+// Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
+// more than a day is not believed.
+func (w *Window) Hold(now, d time.Duration) {
+	if d > 0 {
+		w.hold.Extend(now, min(d, longestTrust))
+		w.probing = true
+	}
+}
+
+// Unlimit says that this bucket's responses carry no limits, so that nothing has to wait. The first response that does
+// carry them ends it.
+func (w *Window) Unlimit() {
+	if w.limit == 0 {
+		w.unlimited = true
+	}
+}
+
+// wait returns how long a 429 asks to wait: what it says, else the time until the bucket is full, else the given one. It is
+// never nothing, because what was said is rounded, and because a 429 must not be answered by an endless loop.
+func (r *Response) wait(unsaid time.Duration) time.Duration {
+	switch {
+	case r.HasRetryAfter:
+		return r.RetryAfter + tick
+	case r.Limited:
+		return r.ResetAfter + tick
+	}
+	return unsaid
+}
+
+// distrust lets nothing that was proven count any longer, after a 429 of this bucket. By what was known it was not to be
+// expected: somebody else uses the bucket, or something was understood wrongly.
+func (w *Window) distrust(now time.Duration) {
+	if w.sliding != nil {
+		w.evidence.wrong()
+	}
+	w.unprove(now)
+}
+
+// refuse takes in a 429 of this bucket. One request goes first when the hold has ended, and for some windows to come.
+func (w *Window) refuse(now time.Duration, p Permit, r Response) {
+	if w.refused == 0 || p.sent >= w.refused { // not one of those that were in flight together
+		w.strike()
+	}
+	w.refused = now
+	w.contested = contestedTurns
+	w.foreignUntil = w.turn + foreignTurns
+	if w.limit > 0 {
+		w.used = max(w.limit, w.inflight)
+	}
+	w.Hold(now, r.wait(unsaidWait<<w.strikes))
+	// The server has said when it will accept one, unless one of those in flight takes that place, or it spoke of a window
+	// that has closed since.
+	stale := r.Limited && w.closing && now+r.ResetAfter+tick < w.end.low
+	w.pardoned = w.inflight == 0 && !stale
+}
+
+// strike makes surprises in close succession dearer: the first costs a probe, the next ones whole windows with one request
+// at a time, so that a server whose headers are wrong is not asked again and again.
+func (w *Window) strike() {
+	if w.refused > 0 && w.turn-w.refusedTurn <= contestedTurns {
+		w.strikes = min(w.strikes+1, maxStrikes)
+	} else {
+		w.strikes = 0
+	}
+	w.refusedTurn = w.turn
+	w.serial = 1<<w.strikes - 1
+}
