@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,12 @@ type authentication struct {
 	id      uint64
 	entries atomic.Int64 // route entries that refer to it
 
-	mu     sync.Mutex
-	global *ratelimits.Global
-	line   line
+	families map[familyKey]*family // guarded by the manager's lock for moves
+
+	mu       sync.Mutex
+	global   *ratelimits.Global
+	refusals int // global 429s one after the other, those of one moment counted once
+	line     line
 }
 
 // take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
@@ -70,19 +74,47 @@ func (a *authentication) holdWait(now time.Duration) time.Duration {
 	return a.global.HoldWait(now)
 }
 
-// report gives a slot back whose request has an outcome, or was never sent.
-func (a *authentication) report(now time.Duration, slot ratelimits.Slot, sent bool) {
+// report gives a slot back whose request has an outcome.
+func (a *authentication) report(now time.Duration, slot ratelimits.Slot, class ratelimits.Class) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if sent {
-		a.global.Report(now, slot)
-	} else {
-		a.global.Return(slot)
+	a.global.Report(now, slot)
+	if class != ratelimits.ClassGlobal {
+		a.refusals = 0
 	}
+	a.moveOn(now)
+}
+
+// giveBack gives a slot back whose request was never sent.
+func (a *authentication) giveBack(now time.Duration, slot ratelimits.Slot) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.global.Return(slot)
+	a.moveOn(now)
+}
+
+// moveOn lets the line move when it can. The lock is held.
+func (a *authentication) moveOn(now time.Duration) {
 	if a.line.length > 0 {
 		a.wakeAt(now, now+a.global.Wait(now))
 	}
 }
+
+// refuse holds everything back for d, after a global 429. If others use up the limit again and again, at about the same time
+// of each second, it is met less and less often, and at other times.
+func (a *authentication) refuse(now, d time.Duration) {
+	a.mu.Lock()
+	if a.global.HoldWait(now) == 0 {
+		most := time.Duration(min(a.refusals, maxRefusals)) * time.Second / 2
+		d += time.Duration(rand.Float64() * float64(most))
+		a.refusals++
+	}
+	a.mu.Unlock()
+	a.hold(now, d)
+}
+
+// maxRefusals bounds how much longer than asked for everything is held back: by half a second for each of them.
+const maxRefusals = 10
 
 // hold holds everything of this authentication back for d.
 func (a *authentication) hold(now, d time.Duration) {

@@ -25,6 +25,7 @@ type RESTBucket struct {
 	window     ratelimits.Window
 	flying     *held // in flight
 	queue      *queue
+	arrived    time.Duration // when the latest request did
 	evicted    bool
 	inLine     bool
 	nextInLine *RESTBucket // guarded by the gate it stands in line for
@@ -47,6 +48,12 @@ type passes struct {
 }
 
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
+
+// arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
+func (b *RESTBucket) arrive(now time.Duration) time.Duration {
+	b.arrived = max(now, b.arrived+1)
+	return b.arrived
+}
 
 // open returns the queue, creating it if need be.
 func (b *RESTBucket) open() *queue {
@@ -120,7 +127,7 @@ func (b *RESTBucket) giveBack(now time.Duration, p passes) {
 		b.manager().edge.giveBack(now, p.edge)
 	}
 	if p.hasSlot {
-		b.family.authentication.report(now, p.slot, false)
+		b.family.authentication.giveBack(now, p.slot)
 	}
 }
 
@@ -309,14 +316,11 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Du
 	return wait, global, class
 }
 
-// precision is how far a predicted wait may exceed the longest acceptable one: what the server says is rounded to
-// milliseconds, so that a wait of exactly the maximum looks a little longer.
-const precision = 2 * time.Millisecond
-
 // refusal returns the error for an ask that must not wait as long as it would have to, nil if it may.
 func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) error {
 	wait, global, class := b.predict(now, a, ahead)
-	if a.atOnce || now+wait > a.latest+precision {
+	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
+	if a.atOnce || now+wait > a.latest+2*precision {
 		return a.tooLong(b, now, wait, global, class)
 	}
 	return nil

@@ -25,7 +25,7 @@ func (m *RESTBucketManager) collect() {
 func (m *RESTBucketManager) evict(key bucketKey, b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queue != nil || b.flying != nil || b.inLine || b.window.Reset()+m.settings.expireAfter > m.now() {
+	if b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine || b.window.Reset()+m.settings.expireAfter > m.now() {
 		return false
 	}
 	b.evicted = true
@@ -48,16 +48,13 @@ func (m *RESTBucketManager) collectPlaces(families map[*family]struct{}) {
 	for _, e := range m.entries.All() {
 		families[e.family.Load()] = struct{}{}
 	}
-	inUse := make(map[*authentication]struct{})
-	for key, f := range m.families {
-		if _, ok := families[f]; ok {
-			inUse[f.authentication] = struct{}{}
-		} else {
-			delete(m.families, key)
-		}
-	}
 	for id, a := range m.authentications.All() {
-		if _, ok := inUse[a]; !ok && a.idle(now) {
+		for key, f := range a.families {
+			if _, ok := families[f]; !ok {
+				delete(a.families, key)
+			}
+		}
+		if len(a.families) == 0 && a.idle(now) {
 			m.authentications.Delete(id)
 			a.close()
 		}

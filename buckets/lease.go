@@ -29,6 +29,7 @@ type grant struct {
 	// Guarded by the bucket's lock.
 	permit         ratelimits.Permit
 	next, previous *held // in flight in the same bucket
+	shadows        []shadow
 
 	// Set before anybody else can know it, and not changed.
 	entry   *routeEntry

@@ -39,7 +39,6 @@ type RESTBucketManager struct {
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications and families.
 	moves     sync.Mutex
-	families  map[familyKey]*family
 	throttled ratelimits.Throttle // for authentications that are yet to come
 	sweptAt   time.Duration       // when unused routes were looked for
 }
@@ -78,7 +77,6 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
 		buckets:         xsync.NewMap[bucketKey, *RESTBucket](),
 		authentications: xsync.NewMap[uint64, *authentication](),
-		families:        make(map[familyKey]*family),
 	}
 	m.edge = newEdge(m)
 	return m
@@ -146,7 +144,6 @@ func (m *RESTBucketManager) Close() error {
 	}
 	m.entries.Clear()
 	m.edge.reset()
-	clear(m.families)
 	m.throttled = ratelimits.Throttle{}
 	return nil
 }
@@ -184,8 +181,15 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 		return Lease{}, ErrClosed
 	}
 	now := m.now()
+	if r.arrived == 0 {
+		r.arrived = b.arrive(now)
+	} else {
+		a.returns = true
+	}
+	a.arrived = r.arrived
 	if lease, ok := b.tryGrant(now, &a); ok {
 		b.mu.Unlock()
+		m.castShadow(lease.held)
 		return lease, nil
 	}
 	w, err := m.queue(now, b, &a)
@@ -210,13 +214,10 @@ func (m *RESTBucketManager) alive() error {
 // ask works out what is asked for.
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
-	if r.arrived == 0 {
-		r.arrived = max(now, 1)
-	}
 	route := r.Route.Route()
 	a := ask{
 		entry: m.entry(route, r.Authorization), route: r.Route, major: majorOf(m.seed, r.Route), fields: r.Fields,
-		arrived: r.arrived, asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
+		asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
 	}
 	tuning := tuningOf(ctx)
 	a.ordered = a.ordered || tuning.ordered
@@ -256,7 +257,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 // queue lets the ask wait in b, which is locked, if it may.
 func (m *RESTBucketManager) queue(now time.Duration, b *RESTBucket, a *ask) (*waiter, error) {
 	ahead := b.waiting()
-	if a.arrived < a.asked {
+	if a.returns {
 		ahead = 0 // it comes back to its place
 	} else if err := m.full(a, ahead); err != nil {
 		return nil, err
@@ -302,6 +303,7 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 		return Lease{}, w.err
 	}
 	m.counters.waited(m.now() - w.asked)
+	m.castShadow(w.lease.held)
 	return w.lease, nil
 }
 

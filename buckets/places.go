@@ -42,7 +42,7 @@ func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
 		if key.route.OneShot() {
 			start = unlimited // every request has its own major parameter, and there is nothing to discover
 		}
-		e.family.Store(m.family(e, start, ""))
+		e.family.Store(e.home(start, ""))
 		return e, false
 	})
 	return e
@@ -52,23 +52,27 @@ func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
 func (m *RESTBucketManager) authentication(id uint64) *authentication {
 	a, _ := m.authentications.LoadOrCompute(id, func() (*authentication, bool) {
 		now := m.now()
-		a := &authentication{manager: m, id: id, global: ratelimits.NewGlobal(m.settings.globalLimit)}
+		a := &authentication{
+			manager: m, id: id,
+			global:   ratelimits.NewGlobal(m.settings.globalLimit),
+			families: make(map[familyKey]*family),
+		}
 		a.global.Hold(now, m.throttled.Wait(now))
 		return a, false
 	})
 	return a
 }
 
-// family returns the home of a route's buckets. The lock for moves is held.
-func (m *RESTBucketManager) family(e *routeEntry, place place, hash string) *family {
-	key := familyKey{authentication: e.authentication.id, place: place, hash: hash}
+// home returns the family of that kind for the route. The lock for moves is held.
+func (e *routeEntry) home(place place, hash string) *family {
+	key := familyKey{place: place, hash: hash}
 	if place != named {
 		key.route = e.route
 	}
-	f := m.families[key]
+	f := e.authentication.families[key]
 	if f == nil {
 		f = &family{authentication: e.authentication, familyKey: key}
-		m.families[key] = f
+		e.authentication.families[key] = f
 	}
 	return f
 }

@@ -26,7 +26,7 @@ type Request struct {
 	// limit. It is called only when such a limit has been met, and may be nil.
 	Fields func() []string
 
-	arrived time.Duration // when it was first acquired; 0: not yet
+	arrived time.Duration // when it was first acquired, made unique within its bucket; 0: not yet
 }
 
 // tuning is what a context says about the requests made with it.

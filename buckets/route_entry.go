@@ -27,12 +27,11 @@ type family struct {
 	familyKey
 }
 
-// familyKey names a family.
+// familyKey names a family of an authentication.
 type familyKey struct {
-	authentication uint64
-	place          place
-	hash           string       // as the server named it; empty for places without a name
-	route          routes.Route // of the only route that lives here; zero if the hash is what they share
+	place place
+	hash  string       // as the server named it; empty for places without a name
+	route routes.Route // of the only route that lives here; zero if the hash is what they share
 }
 
 // place is what kind of home a family is to its routes.
@@ -98,14 +97,13 @@ func limitsOnly(r *ratelimits.Response) bool {
 // learn returns the family to which the response's request belongs and whether all of the route's requests belong there
 // from now on. The manager's lock for moves is held.
 func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Response) (f *family, all bool) {
-	m := e.manager
 	if r.Bucket == "" {
 		if headless(r) {
-			return m.family(e, unlimited, ""), true
+			return e.home(unlimited, ""), true
 		}
-		return m.family(e, nameless, ""), true
+		return e.home(nameless, ""), true
 	}
-	there := m.family(e, named, r.Bucket)
+	there := e.home(named, r.Bucket)
 	if !current.named() {
 		return there, true
 	}
@@ -117,7 +115,7 @@ func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Res
 	}
 	e.changes++
 	if e.changes >= erraticChanges {
-		return m.family(e, erratic, ""), true
+		return e.home(erratic, ""), true
 	}
 	return there, true
 }

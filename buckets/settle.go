@@ -9,9 +9,12 @@ import (
 // unsaidHold is how long something is held that was refused without a word on how long.
 const unsaidHold = time.Second
 
+// precision is that of the server's times: they are rounded to milliseconds.
+const precision = time.Millisecond
+
 func saidHold(r *ratelimits.Response) time.Duration {
 	if r.HasRetryAfter {
-		return r.RetryAfter
+		return r.RetryAfter + precision
 	}
 	return unsaidHold
 }
@@ -21,27 +24,34 @@ func saidHold(r *ratelimits.Response) time.Duration {
 func (m *RESTBucketManager) settle(h *held, o outcome) {
 	now := m.now()
 	m.counters.settle(&o)
-	if h.slot != (ratelimits.Slot{}) {
-		h.entry.authentication.report(now, h.slot, o.sent)
-	}
 	if o.sent {
-		if o.response.Class == ratelimits.ClassGlobal {
-			h.entry.authentication.hold(now, saidHold(&o.response))
-		}
 		m.edge.report(now, h.edge, o.response)
 	} else {
 		m.edge.giveBack(now, h.edge)
+	}
+	if o.response.Class == ratelimits.ClassGlobal {
+		h.entry.authentication.refuse(now, saidHold(&o.response))
+	}
+	switch {
+	case h.slot == ratelimits.Slot{}:
+	case o.sent:
+		h.entry.authentication.report(now, h.slot, o.response.Class)
+	default:
+		h.entry.authentication.giveBack(now, h.slot)
 	}
 	b := h.lock()
 	now = m.now()
 	if o.sent && belongsElsewhere(b.family, &o.response) && !b.evicted {
 		b.mu.Unlock()
 		m.relocate(h, o)
-		return
+	} else {
+		b.apply(now, h, o)
+		b.dispatchFree(now)
+		b.mu.Unlock()
 	}
-	b.apply(now, h, o)
-	b.dispatchFree(now)
-	b.mu.Unlock()
+	for _, s := range h.shadows { // it has departed, so nobody changes them any more
+		s.end(o)
+	}
 }
 
 // lock locks the bucket in which the lease is in flight and returns it.
@@ -64,6 +74,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
 		return
 	}
 	r := &o.response
+	limit := b.window.Limit()
 	b.window.Report(now, h.permit, *r)
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
@@ -75,8 +86,8 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
 	case b.family.place == nameless && headless(r):
 		b.window.Unlimit()
 	}
-	if r.Class != ratelimits.ClassOK {
-		b.refuseLate(now)
+	if r.Class != ratelimits.ClassOK || b.window.Limit() != limit {
+		b.refuseLate(now) // what was predicted has changed
 	}
 }
 
@@ -117,6 +128,7 @@ func (m *RESTBucketManager) relocate(h *held, o outcome) {
 	var touched []*RESTBucket
 	if all {
 		touched = m.move(h.entry, b, target)
+		m.castShadowsOn(there)
 	}
 	b.mu.Lock()
 	b.window.Return(now, permit) // it was not counted here
@@ -128,6 +140,7 @@ func (m *RESTBucketManager) relocate(h *held, o outcome) {
 	there.mu.Unlock()
 	for _, b := range touched {
 		b.mu.Lock()
+		b.refuseLate(m.now())
 		b.dispatchFree(m.now())
 		b.mu.Unlock()
 	}

@@ -20,6 +20,7 @@ type ask struct {
 	asked   time.Duration
 	latest  time.Duration // when it must have been granted
 
+	returns  bool // it was granted before, and refused by the server
 	deadline bool // latest is the context's deadline, not the max rate limit
 	atOnce   bool // it must not wait at all
 	ordered  bool

@@ -65,6 +65,9 @@ type evidence struct {
 	// The time in which a leaky bucket gives one request back lies between these, as long as all samples agree.
 	slotLow, slotHigh time.Duration
 	counts            uint64 // which numbers of spent requests have agreed, as bits
+
+	// When the latest responses came: should it turn out to be a log, their requests come back a period later.
+	received []time.Duration
 }
 
 // votesNeeded is how many observations prove a kind. A fixed window is proven by the first, as no sliding bucket can answer
@@ -74,6 +77,7 @@ var votesNeeded = [KindLeaky + 1]uint8{KindFixed: 1, KindLog: 3, KindLeaky: 2}
 const (
 	leakyCounts    = 3 // different numbers of spent requests that must agree on the slot where time proves nothing
 	maxDistrust    = 2
+	maxReceived    = 64 // responses whose times are kept
 	unboundedSlot  = longest
 	likelyDistance = 4 * tick // between the processing of two requests, to be seen through the rounding of both
 )
@@ -103,6 +107,25 @@ func (e *evidence) weigh(s sample) Kind {
 		return e.vote(KindLog)
 	}
 	return KindUnproven
+}
+
+// remember keeps when an answer came, with or without limits. A bucket that was asked only once, as most are, keeps no list.
+func (e *evidence) remember(at time.Duration) {
+	switch len(e.received) {
+	case 0:
+		if !e.has || e.reference.received == at {
+			return
+		}
+		e.received = append(e.received, e.reference.received)
+	case maxReceived:
+		e.received = e.received[:copy(e.received, e.received[1:])]
+	}
+	e.received = append(e.received, at)
+}
+
+// latest returns when the latest n responses came, earliest first, or as many of them as are known.
+func (e *evidence) latest(n int) []time.Duration {
+	return e.received[max(len(e.received)-n, 0):]
 }
 
 // distinct reports that the second request was processed some time after the first, so that the reset-after of a fixed

@@ -163,7 +163,7 @@ func (s *stage) step() {
 		s.answered++
 	}
 	s.window.Report(s.now, f.permit, r)
-	s.log("  now used %d of %d, in flight %d, %v, closing %v %v..%v %v", s.window.used, s.window.limit, s.window.inflight,
+	s.log("  now used %d of %d, doubt %v said %d blinds %d, in flight %d, %v, closing %v %v..%v %v", s.window.used, s.window.limit, s.window.doubts, s.window.said, s.window.blinds, s.window.inflight,
 		s.window.kind, s.window.closing, s.window.end.low, s.window.end.high, s.window.latest)
 	require.GreaterOrEqual(s.t, s.window.inflight, int32(0))
 }

@@ -1,6 +1,9 @@
 package ratelimits
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // observe takes in a response that carried limits.
 func (w *Window) observe(now time.Duration, p Permit, r Response) {
@@ -17,13 +20,8 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	if w.unlimited || w.limit == 0 {
 		w.unlimited = false
 		w.used = bound
-		if m.spent > 1+w.inflight+int32(since) {
-			w.foreignUntil = w.turn + foreignTurns
-		}
 	}
-	if w.limit != int32(r.Limit) {
-		w.resize(now, int32(r.Limit))
-	}
+	w.resize(now, int32(r.Limit))
 	// A refused request is not counted, so its numbers do not show how the bucket fills up.
 	accepted := r.Class == ClassOK
 	w.measure(m, accepted)
@@ -49,6 +47,7 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 		w.evidence.forget()
 		first, proven = true, KindUnproven
 	}
+	w.evidence.remember(now)
 	moved := first || m.reset().low > reference.high
 	w.observeUnproven(p, m, bound, moved)
 	if moved {
@@ -74,26 +73,28 @@ func (w *Window) measure(m sample, accepted bool) {
 // observeUnproven is right for every kind: nothing comes back before the latest reset that was spoken of. Only a reset that
 // has certainly moved on, be it a new window or a sliding one, replaces our count by the server's.
 func (w *Window) observeUnproven(p Permit, m sample, bound int32, moved bool) {
-	if w.closing || p.turn == w.turn || m.reset().low > w.previous.high {
-		w.narrow(p, m)
+	reset := m.reset()
+	if w.closing || p.turn == w.turn || reset.low > w.previous.high {
+		w.narrow(m)
 	} else {
 		// Perhaps it speaks of the window before, so it does not tell when this one closes, only when not.
-		w.latest = max(w.latest, m.reset().high)
+		w.latest = max(w.latest, reset.high)
+		w.doubt(reset)
 	}
-	switch {
-	case moved:
+	if moved {
 		w.nextTurn()
-		w.used, w.late = bound, 0
-	case m.spent > w.used:
-		w.adopt(bound)
+		w.used = bound
+		return
 	}
+	w.raise(m, bound)
 }
 
-// adopt raises our count to the server's where that is higher, which proves that somebody else uses the bucket. Then
+// raise takes over the server's count where that is higher than ours, which proves that somebody else uses the bucket. Then
 // whatever may have been processed after the response comes on top. A lower count would prove nothing.
-func (w *Window) adopt(bound int32) {
-	w.used = bound
-	w.foreignUntil = w.turn + foreignTurns
+func (w *Window) raise(m sample, bound int32) {
+	if m.spent > w.used {
+		w.used = bound
+	}
 }
 
 // observeFixed sorts the response into its window: the current one, an earlier one, or one that is newer than what was
@@ -108,24 +109,18 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	case carried && reset.low <= w.previous.high:
 		// In this window, the one before, or even the next one: it stays charged, and what it says counts in case it was
 		// this one.
-		if w.closing && reset.high >= w.end.low+w.period {
-			w.late++
-		}
+		w.doubt(reset)
 		if w.closing {
 			w.said = max(w.said, m.spent)
 		}
-		if m.spent > w.used {
-			w.used = bound
-		}
+		w.raise(m, bound)
 	case !w.closing || reset.high >= w.end.low && reset.low <= w.latest:
-		w.narrow(p, m)
-		if m.spent > w.used {
-			w.adopt(bound)
-		}
+		w.narrow(m)
+		w.raise(m, bound)
 	case reset.low > w.latest && now >= w.end.low:
-		w.roll(interval{w.end.low, min(w.latest, now)})
-		w.narrow(p, m)
-		w.used, w.late = bound, 0
+		w.roll(now, interval{w.end.low, min(w.latest, now)})
+		w.narrow(m)
+		w.used = bound
 	default:
 		return false // the window is still open, and its reset has moved
 	}
@@ -133,17 +128,12 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 }
 
 // narrow takes in when the current window closes, according to one more response.
-func (w *Window) narrow(p Permit, m sample) {
+func (w *Window) narrow(m sample) {
 	reset := m.reset()
 	w.said = max(w.said, m.spent)
-	fewest := m.spent
-	if p.turn != w.turn {
-		fewest = -w.limit // those before it may have belonged to the window before
-	}
 	if !w.closing {
 		w.closing, w.oneWindow = true, true
 		w.end, w.latest = reset, max(reset.high, w.latest)
-		w.fewest, w.most = fewest, m.spent
 		return
 	}
 	// Resets that cannot be a period apart are the same one.
@@ -152,24 +142,16 @@ func (w *Window) narrow(p Permit, m sample) {
 	}
 	w.end = w.end.intersect(reset)
 	w.latest = max(w.latest, reset.high)
-	w.fewest, w.most = min(w.fewest, fewest), max(w.most, m.spent)
 }
 
 // closes returns the earliest moment at which it is certain that the window has closed: the end of the intersection, if the
 // bucket is fixed and all the responses certainly spoke of one window; otherwise the latest of all.
-//
-// They did, if their resets cannot be a period apart; or if there are not enough requests for two windows: one that
-// answered n was preceded by n - 1 others of its window. The latter counts only while nobody else uses the bucket.
 func (w *Window) closes() time.Duration {
-	same := w.oneWindow || w.alone() && w.fewest+w.most > w.used
-	if w.kind == KindFixed && same && w.end.low <= w.end.high {
+	if w.kind == KindFixed && w.oneWindow && w.end.low <= w.end.high {
 		return w.end.high
 	}
 	return w.latest
 }
-
-// alone reports that nobody else has been seen to use the bucket of late.
-func (w *Window) alone() bool { return w.turn >= w.foreignUntil }
 
 // isPrevious reports that a reset is certainly not the one of the current window: it lies before it, or less than a period
 // after the earliest moment at which the window before can have closed.
@@ -177,11 +159,23 @@ func (w *Window) isPrevious(reset interval) bool {
 	return w.closing && reset.high < w.end.low || reset.high < w.previous.low+w.period
 }
 
-// resize takes in that the limit is another one than before.
+// resize takes in that the limit is another one than before. A lower one counts at once. A higher one, like a higher
+// Remaining, proves nothing for the current window; from the next one on it counts if two responses in a row have named it,
+// and then grows by doubling, as it may be a mistake of the server's that would cost a 429 for each request it lets go.
 func (w *Window) resize(now time.Duration, limit int32) {
+	known := w.limit > 0
+	if limit == w.limit {
+		w.raised, w.raisedTwice = 0, false
+		return
+	}
 	w.evidence.forget()
 	if w.sliding != nil {
 		w.unprove(now)
+	}
+	if known && limit > w.limit {
+		w.raisedTwice = limit == w.raised
+		w.raised = limit
+		return
 	}
 	w.limit = limit
 }
@@ -190,18 +184,33 @@ func (w *Window) resize(now time.Duration, limit int32) {
 func (w *Window) prove(kind Kind, m sample) {
 	switch kind {
 	case KindLog:
-		s := &sliding{period: m.after}
-		for range max(w.used-w.inflight, 0) {
-			s.returns = append(s.returns, w.latest)
-		}
-		w.sliding = s
+		period := max(m.after, w.period) // the same, but for rounding
+		w.sliding = &sliding{period: period, returns: w.returns(period)}
 	case KindLeaky:
-		w.sliding = &sliding{full: w.latest, slotLow: w.evidence.slotLow, slotHigh: w.evidence.slotHigh}
+		low, high := w.evidence.slotLow, w.evidence.slotHigh
+		w.sliding = &sliding{full: w.latest + time.Duration(w.blinds)*high, slotLow: low, slotHigh: high}
 	}
 	if w.sliding != nil {
-		w.closing, w.late, w.serial, w.contested, w.blindTurn = false, 0, 0, 0, false
+		w.closing, w.doubts, w.blinds, w.serial, w.contested = false, nil, 0, 0, 0
 	}
 	w.kind = kind
+	w.evidence.received = nil
+}
+
+// returns is when the requests that are charged and answered come back, if the bucket is a log: a period after their
+// responses, or, where it is not known when those came, when everything certainly has.
+func (w *Window) returns(period time.Duration) []time.Duration {
+	charged := int(max(w.used-w.inflight, 0))
+	received := w.evidence.latest(charged)
+	times := make([]time.Duration, 0, charged)
+	for _, at := range received {
+		times = append(times, min(at+period+tick, w.latest))
+	}
+	for range charged - len(received) {
+		times = append(times, w.latest)
+	}
+	slices.Sort(times)
+	return times
 }
 
 // unprove goes back to what is safe for every kind, keeping what is charged.
@@ -211,8 +220,8 @@ func (w *Window) unprove(now time.Duration) {
 		w.latest = max(s.last(w.kind), now)
 		w.end = interval{now, w.latest}
 		w.closing, w.oneWindow = true, false
-		w.fewest, w.most = 0, 0
 		w.sliding = nil
+		w.evidence.forget()
 	}
 	w.kind = KindUnproven
 }

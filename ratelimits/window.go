@@ -1,6 +1,9 @@
 package ratelimits
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// longestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
@@ -8,8 +11,6 @@ const (
 	longestTrust = 24 * time.Hour
 	// unsaidWait is the wait after a 429 that does not say how long, doubled each time it happens again.
 	unsaidWait = time.Second
-	// foreignTurns is for how many windows it is remembered that somebody else uses the bucket.
-	foreignTurns = 100
 	// contestedTurns is for how many windows after an unexpected 429 one request goes first.
 	contestedTurns = 4
 	// maxStrikes bounds what repeated surprises cost: 2^maxStrikes windows of one request at a time.
@@ -53,35 +54,35 @@ type Window struct {
 	used     int32 // charged in the current window, those in flight included
 	inflight int32
 	said     int32  // the most that the server has counted in the current window, and what was sent since
-	late     int32  // answered without limits when the window may already have closed: perhaps counted in the next
+	raised   int32  // a higher limit that the latest response named: believed from the next window on
+	blinds   int32  // answered without limits in this turn, the last one at blindAt
 	answered uint32 // outcomes so far, wrapping: orders sends against outcomes
 	turn     uint32 // how often the window was replaced by a new one
 
-	kind      Kind
-	closing   bool // end is known
-	oneWindow bool // all that end was learnt from certainly spoke of the same window
-	unlimited bool
-	probing   bool
-	probeOut  bool // the one request that goes first is in flight
-	pardoned  bool // the server itself said that it will accept one when the hold ends, whatever we count
-	blindTurn bool // a request of this turn was answered without limits
-	strikes   uint8
-	serial    uint8 // turns for which only one request at a time goes
-	contested uint8 // turns that begin with one request alone
+	kind        Kind
+	closing     bool // end is known
+	oneWindow   bool // all that end was learnt from certainly spoke of the same window
+	unlimited   bool
+	probing     bool
+	probeOut    bool // the one request that goes first is in flight
+	raisedTwice bool // and the one before it
+	strikes     uint8
+	serial      uint8 // turns for which only one request at a time goes
+	contested   uint8 // turns that begin with one request alone
 
-	refusedTurn  uint32 // turn of the latest unexpected 429
-	foreignUntil uint32 // turn until which somebody else is believed to use the bucket
+	refusedTurn uint32 // turn of the latest unexpected 429
 
 	end      interval      // in which the current window closes, if all responses spoke of the same one
 	latest   time.Duration // when it closes at the latest, if they did not
-	fewest   int32         // of the numbers of spent requests that they answered
-	most     int32
 	previous interval      // in which the one before closed
 	period   time.Duration // the window is at least as long
 	longest  time.Duration // longest reset-after of late: the window is probably not longer
+	blindAt  time.Duration
 	outcome  time.Duration // when the latest outcome came
 	refused  time.Duration // when the latest unexpected 429 came
 	hold     Throttle
+	hidden   hiddenLimit
+	doubts   []doubt
 	evidence evidence
 	sliding  *sliding // only while a sliding kind is proven
 }
@@ -104,7 +105,6 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	}
 	p := Permit{sent: now, answered: w.answered, turn: w.turn, probe: w.probing}
 	w.probeOut = w.probing
-	w.pardoned = false
 	w.inflight++
 	w.used++
 	w.said++
@@ -121,9 +121,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case w.probing && w.probeOut:
 		return 0, false
-	case w.pardoned:
-		return now, true
-	case w.serial > 0 && w.inflight > 0:
+	case w.inflight > 0 && (w.serial > 0 || w.hidden.near(now, w.inflight)):
 		return 0, false
 	case w.unlimited:
 		return now, true
@@ -131,41 +129,58 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		return now, w.inflight == 0
 	case w.sliding != nil:
 		return w.sliding.next(w.kind, now, int(w.limit), int(w.inflight))
-	case w.used < w.limit:
+	case w.used < w.limit && !(w.probing && w.adrift()):
 		return now, true
-	case w.closing:
-		return w.closes(), true
-	case w.inflight > 0:
-		return 0, false
 	}
-	// Every request of this window was answered without limits. What they opened has closed a period after the last.
-	return max(w.outcome+w.longest+tick, w.latest, now), true
+	at, ok = w.settles()
+	switch {
+	case w.closing && (!ok || w.closes() < at):
+		return w.closes(), true
+	case ok || w.inflight > 0:
+		return at, ok
+	}
+	return max(w.adriftUntil(), now), true
 }
+
+// adrift reports that every request of this window was answered without limits, so that nothing will tell when it closes.
+func (w *Window) adrift() bool { return !w.closing && w.inflight == 0 && w.used > 0 }
+
+// adriftUntil is when it has probably closed: a period after the last of them.
+func (w *Window) adriftUntil() time.Duration { return max(w.outcome+w.longest+tick, w.latest) }
 
 // advance starts a new window if the current one has certainly closed.
 func (w *Window) advance(now time.Duration) {
 	switch {
 	case w.sliding != nil || w.limit == 0 || w.unlimited:
 	case w.closing && now >= w.closes():
-		w.roll(interval{w.end.low, w.closes()})
-	case !w.closing && w.inflight == 0 && w.used > 0 && now >= max(w.outcome+w.longest+tick, w.latest):
-		w.roll(interval{w.outcome, w.outcome + w.longest + tick})
+		w.roll(now, interval{w.end.low, w.closes()})
+	case len(w.doubts) > 0:
+		w.settleDoubts(now)
+	case w.adrift() && now >= w.adriftUntil():
+		w.roll(now, interval{w.outcome, w.adriftUntil()})
 		w.probing = true // the longest that was seen may not be all of it
 	}
 }
 
 // roll replaces the window, which closes in end, by a new one of which nothing is known yet. Requests in flight may be
 // counted in it, so they are charged to it.
-func (w *Window) roll(end interval) {
+func (w *Window) roll(now time.Duration, end interval) {
 	w.previous, w.closing, w.latest = end, false, 0
-	w.used = w.inflight + w.late
-	w.late, w.said = 0, 0
+	w.used = w.inflight + w.carryDoubts(now)
+	if w.blindAt > end.low {
+		w.used += w.blinds // it may have closed before they were processed
+	}
+	blind := w.blinds > 0
+	w.blinds, w.said = 0, 0
+	if w.raised > w.limit && w.raisedTwice {
+		w.limit = min(w.raised, 2*w.limit)
+	}
+	w.raised, w.raisedTwice = 0, false
 	w.nextTurn()
 	// A sliding bucket may hold on to what was answered without limits, and somebody else may be there first.
-	if w.blindTurn && w.kind != KindFixed || w.contested > 0 {
+	if blind && w.kind != KindFixed || w.contested > 0 {
 		w.probing = true
 	}
-	w.blindTurn = false
 }
 
 func (w *Window) nextTurn() {
@@ -220,10 +235,13 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 		if p.probe && r.Status > 0 && r.Status < 500 {
 			w.probing = false
 		}
+		w.hidden.passed++
 	case ClassUser:
 		w.refuse(now, p, r)
 	case ClassShared:
-		w.Hold(now, r.wait(unsaidWait))
+		wait := r.wait(unsaidWait)
+		w.hidden.refuse(now, min(wait, longestTrust))
+		w.Hold(now, wait)
 	}
 	if w.limit == 0 || w.unlimited || w.sliding != nil {
 		w.used = w.inflight // the rest is counted elsewhere, or not at all
@@ -241,7 +259,11 @@ func (w *Window) land(p Permit) {
 // blind keeps a request charged that was answered without limits: the server may have counted it, or not. A log can tell
 // when its places come back only as long as it knows who took them.
 func (w *Window) blind(now time.Duration) {
-	w.blindTurn = true
+	w.blinds++
+	w.blindAt = now
+	if w.kind == KindUnproven {
+		w.evidence.remember(now)
+	}
 	switch {
 	case w.kind == KindLog:
 		w.sliding.append(now)
@@ -249,9 +271,7 @@ func (w *Window) blind(now time.Duration) {
 	case w.kind == KindLeaky:
 		w.sliding.fill(now)
 	case w.closing && w.kind == KindUnproven:
-		w.latest = max(w.latest, now) + w.longest + tick // one more to come back, whatever the kind
-	case w.closing && now > w.end.low:
-		w.late++
+		w.latest = max(w.latest, now+w.longest+tick) // a sliding bucket has one more to give back
 	}
 }
 
@@ -300,15 +320,20 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 	}
 	w.refused = now
 	w.contested = contestedTurns
-	w.foreignUntil = w.turn + foreignTurns
 	if w.limit > 0 {
 		w.used = max(w.limit, w.inflight)
 	}
-	w.Hold(now, r.wait(unsaidWait<<w.strikes))
-	// The server has said when it will accept one, unless one of those in flight takes that place, or it spoke of a window
-	// that has closed since.
-	stale := r.Limited && w.closing && now+r.ResetAfter+tick < w.end.low
-	w.pardoned = w.inflight == 0 && !stale
+	wait := r.wait(unsaidWait << w.strikes)
+	w.Hold(now, wait+w.stagger(wait))
+}
+
+// stagger returns by how much to lengthen the wait after surprises in close succession: by varying parts of a growing
+// number of periods, so that somebody else who uses the bucket with a steady beat is not met at the same point of it for
+// ever, and less and less often.
+func (w *Window) stagger(wait time.Duration) time.Duration {
+	const goldenRatio = 0.618033988749895 // its multiples are spread evenly between whole numbers
+	_, part := math.Modf(float64(w.answered) * goldenRatio)
+	return time.Duration(part * float64(w.strikes) / 2 * float64(max(wait, w.longest)))
 }
 
 // strike makes surprises in close succession dearer: the first costs a probe, the next ones whole windows with one request

@@ -34,8 +34,8 @@
 //     only rule 3 applies. A refusal without any time says "not within a second". Of several answers the one that was made last counts, and of
 //     those that spoke of the same moment the one that was read first. Avoidable.
 //  2. The limit had changed and no answer delivered since had said so; or headers had been falsified, within the last
-//     period or with no true answer since; or headers had been withheld from the beginning; or (scope user) no client
-//     could have known which bucket it would be. Excused.
+//     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were never read; or (scope user) no client
+//     could have known which bucket it would be, for one because it was the first request of its operation. Excused.
 //  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with
 //     nobody else about. Global: the same, or its own requests exceed the limit in some one-second interval, whatever
 //     the phase of the server's windows. Avoidable. A burst on a bucket never heard of belongs here: a careful client

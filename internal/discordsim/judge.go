@@ -61,7 +61,7 @@ const (
 	becauseOthers        = "nothing the client knew spoke against it"
 	becauseChanged       = "the limit had changed and no answer had said so"
 	becauseFalsified     = "headers were falsified"
-	becauseQuiet         = "headers were withheld"
+	becauseQuiet         = "headers were withheld, or never read"
 	becauseUnpredictable = "the bucket could not be foreseen"
 )
 
@@ -102,14 +102,18 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
+	if x.refusal.class == ClassUser && x.discovery.first() && g.forbade(sent, heard) {
+		return Excused, becauseUnpredictable // it had been told, but not that this operation was meant
+	}
 	if g.forbade(sent, heard) {
 		return Avoidable, becauseTold
 	}
+	// In favour of the client: it may have acted on an answer at once.
 	var period time.Duration
 	if g.counter != nil {
 		period = g.counter.Quota().Period
 	}
-	if reason := g.excuse(heard, period); reason != "" {
+	if reason := g.excuse(sent, period); reason != "" {
 		return Excused, reason
 	}
 	if x.refusal.decreed {
@@ -118,7 +122,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	own := g.counter != nil && g.counter.OwnUsed(x.call.Now) >= g.counter.Quota().Limit
 	switch x.refusal.class {
 	case ClassUser:
-		if x.unpredictable {
+		if x.unpredictable || own && x.discovery.first() {
 			return Excused, becauseUnpredictable
 		}
 		if own {

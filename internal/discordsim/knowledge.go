@@ -36,8 +36,9 @@ type lesson struct {
 	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
 	left, taken int
 	wait        time.Duration
-	// made is when the answer was.
-	made time.Time
+	// made is when the answer was, and refused whether it was a 429.
+	made    time.Time
+	refused bool
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -63,6 +64,8 @@ type knowledge struct {
 	taken     int         // how many of them there have been
 	described time.Time   // first honest description since the last change; zero: none
 	changed   bool        // the limit is not, or may not be, what the client once learnt
+	accepted  time.Time   // first of them that was no 429, which shows how long the window is
+	lost      bool        // some answer was never read
 	quiet     time.Time   // first success without readable headers; zero: none
 	lies      []lie
 }
@@ -89,6 +92,9 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 	case honest:
 		if l.rule != nil {
 			k.described = earliest(k.described, at)
+			if !l.refused {
+				k.accepted = earliest(k.accepted, at)
+			}
 		}
 		if n := len(k.lies); n > 0 && k.lies[n-1].truth.IsZero() {
 			k.lies[n-1].truth = at
@@ -181,7 +187,7 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 			return becauseFalsified
 		}
 	}
-	if !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
+	if k.lost && (k.accepted.IsZero() || k.accepted.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
 	return ""

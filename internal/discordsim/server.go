@@ -146,15 +146,17 @@ func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Resp
 	if response.Connection == ConnectionLostBefore {
 		return response, errConnectionLost
 	}
-	if err := s.wait(ctx, j.out+response.Delay); err != nil {
-		return response, err
-	}
-	if response.Connection == ConnectionLostAfter {
-		return response, errConnectionLost
+	err := s.wait(ctx, j.out+response.Delay)
+	if err == nil && response.Connection == ConnectionLostAfter {
+		err = errConnectionLost
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.world.Lose(response)
+		return response, err
+	}
 	s.world.Deliver(response, s.now())
-	s.mu.Unlock()
 	return response, nil
 }
 

@@ -8,9 +8,12 @@ import (
 // teach writes down what the client will know when it has read the answer.
 func (w *World) teach(response *Response, x *exchange) {
 	if response.lost {
+		if x.bucket != nil {
+			x.bucket.lost = true
+		}
 		return
 	}
-	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now}
+	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now, refused: true}
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
 	}
@@ -24,7 +27,7 @@ func (w *World) teach(response *Response, x *exchange) {
 	truth := b.counter.State(x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
-		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now,
+		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now, refused: x.refusal.gate != nil,
 	}
 	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
@@ -57,6 +60,15 @@ func bothLessons(hold, description lesson) lesson {
 		hold.honesty = falsified
 	}
 	return hold
+}
+
+// Lose says that the client will never read the answer: it has gone away.
+func (w *World) Lose(response *Response) {
+	for _, l := range response.lessons {
+		l.gate.lost = true
+	}
+	response.lessons = nil
+	response.asks.lose()
 }
 
 // Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may

@@ -18,6 +18,7 @@ type World struct {
 	rules              []*ruleState // the last one is the default
 	buckets            map[bucketKey]*bucket
 	gates              map[gateKey]*gate
+	operations         map[operationKey]*discovery
 	invalid            map[string]*invalidCount // by address
 	foreign            []*consumer
 	chance             *rand.Rand
@@ -61,17 +62,18 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 		return nil, err
 	}
 	w := &World{
-		config:    config,
-		start:     start,
-		now:       start,
-		buckets:   make(map[bucketKey]*bucket),
-		gates:     make(map[gateKey]*gate),
-		invalid:   make(map[string]*invalidCount),
-		chance:    rand.New(rand.NewPCG(config.Seed, 1)),
-		sweepFrom: 1 << 16,
-		sweepAt:   1 << 16,
-		events:    eventLog{size: config.Recent},
-		refusals:  eventLog{size: config.Recent},
+		config:     config,
+		start:      start,
+		now:        start,
+		buckets:    make(map[bucketKey]*bucket),
+		gates:      make(map[gateKey]*gate),
+		operations: make(map[operationKey]*discovery),
+		invalid:    make(map[string]*invalidCount),
+		chance:     rand.New(rand.NewPCG(config.Seed, 1)),
+		sweepFrom:  1 << 16,
+		sweepAt:    1 << 16,
+		events:     eventLog{size: config.Recent},
+		refusals:   eventLog{size: config.Recent},
 	}
 	if config.FullLog {
 		w.events.size, w.refusals.size = 0, 0
@@ -96,6 +98,7 @@ type exchange struct {
 	quota         Quota
 	status        int
 	unpredictable bool
+	discovery     *discovery
 
 	bucket  *bucket // nil before the request has come so far
 	refusal refusal
@@ -204,6 +207,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	}
 	w.report.Last = now
 	w.pickFault(x)
+	x.discovery = w.discover(x)
 
 	response := &Response{}
 	switch {
@@ -232,6 +236,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	}
 	response.lost = response.Connection != ConnectionKept
 	w.teach(response, x)
+	x.discovery.note(response)
 	w.account(response, x)
 	w.sweep(now)
 	return response

@@ -1,0 +1,74 @@
+package buckets
+
+import (
+	"net/http"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// shadow is the charge of a request in a bucket to which it may turn out to belong. A request on a route whose hash is not
+// known casts one on every bucket of its own major parameter and authentication, so that two routes that share a limit
+// unbeknownst do not exceed it together.
+type shadow struct {
+	bucket *RESTBucket
+	permit ratelimits.Permit
+}
+
+// castShadow charges a request that is about to leave, if its bucket is not known, to all the buckets that it may belong to.
+func (m *RESTBucketManager) castShadow(h *held) {
+	if h.bucket.Load().family.place != unknown {
+		return
+	}
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for _, f := range h.entry.authentication.families {
+		if b, ok := m.buckets.Load(bucketKey{f, h.major}); ok && f.place != unknown {
+			h.cast(b)
+		}
+	}
+}
+
+// castShadowsOn charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
+func (m *RESTBucketManager) castShadowsOn(there *RESTBucket) {
+	for _, f := range there.family.authentication.families {
+		b, ok := m.buckets.Load(bucketKey{f, noMajor})
+		if !ok || f.place != unknown {
+			continue
+		}
+		b.mu.Lock()
+		for h := b.flying; h != nil; h = h.next {
+			if h.major == there.major {
+				h.cast(there)
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+// cast charges the request to a bucket, once. The lock for moves is held.
+func (h *held) cast(b *RESTBucket) {
+	for _, s := range h.shadows {
+		if s.bucket == b {
+			return
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.evicted {
+		h.shadows = append(h.shadows, shadow{b, b.window.Adopt(b.manager().now(), h.permit.Sent())})
+	}
+}
+
+// end takes the charge off again, unless nobody knows where the request was counted.
+func (s shadow) end(o outcome) {
+	b := s.bucket
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.manager().now()
+	if o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError) {
+		b.window.Lost(now, s.permit)
+	} else {
+		b.window.Return(now, s.permit)
+	}
+	b.dispatchFree(now)
+}
