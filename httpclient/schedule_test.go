@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,7 +118,6 @@ func (p play) config() discordsim.Config {
 			{Probability: share, When: after, Delay: 2500 * time.Millisecond},
 		}
 	}
-	c.Observe = debugObserve
 	c.Rules = []discordsim.Rule{rule}
 	if p.world == "one hash" {
 		get := rule
@@ -292,7 +290,6 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) *http.Reque
 func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)
-		os.WriteFile("/tmp/play.txt", []byte(fmt.Sprintf("%#v", p)), 0o644)
 		if problem := p.run(t); problem != "" {
 			rt.Fatalf("%s\n%+v", problem, p)
 		}

@@ -14,7 +14,7 @@ type doubt struct {
 
 // doubt keeps a request charged of whose window only the reset is known.
 func (w *Window) doubt(reset interval) {
-	w.doubts = append(w.doubts, doubt{reset.high, w.closing && reset.high >= w.end.low+w.period})
+	w.doubts = append(w.doubts, doubt{reset.high, w.closing.known && reset.high >= w.closing.within.low+w.period})
 }
 
 // settleDoubts takes off the charge of those that are certainly forgotten.

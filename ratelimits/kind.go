@@ -184,10 +184,3 @@ func (e *evidence) wrong() {
 	e.forget()
 	e.distrust = min(e.distrust+1, maxDistrust)
 }
-
-// interval is a span of time in which something certainly lies.
-type interval struct{ low, high time.Duration }
-
-func (i interval) intersect(o interval) interval {
-	return interval{max(i.low, o.low), min(i.high, o.high)}
-}

@@ -163,8 +163,8 @@ func (s *stage) step() {
 		s.answered++
 	}
 	s.window.Report(s.now, f.permit, r)
-	s.log("  now used %d of %d, doubt %v said %d blinds %d, in flight %d, %v, closing %v %v..%v %v", s.window.used, s.window.limit, s.window.doubts, s.window.said, s.window.blinds, s.window.inflight,
-		s.window.kind, s.window.closing, s.window.end.low, s.window.end.high, s.window.latest)
+	s.log("  now used %d of %d, doubt %v said %d blinds %d, in flight %d, %v, closing %+v", s.window.used, s.window.limit, s.window.doubts, s.window.said, s.window.blinds, s.window.inflight,
+		s.window.kind, s.window.closing)
 	require.GreaterOrEqual(s.t, s.window.inflight, int32(0))
 }
 

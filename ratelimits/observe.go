@@ -74,11 +74,11 @@ func (w *Window) measure(m sample, accepted bool) {
 // has certainly moved on, be it a new window or a sliding one, replaces our count by the server's.
 func (w *Window) observeUnproven(p Permit, m sample, bound int32, moved bool) {
 	reset := m.reset()
-	if w.closing || p.turn == w.turn || reset.low > w.previous.high {
+	if w.closing.known || p.turn == w.turn || reset.low > w.previous.high {
 		w.narrow(m)
 	} else {
 		// Perhaps it speaks of the window before, so it does not tell when this one closes, only when not.
-		w.latest = max(w.latest, reset.high)
+		w.closing.latest = max(w.closing.latest, reset.high)
 		w.doubt(reset)
 	}
 	if moved {
@@ -110,15 +110,15 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 		// In this window, the one before, or even the next one: it stays charged, and what it says counts in case it was
 		// this one.
 		w.doubt(reset)
-		if w.closing {
+		if w.closing.known {
 			w.said = max(w.said, m.spent)
 		}
 		w.raise(m, bound)
-	case !w.closing || reset.high >= w.end.low && reset.low <= w.latest:
+	case !w.closing.known || reset.high >= w.closing.within.low && reset.low <= w.closing.latest:
 		w.narrow(m)
 		w.raise(m, bound)
-	case reset.low > w.latest && now >= w.end.low:
-		w.roll(now, interval{w.end.low, min(w.latest, now)})
+	case reset.low > w.closing.latest && now >= w.closing.within.low:
+		w.roll(now, interval{w.closing.within.low, min(w.closing.latest, now)})
 		w.narrow(m)
 		w.used = bound
 	default:
@@ -127,36 +127,16 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	return true
 }
 
-// narrow takes in when the current window closes, according to one more response.
+// narrow takes in what a response says of the current window.
 func (w *Window) narrow(m sample) {
-	reset := m.reset()
 	w.said = max(w.said, m.spent)
-	if !w.closing {
-		w.closing, w.oneWindow = true, true
-		w.end, w.latest = reset, max(reset.high, w.latest)
-		return
-	}
-	// Resets that cannot be a period apart are the same one.
-	if max(reset.high-w.end.low, w.end.high-reset.low) >= w.period {
-		w.oneWindow = false
-	}
-	w.end = w.end.intersect(reset)
-	w.latest = max(w.latest, reset.high)
-}
-
-// closes returns the earliest moment at which it is certain that the window has closed: the end of the intersection, if the
-// bucket is fixed and all the responses certainly spoke of one window; otherwise the latest of all.
-func (w *Window) closes() time.Duration {
-	if w.kind == KindFixed && w.oneWindow && w.end.low <= w.end.high {
-		return w.end.high
-	}
-	return w.latest
+	w.closing.narrow(m.reset(), w.period)
 }
 
 // isPrevious reports that a reset is certainly not the one of the current window: it lies before it, or less than a period
 // after the earliest moment at which the window before can have closed.
 func (w *Window) isPrevious(reset interval) bool {
-	return w.closing && reset.high < w.end.low || reset.high < w.previous.low+w.period
+	return w.closing.known && reset.high < w.closing.within.low || reset.high < w.previous.low+w.period
 }
 
 // resize takes in that the limit is another one than before. A lower one counts at once. A higher one, like a higher
@@ -188,10 +168,11 @@ func (w *Window) prove(kind Kind, m sample) {
 		w.sliding = &sliding{period: period, returns: w.returns(period)}
 	case KindLeaky:
 		low, high := w.evidence.slotLow, w.evidence.slotHigh
-		w.sliding = &sliding{full: w.latest + time.Duration(w.blinds)*high, slotLow: low, slotHigh: high}
+		w.sliding = &sliding{full: w.closing.latest + time.Duration(w.blinds)*high, slotLow: low, slotHigh: high}
 	}
 	if w.sliding != nil {
-		w.closing, w.doubts, w.blinds, w.serial, w.contested = false, nil, 0, 0, 0
+		w.closing, w.doubts, w.blinds = closing{}, nil, 0
+		w.surprise.calm()
 	}
 	w.kind = kind
 	w.evidence.received = nil
@@ -204,10 +185,10 @@ func (w *Window) returns(period time.Duration) []time.Duration {
 	received := w.evidence.latest(charged)
 	times := make([]time.Duration, 0, charged)
 	for _, at := range received {
-		times = append(times, min(at+period+tick, w.latest))
+		times = append(times, min(at+period+tick, w.closing.latest))
 	}
 	for range charged - len(received) {
-		times = append(times, w.latest)
+		times = append(times, w.closing.latest)
 	}
 	slices.Sort(times)
 	return times
@@ -217,9 +198,8 @@ func (w *Window) returns(period time.Duration) []time.Duration {
 func (w *Window) unprove(now time.Duration) {
 	if s := w.sliding; s != nil {
 		w.used = w.inflight + int32(s.charged(w.kind, now))
-		w.latest = max(s.last(w.kind), now)
-		w.end = interval{now, w.latest}
-		w.closing, w.oneWindow = true, false
+		w.closing = closing{}
+		w.closing.narrow(interval{now, max(s.last(w.kind), now)}, 0)
 		w.sliding = nil
 		w.evidence.forget()
 	}

@@ -22,8 +22,8 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 		return now
 	}
 	next := now
-	if w.closing {
-		next = w.closes()
+	if w.closing.known {
+		next = w.closing.at(w.kind)
 	} else if w.used > 0 {
 		next = max(now, w.outcome+w.longest)
 	}
@@ -74,8 +74,8 @@ func (w *Window) Reset() time.Duration {
 		return max(reset, w.sliding.last(w.kind))
 	case w.limit == 0 || w.unlimited:
 		return reset
-	case w.closing:
-		return max(reset, w.closes())
+	case w.closing.known:
+		return max(reset, w.closing.at(w.kind))
 	case w.used > 0:
 		return max(reset, w.outcome+w.longest)
 	}

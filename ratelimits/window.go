@@ -1,9 +1,6 @@
 package ratelimits
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	// longestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
@@ -11,10 +8,6 @@ const (
 	longestTrust = 24 * time.Hour
 	// unsaidWait is the wait after a 429 that does not say how long, doubled each time it happens again.
 	unsaidWait = time.Second
-	// contestedTurns is for how many windows after an unexpected 429 one request goes first.
-	contestedTurns = 4
-	// maxStrikes bounds what repeated surprises cost: 2^maxStrikes windows of one request at a time.
-	maxStrikes = 5
 )
 
 // Window is the arithmetic of one bucket: how many requests may leave now, or when the next one may.
@@ -60,28 +53,20 @@ type Window struct {
 	turn     uint32 // how often the window was replaced by a new one
 
 	kind        Kind
-	closing     bool // end is known
-	oneWindow   bool // all that end was learnt from certainly spoke of the same window
 	unlimited   bool
 	probing     bool
 	probeOut    bool // the one request that goes first is in flight
 	raisedTwice bool // and the one before it
-	strikes     uint8
-	serial      uint8 // turns for which only one request at a time goes
-	contested   uint8 // turns that begin with one request alone
 
-	refusedTurn uint32 // turn of the latest unexpected 429
-
-	end      interval      // in which the current window closes, if all responses spoke of the same one
-	latest   time.Duration // when it closes at the latest, if they did not
-	previous interval      // in which the one before closed
+	closing  closing
+	previous interval      // in which the window before closed
 	period   time.Duration // the window is at least as long
 	longest  time.Duration // longest reset-after of late: the window is probably not longer
 	blindAt  time.Duration
 	outcome  time.Duration // when the latest outcome came
-	refused  time.Duration // when the latest unexpected 429 came
 	hold     Throttle
 	hidden   hiddenLimit
+	surprise surprises
 	doubts   []doubt
 	evidence evidence
 	sliding  *sliding // only while a sliding kind is proven
@@ -121,7 +106,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case w.probing && w.probeOut:
 		return 0, false
-	case w.inflight > 0 && (w.serial > 0 || w.hidden.near(now, w.inflight)):
+	case w.inflight > 0 && (w.surprise.serial > 0 || w.hidden.near(now, w.inflight)):
 		return 0, false
 	case w.unlimited:
 		return now, true
@@ -134,8 +119,8 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	}
 	at, ok = w.settles()
 	switch {
-	case w.closing && (!ok || w.closes() < at):
-		return w.closes(), true
+	case w.closing.known && (!ok || w.closing.at(w.kind) < at):
+		return w.closing.at(w.kind), true
 	case ok || w.inflight > 0:
 		return at, ok
 	}
@@ -143,17 +128,17 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 }
 
 // adrift reports that every request of this window was answered without limits, so that nothing will tell when it closes.
-func (w *Window) adrift() bool { return !w.closing && w.inflight == 0 && w.used > 0 }
+func (w *Window) adrift() bool { return !w.closing.known && w.inflight == 0 && w.used > 0 }
 
 // adriftUntil is when it has probably closed: a period after the last of them.
-func (w *Window) adriftUntil() time.Duration { return max(w.outcome+w.longest+tick, w.latest) }
+func (w *Window) adriftUntil() time.Duration { return max(w.outcome+w.longest+tick, w.closing.latest) }
 
 // advance starts a new window if the current one has certainly closed.
 func (w *Window) advance(now time.Duration) {
 	switch {
 	case w.sliding != nil || w.limit == 0 || w.unlimited:
-	case w.closing && now >= w.closes():
-		w.roll(now, interval{w.end.low, w.closes()})
+	case w.closing.known && now >= w.closing.at(w.kind):
+		w.roll(now, interval{w.closing.within.low, w.closing.at(w.kind)})
 	case len(w.doubts) > 0:
 		w.settleDoubts(now)
 	case w.adrift() && now >= w.adriftUntil():
@@ -165,7 +150,7 @@ func (w *Window) advance(now time.Duration) {
 // roll replaces the window, which closes in end, by a new one of which nothing is known yet. Requests in flight may be
 // counted in it, so they are charged to it.
 func (w *Window) roll(now time.Duration, end interval) {
-	w.previous, w.closing, w.latest = end, false, 0
+	w.previous, w.closing = end, closing{}
 	w.used = w.inflight + w.carryDoubts(now)
 	if w.blindAt > end.low {
 		w.used += w.blinds // it may have closed before they were processed
@@ -178,15 +163,14 @@ func (w *Window) roll(now time.Duration, end interval) {
 	w.raised, w.raisedTwice = 0, false
 	w.nextTurn()
 	// A sliding bucket may hold on to what was answered without limits, and somebody else may be there first.
-	if blind && w.kind != KindFixed || w.contested > 0 {
+	if blind && w.kind != KindFixed || w.surprise.contested > 0 {
 		w.probing = true
 	}
 }
 
 func (w *Window) nextTurn() {
 	w.turn++
-	w.serial -= min(w.serial, 1)
-	w.contested -= min(w.contested, 1)
+	w.surprise.nextTurn()
 }
 
 // Return gives back a permit whose request was never sent.
@@ -270,8 +254,8 @@ func (w *Window) blind(now time.Duration) {
 		w.unprove(now)
 	case w.kind == KindLeaky:
 		w.sliding.fill(now)
-	case w.closing && w.kind == KindUnproven:
-		w.latest = max(w.latest, now+w.longest+tick) // a sliding bucket has one more to give back
+	case w.closing.known && w.kind == KindUnproven:
+		w.closing.latest = max(w.closing.latest, now+w.longest+tick) // a sliding bucket has one more to give back
 	}
 }
 
@@ -315,35 +299,10 @@ func (w *Window) distrust(now time.Duration) {
 
 // refuse takes in a 429 of this bucket. One request goes first when the hold has ended, and for some windows to come.
 func (w *Window) refuse(now time.Duration, p Permit, r Response) {
-	if w.refused == 0 || p.sent >= w.refused { // not one of those that were in flight together
-		w.strike()
-	}
-	w.refused = now
-	w.contested = contestedTurns
+	w.surprise.note(now, p.sent, w.turn)
 	if w.limit > 0 {
 		w.used = max(w.limit, w.inflight)
 	}
-	wait := r.wait(unsaidWait << w.strikes)
-	w.Hold(now, wait+w.stagger(wait))
-}
-
-// stagger returns by how much to lengthen the wait after surprises in close succession: by varying parts of a growing
-// number of periods, so that somebody else who uses the bucket with a steady beat is not met at the same point of it for
-// ever, and less and less often.
-func (w *Window) stagger(wait time.Duration) time.Duration {
-	const goldenRatio = 0.618033988749895 // its multiples are spread evenly between whole numbers
-	_, part := math.Modf(float64(w.answered) * goldenRatio)
-	return time.Duration(part * float64(w.strikes) / 2 * float64(max(wait, w.longest)))
-}
-
-// strike makes surprises in close succession dearer: the first costs a probe, the next ones whole windows with one request
-// at a time, so that a server whose headers are wrong is not asked again and again.
-func (w *Window) strike() {
-	if w.refused > 0 && w.turn-w.refusedTurn <= contestedTurns {
-		w.strikes = min(w.strikes+1, maxStrikes)
-	} else {
-		w.strikes = 0
-	}
-	w.refusedTurn = w.turn
-	w.serial = 1<<w.strikes - 1
+	wait := r.wait(unsaidWait << w.surprise.strikes)
+	w.Hold(now, wait+w.surprise.stagger(w.answered, max(wait, w.longest)))
 }
