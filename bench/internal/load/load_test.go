@@ -1,0 +1,270 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+const ms = time.Millisecond
+
+// small is 60 requests to two channels: six windows.
+func small(changes ...func(*Config)) Config {
+	config := Config{
+		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50, inProcess: true,
+		Simulated: Simulated{
+			Channels: 2, Quota: discordsim.Fixed(5, time.Second),
+			Latency: discordsim.Latency{RoundTrip: 20 * ms, Jitter: 10 * ms}, Seed: 1,
+		},
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	return config
+}
+
+// measure runs a load in virtual time.
+func measure(t *testing.T, ctx func(*testing.T) context.Context, config Config) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		result, err = Run(ctx(t), config)
+		require.NoError(t, err)
+	})
+	return result
+}
+
+func forever(t *testing.T) context.Context { return t.Context() }
+
+func within(d time.Duration) func(*testing.T) context.Context {
+	return func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		t.Cleanup(cancel)
+		return ctx
+	}
+}
+
+func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
+	t.Parallel()
+	var done atomic.Int64
+	result := measure(t, forever, small(func(c *Config) { c.Done = func() { done.Add(1) } }))
+	assert.Equal(t, 60, result.Answered)
+	assert.Equal(t, map[int]int{http.StatusOK: 60}, result.Statuses)
+	assert.Empty(t, result.Errors)
+	assert.Zero(t, result.GivenUp())
+	assert.EqualValues(t, 60, done.Load())
+	// Six windows of 1 s: five cycles, and for those who must be sure a smallest round trip in each. For them, the second
+	// channel begins when the first one has discovered the route.
+	assert.Equal(t, Ideal{Certain: 10*ms + 5*1010*ms + 10*ms, Omniscient: 5010 * ms}, result.Ideal)
+	assert.Greater(t, result.Certain(), 0.97)
+	assert.Less(t, result.Omniscient(), result.Certain())
+	assert.True(t, result.Judged)
+	assert.Zero(t, result.Refused.Total())
+	assert.False(t, result.Interrupted)
+	assert.LessOrEqual(t, result.Reading.LargestInFlight, 10)
+	assert.Greater(t, result.Reading.Queued.Median, time.Second)
+	assert.Less(t, result.Reading.Queued.Max, result.Took)
+}
+
+func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	result := measure(t, within(2500*ms), small())
+	assert.True(t, result.Interrupted)
+	assert.Equal(t, 30, result.Answered, "three windows of two channels")
+	assert.Equal(t, 30, result.GivenUp())
+	assert.Empty(t, result.Errors)
+	assert.Zero(t, result.Ideal.Certain, "no ideal for work that was not done")
+	assert.Contains(t, result.Ideal.Missing, "not all requests")
+	assert.Less(t, result.Took, 2500*ms)
+}
+
+func TestInterruptionWaitsForWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	slow := func(roundTrip time.Duration) Config {
+		return small(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(roundTrip) })
+	}
+	result := measure(t, within(100*ms), slow(time.Second))
+	assert.Equal(t, 1, result.Answered, "the probe that was under way")
+	assert.Equal(t, 59, result.GivenUp())
+
+	result = measure(t, within(100*ms), slow(time.Minute))
+	assert.Zero(t, result.Answered, "but not longer than the grace")
+	assert.Equal(t, 60, result.GivenUp())
+}
+
+func TestInterruptedBeforeItBeganSendsNothing(t *testing.T) {
+	t.Parallel()
+	result := measure(t, func(t *testing.T) context.Context {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return ctx
+	}, small())
+	assert.Zero(t, result.Reading)
+	assert.Equal(t, 60, result.GivenUp())
+	assert.Zero(t, result.Certain())
+}
+
+func TestConcurrencyBoundsWhatIsHandedOver(t *testing.T) {
+	t.Parallel()
+	result := measure(t, forever, small(func(c *Config) { c.Concurrency = 2 }))
+	assert.Equal(t, 60, result.Answered)
+	assert.LessOrEqual(t, result.Reading.LargestInFlight, 2)
+	assert.Less(t, result.Reading.Queued.Max, 1100*ms, "nobody has more than a window's wait ahead")
+}
+
+func TestRequestsThatWouldWaitTooLongAreCounted(t *testing.T) {
+	t.Parallel()
+	result := measure(t, forever, small(func(c *Config) { c.MaxRateLimit = 0 }))
+	assert.Positive(t, result.RefusedEarly)
+	assert.Equal(t, 60, result.Answered+result.RefusedEarly)
+	assert.Zero(t, result.Failed())
+	assert.NotEmpty(t, result.Ideal.Missing)
+}
+
+func TestRefusalsAreTheServersJudgement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := listen(small())
+		require.NoError(t, err)
+		defer server.close()
+		// Somebody else with the same credential uses up the whole second.
+		server.server.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
+		request, err := server.request(t.Context(), 0)
+		require.NoError(t, err)
+		response, err := server.base().RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+
+		var result Result
+		server.report(&result)
+		assert.Equal(t, discordsim.ByClass{Global: 1}, result.Refused)
+		assert.Zero(t, result.Avoidable)
+	})
+}
+
+func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		config  Config
+		missing string
+	}{
+		{"six windows", small(), ""},
+		{"one window", small(func(c *Config) { c.Requests = 10 }), "so short"},
+		{"six windows of luck", small(func(c *Config) { c.Simulated.Latency.Jitter = 200 * ms }), "so short"},
+		{"too large to plan", small(func(c *Config) { c.Requests, c.Simulated.Channels = 1_000_000, 101 }), "so many"},
+		{"real", Config{Real: &Real{}}, "only the simulator"},
+	}
+	for _, test := range tests {
+		ideal, err := test.config.Ideal()
+		require.NoError(t, err, test.name)
+		assert.Contains(t, ideal.Missing, test.missing, test.name)
+		assert.Equal(t, ideal.Missing == "", ideal.Certain > 0, test.name)
+	}
+}
+
+func TestSharesOfChannelsAddUp(t *testing.T) {
+	t.Parallel()
+	// Seven requests to three channels of one per second: three to the first, which takes two periods.
+	config := Config{Requests: 7, Simulated: Simulated{Channels: 3, Quota: discordsim.Fixed(1, time.Second)}}
+	ideal, err := config.Ideal()
+	require.NoError(t, err)
+	assert.Equal(t, 2*time.Second, ideal.Omniscient)
+}
+
+func TestNonsenseIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), Config{Requests: 1, Simulated: Simulated{Channels: 1, Quota: discordsim.Fixed(0, time.Second)}})
+	require.ErrorIs(t, err, discordsim.ErrConfig)
+}
+
+// A few requests over real sockets.
+func TestLoopbackIsServed(t *testing.T) {
+	t.Parallel()
+	result, err := Run(t.Context(), small(func(c *Config) { c.inProcess, c.Requests = false, 10 }))
+	require.NoError(t, err)
+	assert.Equal(t, 10, result.Answered)
+	assert.True(t, result.Judged)
+}
+
+// real returns a load on a server that is not simulated.
+func real(t *testing.T, handler http.HandlerFunc) Config {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	target, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	return Config{
+		Requests: 3, MaxRateLimit: time.Minute, GlobalLimit: 50,
+		Real: &Real{Target: target, Path: "/api/v10/gateway", Token: "Bot secret"},
+	}
+}
+
+func TestRealServerIsOnlyRead(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	config := real(t, func(_ http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		assert.Equal(t, "GET /api/v10/gateway", r.Method+" "+r.URL.Path)
+		assert.Equal(t, "Bot secret", r.Header.Get("Authorization"))
+		assert.Regexp(t, `^DiscordBot \(https?://[^,]+, [^)]+\)$`, r.Header.Get("User-Agent"))
+	})
+	result, err := Run(t.Context(), config)
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, requests.Load())
+	assert.Equal(t, 3, result.Answered)
+	assert.False(t, result.Judged)
+	assert.NotEmpty(t, result.Ideal.Missing)
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	result, err := Run(t.Context(), real(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://example.com", http.StatusFound)
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, map[int]int{http.StatusFound: 3}, result.Statuses)
+}
+
+func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
+	t.Parallel()
+	config := real(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	config.Real.Path = "/api/v10/webhooks/1/hunter2"
+	result, err := Run(t.Context(), config)
+	require.NoError(t, err)
+	assert.Equal(t, 3, result.Failed())
+	for text := range result.Errors {
+		assert.NotContains(t, text, "hunter2")
+	}
+	config.Real.Path = "/api/v10/webhooks/1/hunter2\n"
+	result, err = Run(t.Context(), config)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"the path cannot be requested": 3}, result.Errors)
+}
+
+func TestNoteSortsOutcomes(t *testing.T) {
+	t.Parallel()
+	r := newResult(4)
+	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second))
+	assert.True(t, r.note(http.StatusNotFound, nil, time.Second))
+	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0))
+	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0))
+	assert.Equal(t, Result{
+		Requests: 4, Answered: 2, Statuses: map[int]int{http.StatusOK: 1, http.StatusNotFound: 1},
+		Errors: map[string]int{"no route to host": 1}, Took: 2 * time.Second,
+	}, r)
+	assert.Equal(t, 1, r.GivenUp())
+	assert.Equal(t, meter.Reading{}, r.Reading)
+}

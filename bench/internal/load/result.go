@@ -1,0 +1,97 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Result is what was measured. It contains neither the token nor the path.
+type Result struct {
+	Requests int
+	// Answered requests got a response, by status in Statuses. 429s that were followed by another attempt do not count.
+	Answered int
+	Statuses map[int]int
+	// RefusedEarly requests were refused by the client, because the predicted wait exceeded the max rate limit.
+	RefusedEarly int
+	// Errors counts requests that failed, by how.
+	Errors map[string]int
+	// Took is the time from the start until the last answer.
+	Took time.Duration
+	// Refused counts 429s. Judged says that a simulator judged them; only then Avoidable and Excused mean anything.
+	Refused, Avoidable, Excused discordsim.ByClass
+	Judged                      bool
+	Ideal                       Ideal
+	Reading                     meter.Reading
+	Interrupted                 bool
+}
+
+func newResult(requests int) Result {
+	return Result{Requests: requests, Statuses: make(map[int]int), Errors: make(map[string]int)}
+}
+
+// Failed is the number of requests in Errors.
+func (r *Result) Failed() (n int) {
+	for _, count := range r.Errors {
+		n += count
+	}
+	return n
+}
+
+// GivenUp is the number of requests that were given up when the load was interrupted.
+func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
+
+// Certain is the efficiency against the certain ideal, 0 if none is stated.
+func (r *Result) Certain() float64 { return r.efficiency(r.Ideal.Certain) }
+
+// Omniscient is the efficiency against the omniscient ideal, 0 if none is stated.
+func (r *Result) Omniscient() float64 { return r.efficiency(r.Ideal.Omniscient) }
+
+func (r *Result) efficiency(ideal time.Duration) float64 {
+	if r.Took == 0 {
+		return 0
+	}
+	return ideal.Seconds() / r.Took.Seconds()
+}
+
+// note takes in how one request ended, and reports false if it was given up.
+func (r *Result) note(status int, err error, took time.Duration) bool {
+	var tooLong *ratelimits.TooLongError
+	switch {
+	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
+		return false
+	case errors.As(err, &tooLong):
+		r.RefusedEarly++
+	case err != nil:
+		r.Errors[withoutURL(err)]++
+	default:
+		r.Answered++
+		r.Statuses[status]++
+		r.Took = max(r.Took, took)
+	}
+	return true
+}
+
+// withoutURL is the text of an error without the address that http.Client puts in front: its path may contain a token.
+func withoutURL(err error) string {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return err.Error()
+}
+
+// observe counts 429s as the client saw them.
+func (r *Result) observe(stats buckets.Stats) {
+	n := func(class ratelimits.Class) int { return int(stats.Responses[class]) }
+	r.Refused = discordsim.ByClass{
+		User: n(ratelimits.ClassUser), SubLimit: n(ratelimits.ClassSubLimit), Shared: n(ratelimits.ClassShared),
+		Global: n(ratelimits.ClassGlobal), Edge: n(ratelimits.ClassEdge),
+	}
+}

@@ -1,0 +1,140 @@
+// Package meter measures requests on their way through a transport: how long they are held back, how many are under way
+// at once, how many are sent more than once.
+//
+// It watches from both sides. [Meter.Do] is called in place of http.Client.Do and notes when a request was handed over;
+// the round tripper from [Meter.Below] goes below the transport under test and notes when a request comes out of it.
+package meter
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+const (
+	// longestQueued is where the histogram ends, in microseconds; what is longer counts as that long.
+	longestQueued = int64(24 * time.Hour / time.Microsecond)
+	// digits is the precision of the histogram: a time is off by at most a thousandth.
+	digits = 3
+)
+
+// Meter is safe for concurrent use. Use New.
+type Meter struct {
+	mu       sync.Mutex
+	queued   *hdrhistogram.Histogram // microseconds
+	sent     int
+	inFlight int
+	largest  int
+}
+
+// New returns a meter that has seen nothing.
+func New() *Meter {
+	return &Meter{queued: hdrhistogram.New(1, longestQueued, digits)}
+}
+
+// Queued is how long requests were held back. All zero if none was sent.
+type Queued struct {
+	Median, P90, P99, Max time.Duration
+}
+
+// Reading is what a meter has measured so far.
+type Reading struct {
+	// Queued counts, for each request that was sent, the time from handing it to the client until it was sent, and, if it
+	// was sent again, from each refusal until the next sending. Round trips are no part of it.
+	Queued Queued
+	// Sent counts sendings; a request that is repeated counts each time.
+	Sent int
+	// InFlight is the number of requests under way now, and LargestInFlight the largest there has been.
+	InFlight, LargestInFlight int
+}
+
+// Read returns the measurements so far.
+func (m *Meter) Read() Reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Reading{
+		Queued: Queued{
+			Median: m.quantile(50), P90: m.quantile(90), P99: m.quantile(99),
+			Max: time.Duration(m.queued.Max()) * time.Microsecond,
+		},
+		Sent:            m.sent,
+		InFlight:        m.inFlight,
+		LargestInFlight: m.largest,
+	}
+}
+
+func (m *Meter) quantile(percent float64) time.Duration {
+	return time.Duration(m.queued.ValueAtQuantile(percent)) * time.Microsecond
+}
+
+// watch follows one request. Its requests come and go one after the other, so it needs no lock.
+type watch struct {
+	waiting time.Time // since when it has been held back
+	queued  time.Duration
+	sends   int
+}
+
+type watchKey struct{}
+
+// Do is client.Do for a client whose transport is, or stands on, a round tripper from Below.
+func (m *Meter) Do(client *http.Client, request *http.Request) (*http.Response, error) {
+	w := &watch{waiting: time.Now()}
+	response, err := client.Do(request.WithContext(context.WithValue(request.Context(), watchKey{}, w)))
+	if w.sends > 0 {
+		m.record(w.queued)
+	}
+	return response, err
+}
+
+func (m *Meter) record(queued time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_ = m.queued.RecordValue(min(queued.Microseconds(), longestQueued)) // the only error is a value beyond the end
+}
+
+// Below wraps the round tripper that really sends.
+func (m *Meter) Below(base http.RoundTripper) http.RoundTripper { return &below{m, base} }
+
+type below struct {
+	meter *Meter
+	base  http.RoundTripper
+}
+
+func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
+	w, _ := request.Context().Value(watchKey{}).(*watch)
+	if w != nil {
+		w.queued += time.Since(w.waiting)
+		w.sends++
+	}
+	b.meter.enter()
+	response, err := b.base.RoundTrip(request)
+	b.meter.leave()
+	if w != nil {
+		w.waiting = time.Now()
+	}
+	return response, err
+}
+
+// CloseIdleConnections passes the wish on.
+func (b *below) CloseIdleConnections() {
+	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (m *Meter) enter() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent++
+	m.inFlight++
+	m.largest = max(m.largest, m.inFlight)
+}
+
+func (m *Meter) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inFlight--
+}

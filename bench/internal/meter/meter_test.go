@@ -1,0 +1,160 @@
+package meter
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	ms  = time.Millisecond
+	url = "http://discord.test/"
+)
+
+// roundTripper is a function as a round tripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// takes answers after some time.
+func takes(d time.Duration) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		time.Sleep(d)
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	})
+}
+
+// holds passes a request on once after each of the waits, and returns the last answer.
+func holds(base http.RoundTripper, waits ...time.Duration) *http.Client {
+	return &http.Client{Transport: roundTripper(func(r *http.Request) (response *http.Response, err error) {
+		for _, wait := range waits {
+			time.Sleep(wait)
+			response, err = base.RoundTrip(r)
+		}
+		return response, err
+	})}
+}
+
+func do(t *testing.T, m *Meter, client *http.Client) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(t, err)
+	response, err := m.Do(client, request)
+	if assert.NoError(t, err) {
+		assert.NoError(t, response.Body.Close())
+	}
+}
+
+func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		do(t, m, holds(m.Below(takes(70*ms)), 300*ms))
+		got := m.Read()
+		assert.InEpsilon(t, 300*ms, got.Queued.Median, 0.001, "the round trip is no part of it")
+		assert.Equal(t, 1, got.Sent)
+		assert.Equal(t, 1, got.LargestInFlight)
+		assert.Zero(t, got.InFlight)
+	})
+}
+
+func TestQueueingOfARepeatedRequestIsTheSumOfItsWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		do(t, m, holds(m.Below(takes(70*ms)), 300*ms, 1000*ms, 200*ms))
+		got := m.Read()
+		assert.InEpsilon(t, 1500*ms, got.Queued.Max, 0.001)
+		assert.Equal(t, 3, got.Sent)
+	})
+}
+
+func TestRequestThatIsNeverSentHasNoQueueing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		refuse := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return nil, errors.New("no")
+		})}
+		request, err := http.NewRequest(http.MethodGet, url, nil)
+		require.NoError(t, err)
+		_, err = m.Do(refuse, request)
+		require.Error(t, err)
+		assert.Zero(t, m.Read())
+	})
+}
+
+func TestQuantilesAreThoseOfTheWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		var group sync.WaitGroup
+		for i := range 1000 {
+			group.Go(func() { do(t, m, holds(m.Below(takes(0)), time.Duration(i+1)*ms)) })
+		}
+		group.Wait()
+		got := m.Read().Queued
+		assert.InEpsilon(t, 500*ms, got.Median, 0.002)
+		assert.InEpsilon(t, 900*ms, got.P90, 0.002)
+		assert.InEpsilon(t, 990*ms, got.P99, 0.002)
+		assert.InEpsilon(t, 1000*ms, got.Max, 0.002)
+	})
+}
+
+func TestWaitBeyondTheHistogramCountsAsItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		do(t, m, holds(m.Below(takes(0)), 72*time.Hour))
+		assert.InEpsilon(t, 24*time.Hour, m.Read().Queued.Max, 0.001)
+	})
+}
+
+func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		var group sync.WaitGroup
+		for i := range 10 {
+			// Each is under way for 250 ms, one begins every 100 ms.
+			group.Go(func() { do(t, m, holds(m.Below(takes(250*ms)), time.Duration(i)*100*ms)) })
+		}
+		time.Sleep(110 * ms)
+		assert.Equal(t, 2, m.Read().InFlight)
+		group.Wait()
+		assert.Equal(t, 3, m.Read().LargestInFlight)
+		assert.Zero(t, m.Read().InFlight)
+	})
+}
+
+func TestRequestOfAnotherMeterOnlyCountsAsSent(t *testing.T) {
+	t.Parallel()
+	m := New()
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(t, err)
+	_, err = m.Below(takes(0)).RoundTrip(request)
+	require.NoError(t, err)
+	assert.Equal(t, Reading{Sent: 1, LargestInFlight: 1}, m.Read())
+}
+
+func TestIdleConnectionsAreClosedBelow(t *testing.T) {
+	t.Parallel()
+	closed := false
+	(&http.Client{Transport: New().Below(&idle{closed: &closed})}).CloseIdleConnections()
+	assert.True(t, closed)
+	(&http.Client{Transport: New().Below(takes(0))}).CloseIdleConnections() // which has none
+}
+
+type idle struct {
+	http.RoundTripper
+	closed *bool
+}
+
+func (i *idle) CloseIdleConnections() { *i.closed = true }

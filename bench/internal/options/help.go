@@ -1,0 +1,66 @@
+package options
+
+import (
+	"fmt"
+	"strings"
+)
+
+const introduction = `Usage: go run ./bench [flags]
+
+Sends a burst of requests through Ratelight's transport to a simulated Discord on this machine, and measures how long
+they wait, how many are refused, and how near the whole comes to what an ideal client could do.
+`
+
+const conclusion = `
+Examples:
+
+  go run ./bench                                       the defaults: about 10 s
+  go run ./bench -requests 50                          a short one
+  go run ./bench -kind sliding -latency 100ms          another kind of bucket, farther away
+  go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, and nothing above it
+  go run ./bench -max-rate-limit 3s                    who would wait longer is refused at once
+  go run ./bench -scenario all                         judge the limiter where it is hard
+  go run ./bench -json -min-efficiency 0.95            for a script
+  go run ./bench -target https://discord.com -requests 10
+                                                       REAL requests: GET /api/v10/gateway
+
+Exit status: 0 all went well, 1 requests or a verdict failed, 2 the flags make no sense, 130 interrupted.
+`
+
+// Help is what -h prints.
+func Help() string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	o := defaults()
+	for _, group := range o.groups() {
+		fmt.Fprintf(&b, "\n%s:\n\n", group.title)
+		for _, f := range group.flags {
+			usage := f.usage
+			if f.value.initial != "" {
+				usage += " (default " + f.value.initial + ")"
+			}
+			name := strings.TrimSpace("-" + f.name + " " + f.value.kind)
+			for i, line := range wrap(usage, 90) {
+				if i > 0 {
+					name = ""
+				}
+				fmt.Fprintf(&b, "  %-26s%s\n", name, line)
+			}
+		}
+	}
+	b.WriteString(conclusion)
+	return b.String()
+}
+
+// wrap breaks a text into lines of so many characters at most.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
+}

@@ -1,0 +1,164 @@
+// Package options is the command line of the benchmark: what it accepts, what it refuses and why, and its help.
+//
+// Every error names the flag, what was given and what is expected, except for the values of -token and of stray arguments,
+// which may be secret and are never repeated.
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+)
+
+// TokenVariable is the environment variable that is used when -token is not given.
+const TokenVariable = "RATELIGHT_TOKEN"
+
+// ErrHelp is returned by Parse when help is asked for.
+var ErrHelp = errors.New("help was asked for")
+
+// Options are what the command line says.
+type Options struct {
+	Requests     int
+	Concurrency  int // requests handed to the client at a time; 0: all at once
+	MaxRateLimit time.Duration
+	GlobalLimit  int // requests per second; 0: none
+
+	Buckets int
+	Limit   int // requests per Window
+	Window  time.Duration
+	Kind    string // fixed, sliding or leaky
+	Latency time.Duration
+	Jitter  time.Duration
+	Seed    uint64
+
+	Target *url.URL // scheme and host of a real server; nil: the simulator
+	Path   string
+	Token  string // value of the Authorization header
+	target string // as given; it may contain a secret by mistake
+
+	Scenario string // a name, "all" or "list"; "": a load
+
+	JSON          bool
+	FailOn429     bool
+	MinEfficiency float64 // 0: none is asked for
+}
+
+// defaults finish in about ten seconds.
+func defaults() Options {
+	return Options{
+		Requests: 500, MaxRateLimit: 5 * time.Minute, GlobalLimit: 50,
+		Buckets: 10, Limit: 5, Window: time.Second, Kind: "fixed",
+		Latency: 20 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: 1,
+		Path: "/api/v10/gateway",
+	}
+}
+
+// realRequests is how many requests go to a real server unless -requests says otherwise.
+const realRequests = 20
+
+// Parse reads the arguments after the program's name. The error is ErrHelp or says what is wrong with them.
+func Parse(arguments []string, environment func(string) string) (Options, error) {
+	o := defaults()
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	groups := o.groups()
+	for _, group := range groups {
+		for _, f := range group.flags {
+			set.Var(f.value, f.name, "")
+		}
+	}
+	if err := set.Parse(arguments); errors.Is(err, flag.ErrHelp) {
+		return o, ErrHelp
+	} else if err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("argument %d is not a flag: expected flags only; quote values that contain spaces", len(arguments)-set.NArg()+1)
+	}
+	given := make(map[string]bool)
+	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if err := o.check(groups, given); err != nil {
+		return o, err
+	}
+	if o.mode() != real {
+		return o, nil
+	}
+	if o.Token == "" {
+		o.Token = environment(TokenVariable)
+	}
+	if !given["requests"] {
+		o.Requests = realRequests
+	}
+	return o, o.checkReal()
+}
+
+// mode is what the program is asked to do. Every flag is for one or more of them.
+type mode int
+
+const (
+	simulated mode = 1 << iota
+	real
+	judged
+)
+
+func (o *Options) mode() mode {
+	switch {
+	case o.Scenario != "":
+		return judged
+	case o.target != "":
+		return real
+	}
+	return simulated
+}
+
+// group is flags that belong together in the help.
+type group struct {
+	title string
+	flags []option
+}
+
+// option is one flag.
+type option struct {
+	name  string
+	value value
+	modes mode
+	usage string
+}
+
+func (o *Options) groups() []group {
+	load := simulated | real
+	return []group{
+		{"Load", []option{
+			{"requests", whole(&o.Requests, 1, 1_000_000), load, fmt.Sprintf("requests to make; %d with -target", realRequests)},
+			{"concurrency", whole(&o.Concurrency, 0, 1_000_000), load, "requests handed to the client at a time, 0 for all at once"},
+			{"max-rate-limit", span(&o.MaxRateLimit, 0, 24*time.Hour), load, "longest predicted wait that the client accepts; it refuses a request that would wait longer"},
+			{"global-limit", whole(&o.GlobalLimit, 0, 1_000_000), load, "requests per second in all, of the client and of the simulator, 0 for no limit"},
+		}},
+		{"Simulated Discord", []option{
+			{"buckets", whole(&o.Buckets, 1, 100_000), simulated, "channels that the requests go to in turn, each with a bucket of its own"},
+			{"limit", whole(&o.Limit, 1, 1_000_000), simulated, "requests per window in each bucket"},
+			{"window", span(&o.Window, time.Millisecond, 24*time.Hour), simulated, "length of the window"},
+			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), simulated, "how a bucket fills up again: all at once when the window ends, each request a window later, or one each window/limit"},
+			{"latency", span(&o.Latency, 0, time.Minute), simulated, "mean round trip"},
+			{"jitter", span(&o.Jitter, 0, time.Minute), simulated, "how far a round trip may lie from the mean; at most the latency"},
+			{"seed", seed(&o.Seed), simulated | judged, "where the random latencies start from"},
+		}},
+		{"Real server, in place of the simulated one", []option{
+			{"target", address(&o.target), real, "SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits"},
+			{"path", text("path", &o.Path), real, "path to get"},
+			{"token", secret(&o.Token), real, `value of the Authorization header, such as "Bot …"; better given by the environment variable ` + TokenVariable + ", as others can see arguments; never printed"},
+		}},
+		{"Judging the limiter", []option{
+			{"scenario", text("name", &o.Scenario), judged, "run a scenario by name, all of them at once (all, about 20 s), or show their names (list)"},
+		}},
+		{"Output and verdict", []option{
+			{"json", boolean(&o.JSON), load | judged, "print JSON and nothing else to standard output"},
+			{"fail-on-429", boolean(&o.FailOn429), load, "exit with status 1 if any request was answered with 429, avoidable or not"},
+			{"min-efficiency", fraction(&o.MinEfficiency), simulated, "exit with status 1 below this part of the certain ideal, such as 0.97"},
+		}},
+	}
+}

@@ -1,0 +1,103 @@
+// Package scenario judges the limiter: it puts the whole transport before a simulated Discord in situations that are known
+// to be hard, and compares what happens with what an ideal client would have done.
+//
+// The scenarios are a table, [All]. [Scenario.Run] runs one of them in whatever time it finds itself in: in real time in
+// `go run ./bench -scenario NAME`, in the time of a testing/synctest bubble in this package's tests, where all of them
+// together take a second or two and no scheduler blurs the result.
+//
+// # The two ideals
+//
+// The omniscient client knows the server's state. The certain one must be sure: it learns a reset one way late and sends
+// one way early, so a cycle costs it the window and the smallest round trip; and it has to discover a route that it does
+// not know. Both have the smallest round trip of the scenario's latency for all their requests, which no real client has.
+// Efficiency is the time that the ideal client takes divided by the time that ours took.
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// Scenario is one situation.
+type Scenario struct {
+	Name string
+	// About says in one line what happens.
+	About string
+	// IdealBy says how the ideal is computed, or why none is stated.
+	IdealBy string
+	Targets Targets
+
+	streams []stream
+	// config makes the simulated Discord for work that begins at a given moment.
+	config  func(start time.Time) discordsim.Config
+	options []buckets.Option
+	ideal   func(discordsim.Report) (Ideal, error) // nil: none is stated
+}
+
+// Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.
+type Targets struct {
+	// Certain and Omniscient are the least efficiencies; 0: none is asked for.
+	Certain, Omniscient float64
+	// P99 is the longest 99th percentile of the time spent queued; 0: any.
+	P99 time.Duration
+	// InOrder: no request may overtake another one of its bucket.
+	InOrder bool
+}
+
+// List says what has to be reached.
+func (t Targets) List() []string {
+	list := []string{"every request answered", "no avoidable 429"}
+	if t.Certain > 0 {
+		list = append(list, fmt.Sprintf("%.2f of the certain ideal", t.Certain))
+	}
+	if t.Omniscient > 0 {
+		list = append(list, fmt.Sprintf("%.2f of the omniscient ideal", t.Omniscient))
+	}
+	if t.P99 > 0 {
+		list = append(list, fmt.Sprintf("99 %% queued for %v at most", t.P99))
+	}
+	if t.InOrder {
+		list = append(list, "no request overtaken")
+	}
+	return list
+}
+
+// Ideal is how long the ideal clients take; 0: not stated.
+type Ideal struct{ Certain, Omniscient time.Duration }
+
+// stream is requests that are made one after the other.
+type stream struct {
+	method string
+	path   string
+	count  int
+	every  time.Duration // between one and the next; 0: all at once
+}
+
+// Requests is how many requests the scenario makes.
+func (s *Scenario) Requests() (n int) {
+	for _, stream := range s.streams {
+		n += stream.count
+	}
+	return n
+}
+
+// Find returns the scenario of that name, or all of them for "all". The error lists the names.
+func Find(name string) ([]Scenario, error) {
+	all := All()
+	if name == "all" {
+		return all, nil
+	}
+	if i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name }); i >= 0 {
+		return all[i : i+1], nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return nil, fmt.Errorf("there is no scenario %q: choose one of %s, or all", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,54 @@
+// Command bench measures Ratelight: a load through its transport to a simulated or a real server, and the scenarios that
+// judge its limiter. See its -h, and `go test -bench . ./bench` for what a request costs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ratelight/ratelight/bench/internal/options"
+)
+
+// The exit statuses, beside 0.
+const (
+	statusFailed      = 1   // a verdict failed, or the machine did not let us work
+	statusUsage       = 2   // the flags make no sense
+	statusInterrupted = 130 // as shells report SIGINT
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// run is the whole program. It returns the exit status.
+func run(ctx context.Context, arguments []string, environment func(string) string, stdout, stderr io.Writer) int {
+	o, err := options.Parse(arguments, environment)
+	if errors.Is(err, options.ErrHelp) {
+		fmt.Fprint(stdout, options.Help())
+		return 0
+	}
+	if err != nil {
+		return misused(stderr, err)
+	}
+	if o.Scenario != "" {
+		return judge(ctx, o, stdout, stderr)
+	}
+	return measure(ctx, o, stdout, stderr)
+}
+
+func misused(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "bench: %v\nRun it with -h for all flags and examples.\n", err)
+	return statusUsage
+}
+
+func failed(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "bench: %v\n", err)
+	return statusFailed
+}
