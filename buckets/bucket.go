@@ -26,6 +26,8 @@ type RESTBucket struct {
 	flying     *held // in flight
 	queue      *queue
 	arrived    time.Duration // when the latest request did
+	limit      int32         // that the latest response named, and the route that it was for
+	limitOf    *routeEntry
 	evicted    bool
 	inLine     bool
 	nextInLine *RESTBucket // guarded by the gate it stands in line for
@@ -139,7 +141,7 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, p *passes, lane *lane) Lea
 		panic("buckets: window promised a permit and gave none")
 	}
 	h.grant = grant{
-		permit: permit, entry: a.entry, route: a.route, major: a.major, fields: a.fields, arrived: a.arrived,
+		permit: permit, entry: a.entry, route: a.route, major: a.major, fields: a.fields, shape: a.shape, arrived: a.arrived,
 		edge: p.edge, lane: lane, ordered: a.ordered,
 	}
 	p.hasEdge = false
@@ -195,7 +197,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			break
 		}
 		w := head.Value
-		if q.detour(b.manager().seed, w) {
+		if q.detour(w) {
 			continue
 		}
 		at, ok := b.next(now, &w.ask)
@@ -309,7 +311,7 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Du
 		wait, global, class = w, true, ratelimits.ClassEdge
 	}
 	if b.queue != nil {
-		if w := b.queue.laneWait(b.manager().seed, now, a); w > wait {
+		if w := b.queue.laneWait(now, a); w > wait {
 			wait, global, class = w, false, ratelimits.ClassSubLimit
 		}
 	}

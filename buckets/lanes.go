@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"hash/maphash"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/fifo"
@@ -20,22 +19,14 @@ type lane struct {
 }
 
 // laneOf returns the lane of an ask, nil if there is none.
-func (q *queue) laneOf(seed maphash.Seed, a *ask) *lane {
-	if len(q.lanes) == 0 {
-		return nil
-	}
-	return q.lanes[shapeOf(seed, a.route, a.fields)]
-}
+func (q *queue) laneOf(a *ask) *lane { return q.lanes[a.shape] }
 
 // detour puts a waiter at the head of the queue into its lane, and reports whether it has one.
-func (q *queue) detour(seed maphash.Seed, w *waiter) bool {
+func (q *queue) detour(w *waiter) bool {
 	if w.lane != nil || len(q.lanes) == 0 {
 		return false
 	}
-	if w.shape == 0 {
-		w.shape = shapeOf(seed, w.route, w.fields)
-	}
-	lane := q.lanes[w.shape]
+	lane := q.laneOf(&w.ask)
 	if lane == nil {
 		return false
 	}
@@ -67,8 +58,8 @@ func (q *queue) openLanes(now time.Duration) (opens time.Duration) {
 }
 
 // laneWait returns how long the hold of an ask's lane lasts, 0 if it has none.
-func (q *queue) laneWait(seed maphash.Seed, now time.Duration, a *ask) time.Duration {
-	if lane := q.laneOf(seed, a); lane != nil {
+func (q *queue) laneWait(now time.Duration, a *ask) time.Duration {
+	if lane := q.laneOf(a); lane != nil {
 		return lane.hold.Wait(now)
 	}
 	return 0
@@ -76,7 +67,7 @@ func (q *queue) laneWait(seed maphash.Seed, now time.Duration, a *ask) time.Dura
 
 // leaveLane takes a waiter out of the lane in which it waits.
 func (q *queue) leaveLane(w *waiter) bool {
-	lane := q.lanes[w.shape]
+	lane := q.laneOf(&w.ask)
 	return lane != nil && lane.waiting.Remove(&w.Element)
 }
 
@@ -93,7 +84,7 @@ func (b *RESTBucket) holdLane(now, d time.Duration, shape uint64) {
 	for e := q.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		q.detour(b.manager().seed, w)
+		q.detour(w)
 	}
 }
 

@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type grant struct {
 	route   routes.CompiledRoute
 	major   major
 	fields  func() []string
+	shape   uint64 // 0: not looked at
 	arrived time.Duration
 	slot    ratelimits.Slot
 	edge    edgePermit
@@ -63,6 +65,16 @@ func (l Lease) Return() { l.end(outcome{}) }
 type outcome struct {
 	sent     bool
 	response ratelimits.Response
+	shape    uint64 // of a request that was refused by a sub-limit
+	clashes  bool   // its limits and those of other routes of its bucket contradict each other
+}
+
+// shapeOf returns the request's shape.
+func (g *grant) shapeOf(seed maphash.Seed) uint64 {
+	if g.shape == 0 {
+		return shapeOf(seed, g.route, g.fields)
+	}
+	return g.shape
 }
 
 func (l Lease) end(o outcome) {

@@ -175,30 +175,43 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 		return Lease{}, err
 	}
 	a := m.ask(ctx, r)
-	b := m.enter(&a)
-	if m.closed() { // since we looked
-		b.mu.Unlock()
-		return Lease{}, ErrClosed
+	lease, w, err := m.grantOrQueue(&a)
+	if err == nil && w == nil && lease == (Lease{}) { // it has to wait, where the names of its fields may matter
+		a.shape = shapeOf(m.seed, r.Route, r.Fields)
+		lease, w, err = m.grantOrQueue(&a)
 	}
-	now := m.now()
-	if r.arrived == 0 {
-		r.arrived = b.arrive(now)
-	} else {
-		a.returns = true
+	if w != nil {
+		lease, err = m.await(ctx, w)
 	}
-	a.arrived = r.arrived
-	if lease, ok := b.tryGrant(now, &a); ok {
-		b.mu.Unlock()
-		m.castShadow(lease.held)
-		return lease, nil
-	}
-	w, err := m.queue(now, b, &a)
-	b.mu.Unlock()
 	if err != nil {
 		m.counters.refuse(err)
 		return Lease{}, err
 	}
-	return m.await(ctx, w)
+	r.shape, r.arrived = a.shape, a.arrived
+	m.castShadow(lease.held)
+	return lease, nil
+}
+
+// grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its shape is not
+// known: to find out calls a function of the caller, which must not happen under a lock.
+func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
+	b := m.enter(a)
+	defer b.mu.Unlock()
+	if m.closed() { // since we looked
+		return Lease{}, nil, ErrClosed
+	}
+	now := m.now()
+	if a.arrived == 0 {
+		a.arrived = b.arrive(now)
+	}
+	if lease, ok := b.tryGrant(now, a); ok {
+		return lease, nil, nil
+	}
+	if a.shape == 0 {
+		return Lease{}, nil, nil
+	}
+	w, err := m.queue(now, b, a)
+	return Lease{}, w, err
 }
 
 func (m *RESTBucketManager) alive() error {
@@ -216,7 +229,8 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
 	route := r.Route.Route()
 	a := ask{
-		entry: m.entry(route, r.Authorization), route: r.Route, major: majorOf(m.seed, r.Route), fields: r.Fields,
+		entry: m.entry(route, r.Authorization), route: r.Route, major: majorOf(m.seed, r.Route), fields: r.Fields, shape: r.shape,
+		arrived: r.arrived, returns: r.arrived != 0,
 		asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
 	}
 	tuning := tuningOf(ctx)
@@ -288,22 +302,18 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 	case <-w.ready:
 	case <-ctx.Done():
 		if m.withdraw(w) {
-			m.counters.cancelled.Inc()
 			return Lease{}, ctx.Err()
 		}
 		<-w.ready
 		if w.err == nil {
 			w.lease.Return()
-			m.counters.cancelled.Inc()
 			return Lease{}, ctx.Err()
 		}
 	}
 	if w.err != nil {
-		m.counters.refuse(w.err)
 		return Lease{}, w.err
 	}
 	m.counters.waited(m.now() - w.asked)
-	m.castShadow(w.lease.held)
 	return w.lease, nil
 }
 

@@ -23,9 +23,11 @@ type Request struct {
 	Authorization string
 	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
 	// hidden limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
-	// limit. It is called only when such a limit has been met, and may be nil.
+	// limit. It is called at most twice, when the request has to wait or has met such a limit, and never under a lock. It
+	// may be nil.
 	Fields func() []string
 
+	shape   uint64        // from the fields; 0: not looked at yet
 	arrived time.Duration // when it was first acquired, made unique within its bucket; 0: not yet
 }
 
@@ -98,7 +100,7 @@ func (m major) String() string {
 }
 
 // shapeOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
-// the fields that the body sets.
+// the fields that the body sets. It is never 0.
 func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -110,5 +112,5 @@ func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []stri
 			h.WriteString(name)
 		}
 	}
-	return h.Sum64()
+	return h.Sum64() | 1
 }

@@ -19,6 +19,8 @@ const (
 	erraticWithin  = time.Minute
 	// An erratic route is believed again after that time.
 	erraticFor = 10 * time.Minute
+	// A route moves out of a bucket when its limits and those of another route there contradict each other that often.
+	apartClashes = 3
 )
 
 // family is all buckets that share a bucket hash and an authentication; the major parameter tells them apart.
@@ -69,17 +71,44 @@ type routeEntry struct {
 	moving   sync.Mutex
 	changing atomic.Bool
 
+	limit   atomic.Int32 // that the latest response named
+	clashes atomic.Int32 // how often others contradicted it
+
+	erraticUntil atomic.Int64 // when its hashes are believed again, a time.Duration
+
 	// Guarded by the manager's lock for moves.
 	changes   int           // of the hash, of late
 	changedAt time.Duration // the first of them
 }
 
 // belongsElsewhere reports that a response shows that its request does not belong to the family in whose bucket it waited.
-func belongsElsewhere(current *family, r *ratelimits.Response) bool {
-	if r.Bucket != "" {
-		return !current.named() && current.place != erratic || current.named() && r.Bucket != current.hash
+func (e *routeEntry) belongsElsewhere(now time.Duration, current *family, r *ratelimits.Response) bool {
+	switch {
+	case r.Bucket == "":
+		return current.place == unknown && (r.Limited || headless(r) || limitsOnly(r))
+	case current.named():
+		return r.Bucket != current.hash
+	case current.place == erratic:
+		return now >= time.Duration(e.erraticUntil.Load())
 	}
-	return current.place == unknown && (r.Limited || headless(r) || limitsOnly(r))
+	return true
+}
+
+// clashes reports that a route insists on a limit which another route, also insisting, contradicts time and again, although
+// both name the same hash: then they do not share a bucket, whatever it is called.
+func (b *RESTBucket) clashes(e *routeEntry, r *ratelimits.Response) bool {
+	if !r.Limited || r.Class != ratelimits.ClassOK || b.family.place != named {
+		return false
+	}
+	limit := int32(r.Limit)
+	contradicted := b.limitOf != nil && b.limitOf != e && b.limit != limit
+	b.limit, b.limitOf = limit, e
+	if e.limit.Load() != limit {
+		e.limit.Store(limit)
+		e.clashes.Store(0)
+		return false
+	}
+	return contradicted && e.clashes.Add(1) >= apartClashes
 }
 
 // headless reports a response which shows that a route has no limits: an ordinary answer without any. A server error carries no
@@ -103,6 +132,9 @@ func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Res
 		}
 		return e.home(nameless, ""), true
 	}
+	if current.named() && r.Bucket == current.hash {
+		return e.home(apart, r.Bucket), true
+	}
 	there := e.home(named, r.Bucket)
 	if !current.named() {
 		return there, true
@@ -115,6 +147,8 @@ func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Res
 	}
 	e.changes++
 	if e.changes >= erraticChanges {
+		e.changes = 0
+		e.erraticUntil.Store(int64(now + erraticFor))
 		return e.home(erratic, ""), true
 	}
 	return there, true

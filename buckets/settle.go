@@ -24,6 +24,9 @@ func saidHold(r *ratelimits.Response) time.Duration {
 func (m *RESTBucketManager) settle(h *held, o outcome) {
 	now := m.now()
 	m.counters.settle(&o)
+	if o.response.Class == ratelimits.ClassSubLimit {
+		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
+	}
 	if o.sent {
 		m.edge.report(now, h.edge, o.response)
 	} else {
@@ -41,7 +44,8 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	}
 	b := h.lock()
 	now = m.now()
-	if o.sent && belongsElsewhere(b.family, &o.response) && !b.evicted {
+	o.clashes = o.sent && b.clashes(h.entry, &o.response)
+	if o.sent && b.misplaced(now, h, &o) {
 		b.mu.Unlock()
 		m.relocate(h, o)
 	} else {
@@ -52,6 +56,11 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	for _, s := range h.shadows { // it has departed, so nobody changes them any more
 		s.end(o)
 	}
+}
+
+// misplaced reports that a response shows that its request does not belong into this bucket.
+func (b *RESTBucket) misplaced(now time.Duration, h *held, o *outcome) bool {
+	return !b.evicted && (h.entry.belongsElsewhere(now, b.family, &o.response) || o.clashes && b.family.place == named)
 }
 
 // lock locks the bucket in which the lease is in flight and returns it.
@@ -78,7 +87,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
 	b.window.Report(now, h.permit, *r)
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
-		b.holdLane(now, saidHold(r), shapeOf(b.manager().seed, h.route, h.fields))
+		b.holdLane(now, saidHold(r), o.shape)
 	case r.Class == ratelimits.ClassGlobal && h.route.Route().GlobalExempt():
 		b.window.Hold(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
 	case b.family.place == erratic && r.Limited && r.Remaining == 0:
@@ -108,7 +117,7 @@ func (m *RESTBucketManager) relocate(h *held, o outcome) {
 	defer m.moves.Unlock()
 	b := h.lock()
 	now := m.now()
-	if b.evicted || !belongsElsewhere(b.family, &o.response) {
+	if !b.misplaced(now, h, &o) {
 		b.apply(now, h, o)
 		b.dispatchFree(now)
 		b.mu.Unlock()

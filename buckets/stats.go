@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"strconv"
@@ -69,6 +70,8 @@ func (c *counters) refuse(err error) {
 		c.tooLong.Inc()
 	case errors.As(err, &queueFull):
 		c.queueFull.Inc()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		c.cancelled.Inc()
 	}
 }
 

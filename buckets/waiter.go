@@ -16,6 +16,7 @@ type ask struct {
 	route   routes.CompiledRoute
 	major   major
 	fields  func() []string
+	shape   uint64        // what its hidden limits are told apart by; 0: not looked at yet, as it need not wait
 	arrived time.Duration // its place in the queue
 	asked   time.Duration
 	latest  time.Duration // when it must have been granted
@@ -51,7 +52,6 @@ type waiter struct {
 	ask
 	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	lane   *lane                      // whose only request under way it is, nil if none
-	shape  uint64                     // 0: not looked at yet
 	lease  Lease
 	err    error
 	ready  chan struct{} // capacity 1

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -27,7 +28,7 @@ func newBody(request *http.Request, limit int64) (*body, error) {
 	case request.ContentLength > limit || limit == 0:
 		return &body{once: request.Body, gone: true}, nil
 	}
-	kept, err := io.ReadAll(io.LimitReader(request.Body, limit+1))
+	kept, err := readUnlessDone(request.Context(), request.Body, limit+1)
 	if err != nil {
 		request.Body.Close()
 		return nil, err
@@ -43,6 +44,16 @@ func newBody(request *http.Request, limit int64) (*body, error) {
 		return nil, err
 	}
 	return &body{get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }}, nil
+}
+
+// readUnlessDone reads up to limit bytes. When the context ends first it closes the body, which ends a read from a pipe, say.
+func readUnlessDone(ctx context.Context, body io.ReadCloser, limit int64) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { body.Close() })
+	kept, err := io.ReadAll(io.LimitReader(body, limit))
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	return kept, err
 }
 
 // next returns the body for the next attempt, nil if the request has none.

@@ -67,7 +67,7 @@ func drawPlay(t *rapid.T) play {
 		ordered:   rapid.IntRange(0, 5).Draw(t, "ordered") == 5,
 		troubles:  percent("troubles"),
 		world: rapid.SampledFrom([]string{
-			"plain", "plain", "one hash", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
+			"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
 			"global block", "edge", "edge without a word", "foreign",
 		}).Draw(t, "world"),
 		poll:    ms(80000, 100),
@@ -119,6 +119,12 @@ func (p play) config() discordsim.Config {
 		}
 	}
 	c.Rules = []discordsim.Rule{rule}
+	if p.world == "one name" {
+		other := discordsim.Rule{Method: "GET", Path: "**", Hash: "other", Announce: "messages", Quota: p.quota}
+		other.Quota.Limit *= 3
+		c.Rules[0].Announce = "messages"
+		c.Rules = append([]discordsim.Rule{other}, c.Rules...)
+	}
 	if p.world == "one hash" {
 		get := rule
 		get.Method = "GET"
@@ -211,7 +217,7 @@ func (p play) inBubble(t *testing.T) string {
 // blames reports whether refusals in this world can be blamed on the client at all.
 func (p play) blames() bool {
 	switch p.world {
-	case "flipping hash", "new hash each time", "changing hash": // no client can know which bucket a request will be counted in
+	case "flipping hash", "new hash each time", "changing hash", "one name": // no client can know which bucket a request will be counted in
 		return false
 	case "one hash": // nor, unless it reads all answers, that two routes will meet in a channel
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
@@ -224,7 +230,7 @@ func (p play) blames() bool {
 // before it is known that they belong to one bucket, or for a limit of their own.
 func (p play) promisesOrder() bool {
 	switch p.world {
-	case "one hash", "changing hash", "flipping hash", "new hash each time", "sub-limit":
+	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "sub-limit":
 		return false
 	}
 	return p.ordered && p.troubles == 0
@@ -267,7 +273,7 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) *http.Reque
 	channel := 1 + chance.IntN(p.channels)
 	method, path, body := "POST", "/messages", `{"content": "hello"}`
 	switch {
-	case p.world == "one hash" && i%2 == 1:
+	case strings.HasPrefix(p.world, "one ") && i%2 == 1:
 		method, body = "GET", ""
 	case p.world == "sub-limit":
 		method, path = "PATCH", ""

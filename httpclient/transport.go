@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"bytes"
-
 	"io"
 	"net/http"
 
@@ -73,6 +72,9 @@ func (t *Transport) CloseIdleConnections() {
 // *ratelimits.EdgeError after a refusal that does not say when to come back; and *routes.PathError for an address that
 // cannot be one of Discord's. The request is not modified, and its body is closed in every case.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
+		return t.base.RoundTrip(request)
+	}
 	route, err := routes.Match(methodOf(request), request.URL.EscapedPath())
 	if err != nil {
 		closeBody(request)

@@ -38,15 +38,16 @@ func afterHost(raw string) (int, *PathError) {
 	if host == "" {
 		return 0, &PathError{Offset: start, Err: ErrNotAbsolute}
 	}
-	if isMediaHost(host) {
+	if IsMediaHost(host) {
 		return 0, &PathError{Offset: start, Err: ErrNotAPI}
 	}
 	return end, nil
 }
 
-// isMediaHost recognises the hosts of attachments, avatars and previews: cdn.discordapp.com, media.discordapp.net,
-// images-ext-1.discordapp.net and their like.
-func isMediaHost(host string) bool {
+// IsMediaHost reports whether a host, with or without a port, is one of those of attachments, avatars and previews
+// (cdn.discordapp.com, media.discordapp.net, images-ext-1.discordapp.net and their like), which the API's limits do not
+// cover.
+func IsMediaHost(host string) bool {
 	name, _, _ := strings.Cut(host, ":")
 	name = strings.TrimSuffix(name, ".")
 	label, domain, _ := strings.Cut(name, ".")
