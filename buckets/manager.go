@@ -338,7 +338,8 @@ func (m *RESTBucketManager) withdraw(w *waiter) bool {
 }
 
 // Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
-// throttle). A shorter hold never shortens a longer one.
+// throttle). A shorter hold never shortens a longer one; zero or less does nothing, more than ratelimits.LongestTrust counts
+// as that.
 func (m *RESTBucketManager) Throttle(d time.Duration) {
 	if d <= 0 {
 		return

@@ -14,7 +14,7 @@ const precision = time.Millisecond
 
 func saidHold(r *ratelimits.Response) time.Duration {
 	if r.HasRetryAfter {
-		return r.RetryAfter + precision
+		return min(r.RetryAfter, ratelimits.LongestTrust) + precision
 	}
 	return unsaidHold
 }

@@ -41,6 +41,7 @@ type play struct {
 	world     string
 	poll      time.Duration // of the garbage collector
 	closeAt   time.Duration // 0: at the end
+	skew      time.Duration // of the server's clock
 }
 
 func drawPlay(t *rapid.T) play {
@@ -72,6 +73,7 @@ func drawPlay(t *rapid.T) play {
 		}).Draw(t, "world"),
 		poll:    ms(80000, 100),
 		closeAt: ms(0, 0, 0, 1500),
+		skew:    ms(0, 0, -5000, 3600000),
 	}
 }
 
@@ -79,7 +81,7 @@ func drawPlay(t *rapid.T) play {
 func (p play) config() discordsim.Config {
 	rule := discordsim.Rule{Path: "**", Quota: p.quota, Hash: "messages"}
 	c := discordsim.Config{
-		Seed: p.seed, Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
+		Seed: p.seed, ClockSkew: p.skew, Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
 		Global: discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
 	}
 	switch p.world {

@@ -15,18 +15,40 @@ type closing struct {
 	single bool          // all of them certainly spoke of the same window
 	within interval      // when it closes, if they did
 	latest time.Duration // when it closes at the latest, if they did not; may be set before anything is known
+
+	// The response that spoke of the latest reset: the earliest moment of that, and when it came. denials counts the
+	// responses in a row that contradict it.
+	low, saidAt time.Duration
+	denials     uint8
 }
+
+// enoughDenials responses in a row are believed against one that promised a later reset than they do.
+const enoughDenials = 2
 
 // narrow takes in one more response. The window is at least as long as period: resets that cannot be that far apart are the
 // same one.
-func (c *closing) narrow(reset interval, period time.Duration) {
+func (c *closing) narrow(now time.Duration, reset interval, period time.Duration) {
 	if !c.known {
 		c.known, c.single, c.within = true, true, reset
 	} else {
 		c.single = c.single && max(reset.high-c.within.low, c.within.high-reset.low) < period
 		c.within = c.within.intersect(reset)
 	}
-	c.latest = max(c.latest, reset.high)
+	if reset.high > c.latest {
+		c.latest, c.low, c.saidAt = reset.high, reset.low, now
+	}
+}
+
+// denied reports that responses contradict an earlier one again and again. Whatever the kind, the reset that a bucket speaks of
+// moves only forwards; so a later response with an earlier reset means that one of the two is wrong, or that the window
+// has become shorter. One alone could be the wrong one.
+func (c *closing) denied(reset interval, sent time.Duration) bool {
+	if !c.known || sent < c.saidAt || reset.high >= c.low {
+		c.denials = 0
+		return false
+	}
+	c.denials++
+	return c.denials >= enoughDenials
 }
 
 // at returns the earliest moment at which it is certain that the window has closed: the end of the intersection, if the

@@ -120,7 +120,7 @@ func (g *Global) Return(slot Slot) {
 }
 
 // Hold holds everything back for d from now on. A shorter hold never shortens a longer one.
-func (g *Global) Hold(now, d time.Duration) { g.hold.Extend(now, min(d, longestTrust)) }
+func (g *Global) Hold(now, d time.Duration) { g.hold.Extend(now, min(d, LongestTrust)) }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(now) }

@@ -286,3 +286,33 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 		s.check()
 	})
 }
+
+// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without troubles, and wants each load to end within the
+// windows that it needs: two more than that for finding out how the bucket works, each at most two round trips longer.
+func TestNoScheduleIsSlow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		quota := quotas(t)
+		oneWay := time.Duration(rapid.SampledFrom([]int{1, 10, 50, 150}).Draw(t, "latency")) * ms
+		jitter := rapid.SampledFrom([]int{1, 5, 50}).Draw(t, "jitter") // ms
+		way := rapid.Custom(func(t *rapid.T) time.Duration {
+			return oneWay + time.Duration(rapid.IntRange(0, jitter*1000).Draw(t, "µs"))*time.Microsecond
+		})
+		s := newStage(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: quota}}}, func(f *flight) {
+			f.there, f.back = way.Draw(t, "there"), way.Draw(t, "back")
+		})
+		requests := rapid.IntRange(1, 60).Draw(t, "requests")
+		for range requests {
+			for !s.send() {
+				s.wait()
+			}
+		}
+		s.finish()
+		s.check()
+		windows := (requests+quota.Limit-1)/quota.Limit + 2
+		trip := 2 * (oneWay + time.Duration(jitter)*ms)
+		if bound := time.Duration(windows) * (quota.Period + 2*trip + 2*tick); s.now > bound {
+			require.Fail(t, "too slow", "%v for %d requests at %v, at most %v wanted\n%s", s.now, requests, quota, bound, s.story())
+		}
+	})
+}

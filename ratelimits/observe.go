@@ -8,7 +8,7 @@ import (
 // observe takes in a response that carried limits.
 func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	m := sample{
-		after:    min(r.ResetAfter, longestTrust),
+		after:    min(r.ResetAfter, LongestTrust),
 		spent:    int32(max(r.Limit-r.Remaining, 1)), // its own request at least
 		sent:     p.sent,
 		received: now,
@@ -24,6 +24,9 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	w.resize(now, int32(r.Limit))
 	// A refused request is not counted, so its numbers do not show how the bucket fills up.
 	accepted := r.Class == ClassOK
+	if w.closing.denied(m.reset(), m.sent) {
+		w.closing, w.longest, w.period = closing{}, m.after, m.after
+	}
 	w.measure(m, accepted)
 	first, reference, proven := !w.evidence.has, w.evidence.reference.reset(), KindUnproven
 	if accepted {
@@ -130,7 +133,7 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 // narrow takes in what a response says of the current window.
 func (w *Window) narrow(m sample) {
 	w.said = max(w.said, m.spent)
-	w.closing.narrow(m.reset(), w.period)
+	w.closing.narrow(m.received, m.reset(), w.period)
 }
 
 // isPrevious reports that a reset is certainly not the one of the current window: it lies before it, or less than a period
@@ -199,7 +202,7 @@ func (w *Window) unprove(now time.Duration) {
 	if s := w.sliding; s != nil {
 		w.used = w.inflight + int32(s.charged(w.kind, now))
 		w.closing = closing{}
-		w.closing.narrow(interval{now, max(s.last(w.kind), now)}, 0)
+		w.closing.narrow(now, interval{now, max(s.last(w.kind), now)}, 0)
 		w.sliding = nil
 		w.evidence.forget()
 	}

@@ -30,7 +30,8 @@ type Response struct {
 	Status int
 	// Class is ClassOK unless Status is 429.
 	Class Class
-	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense. Without it they are zero.
+	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense: a limit of at least 1, a reset
+	// within a week. Without it they are zero.
 	Limited bool
 	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503.
 	HasRetryAfter bool
@@ -58,7 +59,7 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	limit, okLimit := parseCount(fields.limit)
 	remaining, okRemaining := parseCount(fields.remaining)
 	resetAfter, okReset := parseSeconds(fields.resetAfter)
-	if okLimit && okRemaining && okReset && limit >= 1 {
+	if okLimit && okRemaining && okReset && limit >= 1 && resetAfter <= longestSensible {
 		r.Limited = true
 		r.Limit = limit
 		r.Remaining = min(remaining, limit)
@@ -178,6 +179,10 @@ func parseCount(text string) (int, bool) {
 	}
 	return int(f), true
 }
+
+// longestSensible is the longest reset-after that makes sense. Discord's windows are seconds to hours long; some resources
+// have limits of a day or two.
+const longestSensible = 7 * 24 * time.Hour
 
 // longest is what any longer duration is cut to; it is far beyond every sensible wait and leaves room to add.
 const longest = 100 * 365 * 24 * time.Hour

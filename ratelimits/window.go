@@ -3,9 +3,9 @@ package ratelimits
 import "time"
 
 const (
-	// longestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
+	// LongestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
 	// nonsense must not stop a bucket for ever.
-	longestTrust = 24 * time.Hour
+	LongestTrust = 24 * time.Hour
 	// unsaidWait is the wait after a 429 that does not say how long, doubled each time it happens again.
 	unsaidWait = time.Second
 )
@@ -224,7 +224,7 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 		w.refuse(now, p, r)
 	case ClassShared:
 		wait := r.wait(unsaidWait)
-		w.hidden.refuse(now, min(wait, longestTrust))
+		w.hidden.refuse(now, min(wait, LongestTrust))
 		w.Hold(now, wait)
 	}
 	if w.limit == 0 || w.unlimited || w.sliding != nil {
@@ -263,7 +263,7 @@ func (w *Window) blind(now time.Duration) {
 // more than a day is not believed.
 func (w *Window) Hold(now, d time.Duration) {
 	if d > 0 {
-		w.hold.Extend(now, min(d, longestTrust))
+		w.hold.Extend(now, min(d, LongestTrust))
 		w.probing = true
 	}
 }
