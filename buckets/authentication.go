@@ -21,6 +21,7 @@ type authentication struct {
 	mu       sync.Mutex
 	global   *ratelimits.Global
 	refusals int // global 429s one after the other, those of one moment counted once
+	refused  ratelimits.Refusals
 	line     line
 }
 
@@ -56,13 +57,15 @@ func (a *authentication) park(now time.Duration, b *RESTBucket) {
 	a.wakeAt(now, now+a.global.Wait(now))
 }
 
-// wait returns the predicted wait for the global limit: until there is a slot, and for those in line.
-func (a *authentication) wait(now time.Duration) time.Duration {
+// wait returns the predicted wait for the global limit: until there is a slot, for those ahead in the same bucket, and for
+// those of other buckets in line, which take turns with it.
+func (a *authentication) wait(now time.Duration, ahead int) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wait := a.global.Wait(now)
 	if limit := a.global.Limit(); limit > 0 {
-		wait += time.Duration(a.line.length/limit) * time.Second
+		before := min(max(a.line.waiting, ahead), (ahead+1)*max(a.line.length, 1))
+		wait += time.Duration(before/limit) * time.Second
 	}
 	return wait
 }
@@ -75,12 +78,17 @@ func (a *authentication) holdWait(now time.Duration) time.Duration {
 }
 
 // report gives a slot back whose request has an outcome.
-func (a *authentication) report(now time.Duration, slot ratelimits.Slot, class ratelimits.Class) {
+func (a *authentication) report(now time.Duration, slot ratelimits.Slot, r *ratelimits.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.global.Report(now, slot)
-	if class != ratelimits.ClassGlobal {
+	if r.Status == 0 {
+		a.global.Lost(now, slot)
+	} else {
+		a.global.Report(now, slot)
+	}
+	if r.Class != ratelimits.ClassGlobal {
 		a.refusals = 0
+		a.refused.Accepted()
 	}
 	a.moveOn(now)
 }
@@ -108,6 +116,7 @@ func (a *authentication) refuse(now, d time.Duration) {
 		most := time.Duration(min(a.refusals, maxRefusals)) * time.Second / 2
 		d += time.Duration(rand.Float64() * float64(most))
 		a.refusals++
+		d = max(d, a.refused.Again(false))
 	}
 	a.mu.Unlock()
 	a.hold(now, d)
@@ -116,16 +125,13 @@ func (a *authentication) refuse(now, d time.Duration) {
 // maxRefusals bounds how much longer than asked for everything is held back: by half a second for each of them.
 const maxRefusals = 10
 
-// hold holds everything of this authentication back for d.
+// hold holds everything of this authentication back for d, and refuses those for whom that is too long.
 func (a *authentication) hold(now, d time.Duration) {
 	a.mu.Lock()
-	a.global.Hold(now, d)
-	inLine := a.line.collect()
+	longer := a.global.Hold(now, d)
 	a.mu.Unlock()
-	for _, b := range inLine {
-		b.mu.Lock()
-		b.refuseLate(now)
-		b.mu.Unlock()
+	if longer {
+		a.manager.refuseLate(now, a)
 	}
 }
 

@@ -30,7 +30,8 @@ type RESTBucket struct {
 	limitOf    *routeEntry
 	evicted    bool
 	inLine     bool
-	nextInLine *RESTBucket // guarded by the gate it stands in line for
+	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
+	brought    int         // how many waited in it when it came there
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
@@ -79,7 +80,7 @@ func (b *RESTBucket) waiting() int {
 
 // tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed.
 func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool) {
-	if b.queue != nil && (b.queue.waiting.Len() > 0 || len(b.queue.lanes) > 0) || b.inLine {
+	if b.inLine || b.queue != nil && b.queue.blocks(a) {
 		return Lease{}, false
 	}
 	if at, ok := b.next(now, a); !ok || at > now {
@@ -89,6 +90,9 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool) {
 	if missing := b.pass(now, a, &p); missing != nil {
 		b.giveBack(now, p)
 		return Lease{}, false
+	}
+	if a.arrived == 0 {
+		a.arrived = b.arrive(now)
 	}
 	return b.grant(now, a, &p, nil), true
 }
@@ -197,7 +201,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			break
 		}
 		w := head.Value
-		if q.detour(w) {
+		if q.detour(now, w) {
 			continue
 		}
 		at, ok := b.next(now, &w.ask)
@@ -298,10 +302,10 @@ func (b *RESTBucket) remove(w *waiter) bool {
 // predict returns how long an ask would have to wait with so many ahead of it, and whether that is for the global limit or the
 // edge rather than for the bucket.
 func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Duration, global bool, class ratelimits.Class) {
-	wait = b.window.Predict(now, ahead)
+	wait, class = b.window.Predict(now, ahead), b.window.HoldClass(now)
 	if !a.exempt {
-		if w := b.family.authentication.wait(now); w > wait {
-			wait, global = w, true
+		if w := b.family.authentication.wait(now, ahead); w > wait {
+			wait, global, class = w, true, ratelimits.ClassOK
 			if b.family.authentication.holdWait(now) > 0 {
 				class = ratelimits.ClassGlobal
 			}
@@ -322,8 +326,8 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Du
 func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) error {
 	wait, global, class := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
-	if a.atOnce || now+wait > a.latest+2*precision {
-		return a.tooLong(b, now, wait, global, class)
+	if a.atOnce || wait > 0 && now+wait > a.latest+2*precision {
+		return a.tooLong(b, wait, global, class)
 	}
 	return nil
 }

@@ -7,17 +7,14 @@ const entryLife = time.Hour
 
 // collect forgets what is stale. It locks one bucket at a time, and only for a look, so nobody notices it.
 func (m *RESTBucketManager) collect() {
-	families := make(map[*family]struct{})
 	evicted := 0
 	for key, b := range m.buckets.All() {
 		if m.evict(key, b) {
 			evicted++
-			continue
 		}
-		families[key.family] = struct{}{}
 	}
 	m.counters.evicted.Add(int64(evicted))
-	m.collectPlaces(families)
+	m.collectPlaces()
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
@@ -30,12 +27,13 @@ func (m *RESTBucketManager) evict(key bucketKey, b *RESTBucket) bool {
 	}
 	b.evicted = true
 	m.buckets.Delete(key)
+	key.family.buckets.Add(-1)
 	return true
 }
 
-// collectPlaces forgets routes that have not been used for long, families that neither a route nor one of the given
-// buckets refers to, and authentications that are left without both.
-func (m *RESTBucketManager) collectPlaces(families map[*family]struct{}) {
+// collectPlaces forgets routes that have not been used for long, families that no route lives in and that have no buckets, and
+// authentications that are left without both.
+func (m *RESTBucketManager) collectPlaces() {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	now := m.now()
@@ -45,12 +43,13 @@ func (m *RESTBucketManager) collectPlaces(families map[*family]struct{}) {
 			m.evictEntry(key, e)
 		}
 	}
+	homes := make(map[*family]struct{})
 	for _, e := range m.entries.All() {
-		families[e.family.Load()] = struct{}{}
+		homes[e.family.Load()] = struct{}{}
 	}
 	for id, a := range m.authentications.All() {
 		for key, f := range a.families {
-			if _, ok := families[f]; !ok {
+			if _, ok := homes[f]; !ok && f.buckets.Load() == 0 {
 				delete(a.families, key)
 			}
 		}

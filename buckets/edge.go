@@ -23,7 +23,9 @@ type edge struct {
 	mu      sync.Mutex
 	window  ratelimits.Window // without a limit: only its holds and its probing are used
 	backoff *ratelimits.Backoff
+	refused ratelimits.Refusals
 	line    line
+	life    uint32 // changes when the manager is closed: what was taken before is not given back
 }
 
 func newEdge(m *RESTBucketManager) *edge {
@@ -40,6 +42,7 @@ func newEdge(m *RESTBucketManager) *edge {
 type edgePermit struct {
 	permit ratelimits.Permit
 	taken  bool
+	life   uint32 // of the gate, when it was taken
 }
 
 // take lets one request through. It reports false if it has to wait.
@@ -57,7 +60,7 @@ func (e *edge) take(now time.Duration) (edgePermit, bool) {
 
 func (e *edge) enter(now time.Duration) (edgePermit, bool) {
 	permit, ok := e.window.Take(now)
-	return edgePermit{permit, ok}, ok
+	return edgePermit{permit, ok, e.life}, ok
 }
 
 // giveBack gives a permit back whose request was not sent.
@@ -66,9 +69,11 @@ func (e *edge) giveBack(now time.Duration, p edgePermit) {
 		return
 	}
 	e.mu.Lock()
-	e.window.Return(now, p.permit)
-	e.move(now)
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	if p.life == e.life {
+		e.window.Return(now, p.permit)
+		e.move(now)
+	}
 }
 
 // park puts a bucket in line. The bucket's lock is held.
@@ -103,7 +108,7 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) {
 		return
 	}
 	e.mu.Lock()
-	if p.taken {
+	if p.taken && p.life == e.life {
 		r := r
 		r.Limited = false // what it says of its bucket does not matter here
 		if r.Class != ratelimits.ClassEdge {
@@ -111,26 +116,27 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) {
 		}
 		e.window.Report(now, p.permit, r)
 	}
-	var inLine []*RESTBucket
+	longer := false
 	if r.Class == ratelimits.ClassEdge {
 		wait := r.RetryAfter
 		// The refusals of one moment count once: only one that comes after the hold grows the next.
+		wait = max(wait, e.refused.Again(e.window.HoldWait(now) > 0))
 		if !r.HasRetryAfter && e.window.HoldWait(now) == 0 {
 			wait = e.backoff.Next()
 		}
+		before := e.window.HoldWait(now)
 		e.window.Hold(now, wait)
+		longer = e.window.HoldWait(now) > before
 		e.active.Store(true)
-		inLine = e.line.collect()
 	} else if !e.window.Probing() && e.window.InFlight() == 0 {
 		e.backoff.Reset()
+		e.refused.Accepted()
 		e.active.Store(e.line.length > 0)
 	}
 	e.move(now)
 	e.mu.Unlock()
-	for _, b := range inLine {
-		b.mu.Lock()
-		b.refuseLate(now)
-		b.mu.Unlock()
+	if longer {
+		e.manager.refuseLate(now, nil)
 	}
 }
 
@@ -167,8 +173,10 @@ func (e *edge) reset() {
 	defer e.mu.Unlock()
 	e.line.alarm.stop()
 	e.line.clear()
+	e.life++
 	e.window = ratelimits.Window{}
 	e.window.Unlimit()
 	e.backoff.Reset()
+	e.refused.Accepted()
 	e.active.Store(false)
 }

@@ -13,18 +13,31 @@ import (
 // How much the limit allows is not known, so after the hold its requests go one at a time, each when the one before has
 // succeeded.
 type lane struct {
-	hold    ratelimits.Throttle
-	waiting fifo.Queue[*waiter]
-	busy    bool // one of its requests is back in the bucket's queue, or in flight
+	hold     ratelimits.Throttle
+	refusals ratelimits.Refusals
+	waiting  fifo.Queue[*waiter]
+	busy     bool // one of its requests is back in the bucket's queue, or in flight
 }
 
 // laneOf returns the lane of an ask, nil if there is none.
 func (q *queue) laneOf(a *ask) *lane { return q.lanes[a.shape] }
 
-// detour puts a waiter at the head of the queue into its lane, and reports whether it has one.
-func (q *queue) detour(w *waiter) bool {
-	if w.lane != nil || len(q.lanes) == 0 {
+// blocks reports that an ask has to go behind others. Whether it belongs into a lane can be told only by its shape.
+func (q *queue) blocks(a *ask) bool {
+	return q.waiting.Len() > 0 || len(q.lanes) > 0 && (a.shape == 0 || q.laneOf(a) != nil)
+}
+
+// detour puts a waiter of the queue into its lane, and reports whether it has one. The one whose turn it is passes, unless
+// the lane is held again.
+func (q *queue) detour(now time.Duration, w *waiter) bool {
+	if len(q.lanes) == 0 {
 		return false
+	}
+	if w.lane != nil {
+		if w.lane.hold.Wait(now) == 0 {
+			return false
+		}
+		w.lane.busy, w.lane = false, nil
 	}
 	lane := q.laneOf(&w.ask)
 	if lane == nil {
@@ -71,20 +84,31 @@ func (q *queue) leaveLane(w *waiter) bool {
 	return lane != nil && lane.waiting.Remove(&w.Element)
 }
 
-// holdLane holds all requests of one shape back for d.
-func (b *RESTBucket) holdLane(now, d time.Duration, shape uint64) {
+// refuseLane holds all requests of one shape back for d, or longer after several refusals in a row.
+func (b *RESTBucket) refuseLane(now, d time.Duration, shape uint64) {
 	q := b.open()
+	lane := q.openLane(shape)
+	lane.hold.Extend(now, max(d, lane.refusals.Again(lane.hold.Wait(now) > 0)))
+	q.detours(now)
+}
+
+// openLane returns the lane of a shape, creating it if need be.
+func (q *queue) openLane(shape uint64) *lane {
 	if q.lanes == nil {
 		q.lanes = make(map[uint64]*lane)
 	}
 	if q.lanes[shape] == nil {
 		q.lanes[shape] = &lane{}
 	}
-	q.lanes[shape].hold.Extend(now, d)
+	return q.lanes[shape]
+}
+
+// detours puts all who wait in the queue and have a lane into it.
+func (q *queue) detours(now time.Duration) {
 	for e := q.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		q.detour(w)
+		q.detour(now, w)
 	}
 }
 

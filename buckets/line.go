@@ -44,6 +44,7 @@ func (a *alarm) stop() {
 type line struct {
 	head, tail *RESTBucket
 	length     int
+	waiting    int // requests in the buckets' queues, when they came into the line
 	alarm      alarm
 }
 
@@ -55,6 +56,8 @@ func (l *line) push(b *RESTBucket) {
 	}
 	l.tail = b
 	l.length++
+	b.brought = b.waiting()
+	l.waiting += b.brought
 }
 
 func (l *line) pop() *RESTBucket {
@@ -67,6 +70,7 @@ func (l *line) pop() *RESTBucket {
 		l.tail = nil
 	}
 	l.length--
+	l.waiting -= b.brought
 	return b
 }
 
@@ -74,13 +78,4 @@ func (l *line) pop() *RESTBucket {
 func (l *line) clear() {
 	for l.pop() != nil {
 	}
-}
-
-// collect returns the buckets in line, so that they can be looked at without the gate's lock.
-func (l *line) collect() []*RESTBucket {
-	buckets := make([]*RESTBucket, 0, l.length)
-	for b := l.head; b != nil; b = b.nextInLine {
-		buckets = append(buckets, b)
-	}
-	return buckets
 }

@@ -17,7 +17,8 @@ import (
 // responses name, and keeps a queue for each of them, below one global limit for each authentication. See the package's
 // documentation for how a request goes through it.
 //
-// All methods are safe for concurrent use. Nothing but Acquire and Close ever blocks.
+// Get one from NewRESTBucketManager; the zero value cannot be used. All methods are safe for concurrent use. Nothing but
+// Acquire and Close ever blocks.
 type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
@@ -142,7 +143,10 @@ func (m *RESTBucketManager) Close() error {
 		m.authentications.Delete(key)
 		a.close()
 	}
-	m.entries.Clear()
+	for key, e := range m.entries.All() {
+		e.evicted.Store(true)
+		m.entries.Delete(key)
+	}
 	m.edge.reset()
 	m.throttled = ratelimits.Throttle{}
 	return nil
@@ -201,14 +205,14 @@ func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
 		return Lease{}, nil, ErrClosed
 	}
 	now := m.now()
-	if a.arrived == 0 {
-		a.arrived = b.arrive(now)
-	}
 	if lease, ok := b.tryGrant(now, a); ok {
 		return lease, nil, nil
 	}
 	if a.shape == 0 {
 		return Lease{}, nil, nil
+	}
+	if a.arrived == 0 {
+		a.arrived = b.arrive(now)
 	}
 	w, err := m.queue(now, b, a)
 	return Lease{}, w, err
@@ -223,6 +227,9 @@ func (m *RESTBucketManager) alive() error {
 	}
 	return ErrNotStarted
 }
+
+// longestWait is what any longer wait is cut to. It leaves room to add.
+const longestWait = 100 * 365 * 24 * time.Hour
 
 // ask works out what is asked for.
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
@@ -239,12 +246,13 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	if tuning.hasMaxWait {
 		maxWait = tuning.maxWait
 	}
-	a.latest, a.atOnce = now+maxWait, maxWait == 0
+	maxWait = min(maxWait, longestWait)
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := deadline.Sub(m.settings.clock.Now()); left < maxWait {
-			a.latest, a.deadline = now+max(left, 0), true
+		if left := max(deadline.Sub(m.settings.clock.Now()), 0); left < maxWait {
+			maxWait, a.deadline = left, true
 		}
 	}
+	a.longest, a.latest, a.atOnce = maxWait, now+maxWait, maxWait == 0
 	return a
 }
 
@@ -254,6 +262,11 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 		f := a.entry.family.Load()
 		b := m.bucket(f, a.major)
 		b.mu.Lock()
+		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
+			b.mu.Unlock()
+			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id})
+			continue
+		}
 		if !b.evicted && !a.entry.changing.Load() && a.entry.family.Load() == f {
 			if f.place == erratic {
 				a.ordered = true
@@ -334,6 +347,22 @@ func (m *RESTBucketManager) withdraw(w *waiter) bool {
 		m.waiting.Add(-1)
 		b.dispatchFree(m.now())
 		return true
+	}
+}
+
+// refuseLate refuses those who wait, under one authentication or under all of them, and would wait too long after a hold was
+// raised.
+func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {
+	if m.waiting.Load() == 0 {
+		return
+	}
+	for key, b := range m.buckets.All() {
+		if a != nil && key.family.authentication != a {
+			continue
+		}
+		b.mu.Lock()
+		b.refuseLate(now)
+		b.mu.Unlock()
 	}
 }
 

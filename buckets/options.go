@@ -56,8 +56,12 @@ func defaults() settings {
 }
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted. A request that would have to wait longer, counting the
-// queue ahead of it, is refused at once with a *ratelimits.TooLongError. Zero or less means that nothing ever waits. The
-// default is DefaultMaxRateLimit. ContextWithMaxWait overrides it for one request.
+// queue ahead of it, is refused at once with a *ratelimits.TooLongError; so is one that waits already when a later response
+// makes its wait so long. While nothing is known that a wait could be predicted from (the probe of an UNKNOWN bucket is under
+// way), it bounds nothing.
+//
+// Zero or less means that nothing ever waits; then, on a route that is not known, all are refused but the one that goes
+// first. The default is DefaultMaxRateLimit. ContextWithMaxWait overrides it for one request.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) { s.maxRateLimit = max(d, 0) }
 }
@@ -92,7 +96,8 @@ func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.globalLimit = max(perSecond, 0) }
 }
 
-// WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet.
+// WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet. Values that are none of
+// the constants mean UnknownProbe.
 func WithUnknownMode(mode UnknownMode) Option {
 	return func(s *settings) { s.unknown = mode }
 }

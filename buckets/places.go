@@ -17,7 +17,10 @@ func (m *RESTBucketManager) hash(authorization string) uint64 {
 
 // entry returns what is known of a route under an authentication.
 func (m *RESTBucketManager) entry(route routes.Route, authorization string) *routeEntry {
-	key := entryKey{route, m.hash(authorization)}
+	return m.entryOf(entryKey{route, m.hash(authorization)})
+}
+
+func (m *RESTBucketManager) entryOf(key entryKey) *routeEntry {
 	for {
 		e, ok := m.entries.Load(key)
 		if !ok {
@@ -89,6 +92,7 @@ func (m *RESTBucketManager) bucket(f *family, major major) *RESTBucket {
 		return b
 	}
 	b, _ = m.buckets.LoadOrCompute(key, func() (*RESTBucket, bool) {
+		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()

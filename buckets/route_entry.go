@@ -27,6 +27,7 @@ const (
 type family struct {
 	authentication *authentication
 	familyKey
+	buckets atomic.Int64 // how many there are
 }
 
 // familyKey names a family of an authentication.

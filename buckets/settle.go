@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -38,7 +39,7 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	switch {
 	case h.slot == ratelimits.Slot{}:
 	case o.sent:
-		h.entry.authentication.report(now, h.slot, o.response.Class)
+		h.entry.authentication.report(now, h.slot, &o.response)
 	default:
 		h.entry.authentication.giveBack(now, h.slot)
 	}
@@ -83,13 +84,16 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
 		return
 	}
 	r := &o.response
+	if h.lane != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
+		h.lane.refusals.Accepted()
+	}
 	limit := b.window.Limit()
 	b.window.Report(now, h.permit, *r)
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
-		b.holdLane(now, saidHold(r), o.shape)
+		b.refuseLane(now, saidHold(r), o.shape)
 	case r.Class == ratelimits.ClassGlobal && h.route.Route().GlobalExempt():
-		b.window.Hold(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
+		b.window.HoldRefused(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
 	case b.family.place == erratic && r.Limited && r.Remaining == 0:
 		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up
 	case b.family.place == nameless && headless(r):
@@ -149,6 +153,9 @@ func (m *RESTBucketManager) relocate(h *held, o outcome) {
 	there.mu.Unlock()
 	for _, b := range touched {
 		b.mu.Lock()
+		if b.queue != nil {
+			b.queue.detours(m.now())
+		}
 		b.refuseLate(m.now())
 		b.dispatchFree(m.now())
 		b.mu.Unlock()
@@ -166,12 +173,16 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 	touched := make(map[*RESTBucket]struct{})
 	for _, source := range m.bucketsOf(b) {
 		source.mu.Lock()
-		source.empty(e, func(major major, f func(to *RESTBucket)) {
+		with := func(major major, f func(to *RESTBucket)) {
 			target := m.lockedBucket(to, major)
 			f(target)
 			target.mu.Unlock()
 			touched[target] = struct{}{}
-		})
+		}
+		if source.family.place != unknown && source.holds(m.now()) {
+			with(source.major, source.handOverHolds)
+		}
+		source.empty(e, with)
 		source.dispatchFree(m.now())
 		source.mu.Unlock()
 	}
@@ -211,13 +222,12 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 	if b.queue == nil {
 		return
 	}
-	for shape, lane := range b.queue.lanes {
+	for _, lane := range b.queue.lanes {
 		for element := lane.waiting.Head(); element != nil; {
 			w := element.Value
 			element = element.Next()
 			if w.entry == e {
 				transfer(w.major, func(to *RESTBucket) {
-					to.holdLane(now, lane.hold.Wait(now), shape)
 					lane.waiting.Remove(&w.Element)
 					to.takeOver(w)
 				})
@@ -236,11 +246,31 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 	}
 }
 
+// holds reports whether something is held back that still is when a route moves to another bucket.
+func (b *RESTBucket) holds(now time.Duration) bool {
+	return b.window.HoldWait(now) > 0 || b.queue != nil && len(b.queue.lanes) > 0
+}
+
+// handOverHolds holds in another bucket what is held here, by limits that are not those of the bucket: the resource's, those
+// of bodies, and, where no hash is known, whatever it is.
+func (b *RESTBucket) handOverHolds(to *RESTBucket) {
+	now := b.manager().now()
+	if !b.family.named() || b.window.HoldClass(now) == ratelimits.ClassShared {
+		to.window.Hold(now, b.window.HoldWait(now))
+	}
+	if b.queue != nil {
+		for shape, lane := range b.queue.lanes {
+			to.open().openLane(shape).hold.Extend(now, lane.hold.Wait(now))
+		}
+	}
+}
+
 // handOver moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
 func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
 	b.depart(h)
 	b.window.Lost(now, h.permit)
 	h.permit = to.window.Adopt(now, h.permit.Sent())
+	h.uncast(now, to)
 	h.lane = nil
 	if h.ordered {
 		to.open().ordered++

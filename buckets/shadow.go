@@ -2,6 +2,8 @@ package buckets
 
 import (
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -21,6 +23,9 @@ func (m *RESTBucketManager) castShadow(h *held) {
 	}
 	m.moves.Lock()
 	defer m.moves.Unlock()
+	if h.bucket.Load().family.place != unknown { // it has moved since
+		return
+	}
 	for _, f := range h.entry.authentication.families {
 		if b, ok := m.buckets.Load(bucketKey{f, h.major}); ok && f.place != unknown {
 			h.cast(b)
@@ -56,6 +61,18 @@ func (h *held) cast(b *RESTBucket) {
 	defer b.mu.Unlock()
 	if !b.evicted {
 		h.shadows = append(h.shadows, shadow{b, b.window.Adopt(b.manager().now(), h.permit.Sent())})
+	}
+}
+
+// uncast takes the charge off a bucket, which is locked, because the request is in flight there now. The lock for moves is
+// held.
+func (h *held) uncast(now time.Duration, b *RESTBucket) {
+	for i, s := range h.shadows {
+		if s.bucket == b {
+			b.window.Return(now, s.permit)
+			h.shadows = slices.Delete(h.shadows, i, i+1)
+			return
+		}
 	}
 }
 

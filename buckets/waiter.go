@@ -19,6 +19,7 @@ type ask struct {
 	shape   uint64        // what its hidden limits are told apart by; 0: not looked at yet, as it need not wait
 	arrived time.Duration // its place in the queue
 	asked   time.Duration
+	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
 
 	returns  bool // it was granted before, and refused by the server
@@ -29,13 +30,13 @@ type ask struct {
 }
 
 // tooLong returns the error for a request that would have to wait so long.
-func (a *ask) tooLong(b *RESTBucket, now, wait time.Duration, global bool, class ratelimits.Class) error {
+func (a *ask) tooLong(b *RESTBucket, wait time.Duration, global bool, class ratelimits.Class) error {
 	return &ratelimits.TooLongError{
 		Route:    a.route.Route().String(),
 		Class:    class,
 		Global:   global,
 		Wait:     wait,
-		Max:      a.latest - now,
+		Max:      a.longest,
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 // body gives a request's body again for each attempt.
@@ -18,8 +20,8 @@ type body struct {
 }
 
 // newBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
-// bytes of it in memory. It takes over the request's body.
-func newBody(request *http.Request, limit int64) (*body, error) {
+// bytes of it in memory, which it gives up when the request's context or life ends. It takes over the request's body.
+func newBody(life context.Context, request *http.Request, limit int64) (*body, error) {
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
 		return &body{}, nil
@@ -28,7 +30,7 @@ func newBody(request *http.Request, limit int64) (*body, error) {
 	case request.ContentLength > limit || limit == 0:
 		return &body{once: request.Body, gone: true}, nil
 	}
-	kept, err := readUnlessDone(request.Context(), request.Body, limit+1)
+	kept, err := readWhile(life, request.Context(), request.Body, max(limit, limit+1)) // the sum overflows for the largest
 	if err != nil {
 		request.Body.Close()
 		return nil, err
@@ -46,12 +48,17 @@ func newBody(request *http.Request, limit int64) (*body, error) {
 	return &body{get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }}, nil
 }
 
-// readUnlessDone reads up to limit bytes. When the context ends first it closes the body, which ends a read from a pipe, say.
-func readUnlessDone(ctx context.Context, body io.ReadCloser, limit int64) ([]byte, error) {
-	stop := context.AfterFunc(ctx, func() { body.Close() })
+// readWhile reads up to limit bytes while both contexts live. When one ends it closes the body, which ends a read from a pipe.
+func readWhile(life, ctx context.Context, body io.ReadCloser, limit int64) ([]byte, error) {
+	giveUp := func() { body.Close() }
+	stopLife, stopContext := context.AfterFunc(life, giveUp), context.AfterFunc(ctx, giveUp)
 	kept, err := io.ReadAll(io.LimitReader(body, limit))
-	if !stop() {
+	alive, wanted := stopLife(), stopContext()
+	switch {
+	case !wanted:
 		return nil, ctx.Err()
+	case !alive:
+		return nil, buckets.ErrClosed
 	}
 	return kept, err
 }
@@ -82,7 +89,8 @@ func (b *body) close() {
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
 func (b *body) fields(header http.Header) []string {
-	if b.get == nil || !strings.Contains(strings.ToLower(header.Get("Content-Type")), "json") {
+	contentType := header.Get("Content-Type")
+	if b.get == nil || contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
 		return nil
 	}
 	content, err := b.get()

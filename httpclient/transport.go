@@ -2,27 +2,38 @@ package httpclient
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
-const maxRefusal = 64 << 10
+const (
+	// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
+	maxRefusal = 64 << 10
+	// refusalPatience is how long.
+	refusalPatience = 5 * time.Second
+)
 
-// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. It is safe for
-// concurrent use.
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one from
+// NewTransport; the zero value cannot be used. It is safe for concurrent use.
 type Transport struct {
 	base      http.RoundTripper
 	manager   *buckets.RESTBucketManager
 	owned     bool
 	maxReplay int64
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
 }
 
-// NewTransport returns a transport that is ready for use. Close it when it is not needed any more.
+// NewTransport returns a transport that is ready for use. Close it when it is not needed any more: until then a goroutine
+// of its manager collects garbage. The options count in their order; a later one of the same name replaces an earlier one,
+// except WithBuckets, which adds to it.
 func NewTransport(options ...Option) *Transport {
 	s := settings{maxReplay: DefaultMaxReplay}
 	for _, option := range options {
@@ -31,6 +42,7 @@ func NewTransport(options ...Option) *Transport {
 		}
 	}
 	t := &Transport{base: s.base, manager: s.manager, maxReplay: s.maxReplay}
+	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
@@ -47,8 +59,10 @@ func NewTransport(options ...Option) *Transport {
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
-// that was passed in by WithManager stays open. Closing again does nothing; the error is always nil.
+// that was passed in by WithManager stays open, and what waits there goes on waiting. Closing again does nothing; the error
+// is always nil.
 func (t *Transport) Close() error {
+	t.end()
 	if !t.owned {
 		return nil
 	}
@@ -69,18 +83,21 @@ func (t *Transport) CloseIdleConnections() {
 // returned untouched. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
 //
 // Besides the errors of the transport below, there are those of buckets.RESTBucketManager.Acquire, which bound the wait;
-// *ratelimits.EdgeError after a refusal that does not say when to come back; and *routes.PathError for an address that
-// cannot be one of Discord's. The request is not modified, and its body is closed in every case.
+// *ratelimits.EdgeError after a refusal that does not say when to come back; and *routes.PathError for a malformed path or
+// an unknown method. The request is not modified, and its body is closed in every case.
+//
+// Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
+// are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
 		return t.base.RoundTrip(request)
 	}
-	route, err := routes.Match(methodOf(request), request.URL.EscapedPath())
+	route, err := t.match(request)
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
-	body, err := newBody(request, t.maxReplay)
+	body, err := newBody(t.life, request, t.maxReplay)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +115,18 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
+// match returns the request's route, and no error if the transport is open.
+func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
+	if t.life.Err() != nil {
+		return routes.CompiledRoute{}, buckets.ErrClosed
+	}
+	path := request.URL.EscapedPath()
+	if path == "" {
+		path = "/" // as net/http sends it
+	}
+	return routes.Match(methodOf(request), path)
+}
+
 // attempt sends the request once. It reports again if it was refused and is to be repeated.
 func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *body) (response *http.Response, again bool, err error) {
 	lease, err := t.manager.AcquireRequest(request.Context(), ask)
@@ -110,7 +139,7 @@ func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *b
 		lease.Return()
 		return nil, false, err
 	}
-	response, err = t.base.RoundTrip(withBody(request, content))
+	response, err = t.base.RoundTrip(body.in(request, content))
 	if err != nil {
 		return nil, false, err
 	}
@@ -118,7 +147,7 @@ func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *b
 		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
 		return response, false, nil
 	}
-	refusal, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+	refusal, err := readRefusal(response.Body)
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
 	lease.Update(limits)
 	if err != nil {
@@ -137,6 +166,16 @@ func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *b
 	return nil, true, nil
 }
 
+// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience.
+func readRefusal(body io.ReadCloser) ([]byte, error) {
+	giveUp := time.AfterFunc(refusalPatience, func() { body.Close() })
+	read, err := io.ReadAll(io.LimitReader(body, maxRefusal))
+	if !giveUp.Stop() {
+		err = nil
+	}
+	return read, err
+}
+
 // methodOf returns the request's method; for a client, none means GET.
 func methodOf(request *http.Request) string {
 	if request.Method == "" {
@@ -145,10 +184,11 @@ func methodOf(request *http.Request) string {
 	return request.Method
 }
 
-// withBody returns a copy of the request with another body.
-func withBody(request *http.Request, content io.ReadCloser) *http.Request {
+// in returns a copy of the request with the body for one attempt. The transport below may ask for it again, if a connection
+// turns out to be dead before anything was sent.
+func (b *body) in(request *http.Request, content io.ReadCloser) *http.Request {
 	attempt := *request
-	attempt.Body = content
+	attempt.Body, attempt.GetBody = content, b.get
 	if content == nil && request.Body == http.NoBody {
 		attempt.Body = http.NoBody
 	}

@@ -14,7 +14,7 @@ const (
 	// requests are not our own use and Discord does not count them as invalid.
 	ClassShared
 	// ClassSubLimit: a hidden limit on what the body asks for (a channel's name, say), recognised by a 429 although the
-	// bucket has room. Only requests of the same shape wait.
+	// bucket has room, or will have long before the wait is over. Only requests of the same shape wait.
 	ClassSubLimit
 	// ClassGlobal: the authentication as a whole is used up. Everything under it waits, except interactions.
 	ClassGlobal

@@ -20,6 +20,10 @@ type closing struct {
 	// responses in a row that contradict it.
 	low, saidAt time.Duration
 	denials     uint8
+
+	// The response with the shortest reset-after.
+	leastSpent int32
+	least      time.Duration
 }
 
 // enoughDenials responses in a row are believed against one that promised a later reset than they do.
@@ -58,4 +62,16 @@ func (c *closing) at(kind Kind) time.Duration {
 		return c.within.high
 	}
 	return c.latest
+}
+
+// compare takes in how many requests a response of this window had counted, and reports whether a fixed window can have answered
+// so, after the others: whoever is counted later is told a shorter reset-after.
+func (c *closing) compare(m sample) bool {
+	if c.single && c.least > 0 && m.spent > c.leastSpent && m.after > c.least+2*tick {
+		return false
+	}
+	if c.least == 0 || m.after < c.least {
+		c.least, c.leastSpent = m.after, m.spent
+	}
+	return true
 }

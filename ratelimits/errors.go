@@ -36,17 +36,24 @@ func (e *TooLongError) Error() string {
 	var b strings.Builder
 	b.WriteString("rate limit too long: ")
 	b.WriteString(e.Route)
-	fmt.Fprintf(&b, " would wait %v", e.Wait.Round(time.Millisecond))
+	if e.Wait > 0 {
+		fmt.Fprintf(&b, " would wait %v", e.Wait.Round(time.Millisecond))
+	} else {
+		b.WriteString(" would have to wait") // nobody knows how long
+	}
 	if e.Global {
 		b.WriteString(" for the global limit")
 	}
 	if e.Limit > 0 {
 		fmt.Fprintf(&b, " (%d requests per %v)", e.Limit, e.Period.Round(time.Millisecond))
 	}
-	if e.Deadline {
+	switch {
+	case e.Deadline:
 		fmt.Fprintf(&b, ", past the context's deadline in %v", e.Max.Round(time.Millisecond))
-	} else {
-		fmt.Fprintf(&b, ", longer than the max rate limit of %v", e.Max)
+	case e.Max <= 0:
+		b.WriteString(", and must not wait at all")
+	default:
+		fmt.Fprintf(&b, ", longer than its max rate limit of %v", e.Max.Round(time.Millisecond))
 	}
 	return b.String()
 }

@@ -33,10 +33,11 @@ type Global struct {
 
 // globalSlot is one place of the limit.
 type globalSlot struct {
-	back  time.Duration // when it comes back, before credit is taken off
-	sent  time.Duration
-	place int32  // where it stands in the heap
-	use   uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
+	back   time.Duration // when it comes back, before credit is taken off
+	before time.Duration // when it would have come back, had it not been taken
+	sent   time.Duration
+	place  int32  // where it stands in the heap
+	use    uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
 }
 
 // Slot is a slot of a Global that is held by one request. The zero value is no slot.
@@ -76,7 +77,7 @@ func (g *Global) Force(now time.Duration) Slot {
 	}
 	first := g.heap[0]
 	s := &g.slots[first]
-	s.sent = now
+	s.sent, s.before = now, s.back
 	s.use++
 	g.move(first, now+globalPatience+g.credit())
 	return Slot{index: first + 1, use: s.use}
@@ -91,8 +92,8 @@ func (g *Global) Wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// Report gives a slot back whose request was sent and is now answered, lost or given up. A slot that was given back
-// already, or taken again after two seconds without an outcome, is left alone.
+// Report gives a slot back whose request was answered. A slot that was given back already, or taken again after two seconds
+// without an outcome, is left alone.
 func (g *Global) Report(now time.Duration, slot Slot) {
 	s := g.held(slot)
 	if s == nil {
@@ -105,22 +106,33 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	if g.samples < g.enough() {
 		g.samples++
 	}
+	g.Lost(now, slot)
+}
+
+// Lost gives a slot back whose request was sent and will never be answered. Unlike a response, that tells nothing about how
+// long a round trip takes.
+func (g *Global) Lost(now time.Duration, slot Slot) {
+	s := g.held(slot)
+	if s == nil {
+		return
+	}
 	s.use++
 	g.move(slot.index-1, min(now+globalPeriod, s.sent+globalPatience+g.credit()))
 }
 
-// Return gives a slot back whose request was never sent. It can be taken again at once.
+// Return gives a slot back whose request was never sent. It comes back when it would have without it.
 func (g *Global) Return(slot Slot) {
 	s := g.held(slot)
 	if s == nil {
 		return
 	}
 	s.use++
-	g.move(slot.index-1, 0)
+	g.move(slot.index-1, s.before)
 }
 
-// Hold holds everything back for d from now on. A shorter hold never shortens a longer one.
-func (g *Global) Hold(now, d time.Duration) { g.hold.Extend(now, min(d, LongestTrust)) }
+// Hold holds everything back for d from now on, and reports whether that is longer than before. A shorter hold never shortens
+// a longer one, and more than LongestTrust counts as that.
+func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min(d, LongestTrust)) }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(now) }

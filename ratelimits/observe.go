@@ -5,11 +5,14 @@ import (
 	"time"
 )
 
+// largestLog is the largest limit of a bucket that is treated as a sliding log.
+const largestLog = 10_000
+
 // observe takes in a response that carried limits.
 func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	m := sample{
 		after:    min(r.ResetAfter, LongestTrust),
-		spent:    int32(max(r.Limit-r.Remaining, 1)), // its own request at least
+		spent:    int32(max(r.Limit-max(r.Remaining, 0), 1)), // its own request at least
 		sent:     p.sent,
 		received: now,
 	}
@@ -55,6 +58,9 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	w.observeUnproven(p, m, bound, moved)
 	if moved {
 		w.evidence.reference, w.evidence.has = m, accepted
+	}
+	if proven == KindLog && w.limit > largestLog {
+		return // each place would have to be remembered, and a window that is treated as unproven loses only time
 	}
 	if proven != KindUnproven {
 		w.prove(proven, m)
@@ -120,6 +126,7 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	case !w.closing.known || reset.high >= w.closing.within.low && reset.low <= w.closing.latest:
 		w.narrow(m)
 		w.raise(m, bound)
+		return w.closing.compare(m)
 	case reset.low > w.closing.latest && now >= w.closing.within.low:
 		w.roll(now, interval{w.closing.within.low, min(w.closing.latest, now)})
 		w.narrow(m)

@@ -65,6 +65,14 @@ func (w *Window) Remaining(now time.Duration) int {
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.hold.Wait(now) }
 
+// HoldClass returns the class of the 429 that holds the window, ClassOK if none does.
+func (w *Window) HoldClass(now time.Duration) Class {
+	if w.hold.Wait(now) == 0 {
+		return ClassOK
+	}
+	return w.holdClass
+}
+
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {

@@ -30,8 +30,8 @@ type Response struct {
 	Status int
 	// Class is ClassOK unless Status is 429.
 	Class Class
-	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense: a limit of at least 1, a reset
-	// within a week. Without it they are zero.
+	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense: a limit of at least 1 and at
+	// most a billion, a reset within a week. Without it they are zero.
 	Limited bool
 	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503.
 	HasRetryAfter bool
@@ -59,7 +59,7 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	limit, okLimit := parseCount(fields.limit)
 	remaining, okRemaining := parseCount(fields.remaining)
 	resetAfter, okReset := parseSeconds(fields.resetAfter)
-	if okLimit && okRemaining && okReset && limit >= 1 && resetAfter <= longestSensible {
+	if okLimit && okRemaining && okReset && limit >= 1 && limit <= largestSensible && resetAfter <= longestSensible {
 		r.Limited = true
 		r.Limit = limit
 		r.Remaining = min(remaining, limit)
@@ -75,9 +75,13 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 		r.HasRetryAfter = true
 	}
 	r.Code = refusal.code
-	r.Class = classify(&fields, &refusal, r.Limited && r.Remaining > 0)
+	r.Class = classify(&fields, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
 	return r
 }
+
+// headerRounding is by how much Retry-After may exceed what it means, as it is rounded up to whole seconds. A bucket that is
+// full again before that wait is over cannot be what refused.
+const headerRounding = time.Second + tick
 
 // longerWait combines the Retry-After header with the body's retry_after. The header is the body rounded up to a second, so
 // the body is the precise one, unless the header asks for more than that: then they disagree, and the longer one counts.
@@ -183,6 +187,10 @@ func parseCount(text string) (int, bool) {
 // longestSensible is the longest reset-after that makes sense. Discord's windows are seconds to hours long; some resources
 // have limits of a day or two.
 const longestSensible = 7 * 24 * time.Hour
+
+// largestSensible is the largest limit that makes sense, and leaves room to add and to double. The largest that has been
+// seen is 50,000.
+const largestSensible = 1_000_000_000
 
 // longest is what any longer duration is cut to; it is far beyond every sensible wait and leaves room to add.
 const longest = 100 * 365 * 24 * time.Hour

@@ -34,7 +34,7 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 		Route: "POST /channels/{channel_id}/messages", Wait: 12 * time.Second, Max: 10 * time.Second, Limit: 5, Period: time.Second,
 	})
 	assert.EqualError(t, err, "rate limit too long: POST /channels/{channel_id}/messages would wait 12s (5 requests per 1s), "+
-		"longer than the max rate limit of 10s")
+		"longer than its max rate limit of 10s")
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)
 
 	err = &TooLongError{Route: "GET /gateway", Wait: 3 * time.Second, Max: time.Second, Deadline: true, Global: true}

@@ -53,6 +53,7 @@ type Window struct {
 	turn     uint32 // how often the window was replaced by a new one
 
 	kind        Kind
+	holdClass   Class // of the 429 that the hold comes from
 	unlimited   bool
 	probing     bool
 	probeOut    bool // the one request that goes first is in flight
@@ -67,6 +68,7 @@ type Window struct {
 	hold     Throttle
 	hidden   hiddenLimit
 	surprise surprises
+	refusals Refusals
 	doubts   []doubt
 	evidence evidence
 	sliding  *sliding // only while a sliding kind is proven
@@ -78,6 +80,7 @@ type Permit struct {
 	answered uint32
 	turn     uint32
 	probe    bool
+	adopted  bool
 }
 
 // Sent returns the time at which the permit was taken.
@@ -96,8 +99,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Next returns the earliest time at which Take can succeed, now if it can already. ok is false when no time alone will
-// help, only the outcome of a request in flight.
+// Next returns a time before which Take certainly gives nothing, now if it gives a permit already. At that time ask again. ok
+// is false when no time alone will help, only the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.hold.Wait(now) > 0 {
@@ -178,7 +181,9 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
 	w.used = max(w.used-1, w.inflight)
-	w.said = max(w.said-1, 0)
+	if !p.adopted {
+		w.said = max(w.said-1, 0)
+	}
 }
 
 // Lost says that the outcome of a request will never be known: it was sent, and the connection broke or the caller gave
@@ -191,7 +196,7 @@ func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	// Whatever is charged and answered may have been processed after it.
 	answered := w.answered - uint32(max(w.charged(now)-int(w.inflight), 0))
-	p := Permit{sent: sent, answered: answered, turn: w.turn}
+	p := Permit{sent: sent, answered: answered, turn: w.turn, adopted: true}
 	if sent < w.previous.high {
 		p.turn-- // it may have been counted in the window before
 	}
@@ -209,23 +214,24 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	if r.Class == ClassUser {
 		w.distrust(now)
 	}
-	if r.Limited {
+	if r.Limited && 1 <= r.Limit && r.Limit <= largestSensible {
 		w.observe(now, p, r)
 	} else {
 		w.blind(now)
 	}
 	switch r.Class {
 	case ClassOK:
-		if p.probe && r.Status > 0 && r.Status < 500 {
-			w.probing = false
+		if r.Status > 0 && r.Status < 500 {
+			w.refusals.Accepted()
+			w.probing = w.probing && !p.probe
 		}
 		w.hidden.passed++
 	case ClassUser:
 		w.refuse(now, p, r)
 	case ClassShared:
-		wait := r.wait(unsaidWait)
+		wait := max(r.wait(unsaidWait), w.again(now))
 		w.hidden.refuse(now, min(wait, LongestTrust))
-		w.Hold(now, wait)
+		w.hold429(now, wait, ClassShared)
 	}
 	if w.limit == 0 || w.unlimited || w.sliding != nil {
 		w.used = w.inflight // the rest is counted elsewhere, or not at all
@@ -261,11 +267,20 @@ func (w *Window) blind(now time.Duration) {
 
 // Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
 // more than a day is not believed.
-func (w *Window) Hold(now, d time.Duration) {
-	if d > 0 {
-		w.hold.Extend(now, min(d, LongestTrust))
-		w.probing = true
+func (w *Window) Hold(now, d time.Duration) { w.hold429(now, d, ClassOK) }
+
+// HoldRefused is Hold after a 429 that speaks of another limit, which nothing else holds. Several in a row make it longer.
+func (w *Window) HoldRefused(now, d time.Duration) { w.hold429(now, max(d, w.again(now)), ClassOK) }
+
+// hold429 is Hold for a 429 of the given class.
+func (w *Window) hold429(now, d time.Duration, class Class) {
+	if d <= 0 {
+		return
 	}
+	if w.hold.Extend(now, min(d, LongestTrust)) {
+		w.holdClass = class
+	}
+	w.probing = true
 }
 
 // Unlimit says that this bucket's responses carry no limits, so that nothing has to wait. The first response that does
@@ -304,5 +319,10 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 		w.used = max(w.limit, w.inflight)
 	}
 	wait := r.wait(unsaidWait << w.surprise.strikes)
-	w.Hold(now, wait+w.surprise.stagger(w.answered, max(wait, w.longest)))
+	wait += w.surprise.stagger(w.answered, max(wait, w.longest))
+	w.hold429(now, max(wait, w.again(now)), ClassUser)
+}
+
+func (w *Window) again(now time.Duration) time.Duration {
+	return w.refusals.Again(w.hold.Wait(now) > 0)
 }

@@ -24,7 +24,8 @@ Examples:
   go run ./bench -target https://discord.com -requests 10
                                                        REAL requests: GET /api/v10/gateway
 
-Exit status: 0 all went well, 1 requests or a verdict failed, 2 the flags make no sense, 130 interrupted.
+Exit status of the built program (go run itself exits with 1 for all but 0): 0 all went well, 1 requests or a verdict
+failed, 2 the flags make no sense, 130 interrupted.
 `
 
 // Help is what -h prints.

@@ -1,0 +1,267 @@
+package buckets_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// as asks with another credential.
+func as(m *buckets.RESTBucketManager, authorization string, route routes.CompiledRoute) *caller {
+	return call(context.Background(), m, buckets.Request{Route: route, Authorization: authorization})
+}
+
+func TestAuthenticationsHaveBucketsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, second string
+		shared        bool
+	}{
+		{"Bot one", "Bot one", true},
+		{"Bot one", "Bot two", false},
+		{"Bot one", "Bearer one", false},
+		{"Bot one", "", false},
+		{"", "", true},
+	} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			as(m, c.first, message(1)).update(limited("messages", 1, 0, time.Minute))
+			second := as(m, c.second, message(1))
+			assert.Equal(t, !c.shared, second.granted(), "%q and %q", c.first, c.second)
+			assert.Equal(t, map[bool]int{true: 1, false: 2}[c.shared], m.Stats().Authentications)
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+func TestGlobalLimitIsPaced(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(10))
+		as(m, bot, message(1)).update(plain(200)) // unlimited, but for the global limit
+		start := time.Now()
+		all := asks(m, message(1), 35)
+		other := as(m, "Bot two", message(1))
+		assert.True(t, other.granted(), "another credential has a limit of its own")
+		for n := 0; n < len(all); wait(10 * time.Millisecond) {
+			for until := granted(t, all); n < until; n++ {
+				all[n].update(plain(200))
+			}
+		}
+		for i := range all[:25] {
+			assert.GreaterOrEqual(t, all[i+10].at.Sub(all[i].at), time.Second, "ten in any second")
+		}
+		assert.Less(t, all[34].at.Sub(start), 3200*time.Millisecond, "and not less than that")
+		other.update(plain(200))
+		drained(t, m)
+	})
+}
+
+func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for channel := range 3 {
+			discover(t, m, message(1+channel), limited("messages", 100, 99, time.Minute))
+			wait(time.Second)
+		}
+		ask(m, message(1)).update(roomy)
+		var all []*caller
+		for channel := range 3 {
+			all = append(all, asks(m, message(1+channel), 2)...)
+		}
+		var order []string
+		for range all {
+			wait(time.Second)
+			for _, c := range all {
+				if c.granted() && time.Since(c.at) < time.Second {
+					order = append(order, c.request.Route.MajorID())
+					c.update(roomy)
+				}
+			}
+		}
+		assert.Equal(t, []string{"1", "2", "3", "1", "2", "3"}, order, "a long queue does not hold up the others")
+	})
+}
+
+func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
+			discover(t, m, route, roomy)
+		}
+		as(m, "Bot two", message(1)).update(roomy)
+		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Second))
+
+		held := []*caller{ask(m, message(1)), ask(m, message(2)), ask(m, list(9))}
+		for _, c := range held {
+			assert.False(t, c.granted(), "%s", c.request.Route)
+		}
+		for _, c := range []*caller{
+			ask(m, callback(1)), ask(m, followUp(1)), as(m, "Bot two", message(1)), as(m, "", message(1)),
+		} {
+			assert.True(t, c.granted(), "%s", c.request.Route)
+			c.update(roomy)
+		}
+		wait(5*time.Second + time.Millisecond)
+		for _, c := range held {
+			assert.True(t, c.granted(), "%s", c.request.Route)
+			c.update(roomy)
+		}
+		drained(t, m)
+	})
+}
+
+func TestThrottleHoldsAllAuthentications(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		m.Throttle(5 * time.Second)
+		m.Throttle(time.Second)
+		m.Throttle(0)
+		m.Throttle(-time.Second)
+		held := []*caller{ask(m, message(1)), as(m, "Bot two", message(1)), as(m, "", message(1))}
+		passing := ask(m, callback(1))
+		assert.True(t, passing.granted(), "what is exempt from the global limit is exempt from its hold")
+		passing.update(roomy)
+		wait(4999 * time.Millisecond)
+		for _, c := range held {
+			assert.False(t, c.granted(), "neither a shorter hold nor none shortens it; credentials that are new are held, too")
+		}
+		wait(time.Millisecond)
+		for _, c := range held {
+			assert.True(t, c.granted())
+			c.update(roomy)
+		}
+		late := as(m, "Bot three", message(1))
+		assert.True(t, late.granted(), "the hold is over")
+		late.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestShorterGlobalRefusalNeverShortensALongerHold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		first, second := ask(m, message(1)), ask(m, message(1))
+		first.update(refused(ratelimits.ClassGlobal, 10*time.Second))
+		second.update(refused(ratelimits.ClassGlobal, time.Second))
+		held := ask(m, message(1))
+		wait(9 * time.Second)
+		assert.False(t, held.granted())
+		m.Throttle(5 * time.Second) // longer than what is left
+		wait(3 * time.Second)
+		assert.False(t, held.granted(), "a longer one extends it")
+		wait(2 * time.Second)
+		assert.True(t, held.granted())
+		held.update(roomy)
+	})
+}
+
+func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("bucket known: %v", known), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(5))
+				if known {
+					discover(t, m, message(1), plain(200))
+				}
+				m.Throttle(10 * time.Second)
+				all := asks(m, message(1), 12)
+				wait(10*time.Second - time.Millisecond)
+				require.Zero(t, granted(t, all))
+				for n := 0; n < len(all); wait(time.Millisecond) {
+					for until := granted(t, all); n < until; n++ {
+						all[n].update(plain(200))
+					}
+				}
+				for i := range all[:7] {
+					assert.GreaterOrEqual(t, all[i+5].at.Sub(all[i].at), time.Second)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// A global 429 without a number holds for a moment, and repeated ones are met less and less often.
+func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		c := ask(m, message(1))
+		start := time.Now()
+		for range 20 {
+			c.update(ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal})
+			c.again(m)
+			require.False(t, c.granted())
+			for !c.granted() {
+				wait(50 * time.Millisecond)
+			}
+		}
+		assert.GreaterOrEqual(t, time.Since(start), 20*time.Second)
+		c.update(roomy)
+	})
+}
+
+// An exempt route that is refused globally all the same must not be asked again and again.
+func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, followUp(1), roomy)
+		c := ask(m, followUp(1))
+		c.update(refused(ratelimits.ClassGlobal, 3*time.Second))
+		c.again(m)
+		assert.False(t, c.granted())
+		wait(3*time.Second + 2*time.Millisecond)
+		assert.True(t, c.granted())
+		c.update(roomy)
+	})
+}
+
+func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
+	t.Parallel()
+	for authorization, passes := range map[string]bool{bot: false, "": true} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(3))
+			for n := range 3 {
+				as(m, authorization, callback(n)).update(plain(204))
+			}
+			c := as(m, authorization, message(1))
+			assert.Equal(t, passes, c.granted(), "credential %q", authorization)
+			wait(time.Second)
+			assert.True(t, c.granted())
+			c.update(roomy)
+		})
+	}
+}
+
+func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for i := range 100 {
+			c := as(m, "Bot "+strconv.Itoa(i), message(1))
+			require.True(t, c.granted())
+			c.update(roomy)
+		}
+		assert.Equal(t, 100, m.Stats().Authentications)
+		assert.Zero(t, m.Stats().Waited)
+	})
+}

@@ -1,0 +1,198 @@
+package buckets_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const bot = "Bot one"
+
+// started returns a running manager that the test closes. The global limit is off unless an option sets it.
+func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
+	t.Helper()
+	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)
+	require.NoError(t, m.Start())
+	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	return m
+}
+
+func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
+	compiled, err := route.Compile(parameters...)
+	if err != nil {
+		panic(err)
+	}
+	return compiled
+}
+
+// message is POST message in a channel, list is GET messages there: two routes with one major parameter.
+func message(channel int) routes.CompiledRoute {
+	return compile(routes.CreateMessage, strconv.Itoa(channel))
+}
+
+func list(channel int) routes.CompiledRoute {
+	return compile(routes.ListMessages, strconv.Itoa(channel))
+}
+
+// interactionToken begins as Discord's do.
+func interactionToken(n int) string { return "aW50ZXJhY3Rpb246" + strconv.Itoa(n) }
+
+// callback is the one-shot answer to an interaction, followUp a later one: both are exempt from the global limit.
+func callback(n int) routes.CompiledRoute {
+	return compile(routes.CreateInteractionResponse, strconv.Itoa(n), interactionToken(n))
+}
+
+func followUp(n int) routes.CompiledRoute {
+	return compile(routes.ExecuteWebhook, "77", interactionToken(n))
+}
+
+// limited is an ordinary response with limit headers, plain one without, refused a 429 that names its wait.
+func limited(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
+	return ratelimits.Response{
+		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
+	}
+}
+
+func plain(status int) ratelimits.Response { return ratelimits.Response{Status: status} }
+
+func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
+	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
+}
+
+// inBucket adds a bucket's headers to a response.
+func inBucket(r ratelimits.Response, hash string, limit, remaining int, after time.Duration) ratelimits.Response {
+	r.Limited, r.Bucket, r.Limit, r.Remaining, r.ResetAfter = true, hash, limit, remaining, after
+	return r
+}
+
+// caller is one call of AcquireRequest and what became of it.
+type caller struct {
+	request  buckets.Request
+	context  context.Context
+	cancel   context.CancelFunc
+	answered atomic.Bool
+
+	// To be read when done.
+	lease buckets.Lease
+	err   error
+	at    time.Time // when the answer came
+}
+
+// call acquires in a goroutine, and returns when the bubble is quiet, so that callers arrive in the order of the calls.
+func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Request) *caller {
+	c := &caller{request: request}
+	c.context, c.cancel = context.WithCancel(ctx)
+	c.again(m)
+	return c
+}
+
+// ask is call with nothing out of the ordinary.
+func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
+	return call(context.Background(), m, buckets.Request{Route: route, Authorization: bot})
+}
+
+// asks calls n times.
+func asks(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) []*caller {
+	all := make([]*caller, n)
+	for i := range all {
+		all[i] = ask(m, route)
+	}
+	return all
+}
+
+// again acquires once more with the same Request, as one does after a 429.
+func (c *caller) again(m *buckets.RESTBucketManager) {
+	c.answered.Store(false)
+	go func() {
+		c.lease, c.err = m.AcquireRequest(c.context, &c.request)
+		c.at = time.Now()
+		c.answered.Store(true)
+	}()
+	synctest.Wait()
+}
+
+func (c *caller) done() bool { return c.answered.Load() }
+
+func (c *caller) granted() bool { return c.done() && c.err == nil }
+
+// failed returns the error, nil while there is none.
+func (c *caller) failed() error {
+	if c.done() {
+		return c.err
+	}
+	return nil
+}
+
+// update ends the lease with a response and lets everybody see what follows.
+func (c *caller) update(r ratelimits.Response) {
+	c.lease.Update(r)
+	synctest.Wait()
+}
+
+// granted returns how many callers have been granted, and requires that it is the first ones.
+func granted(t *testing.T, all []*caller) int {
+	t.Helper()
+	n := 0
+	for n < len(all) && all[n].granted() {
+		n++
+	}
+	for i, c := range all[n:] {
+		require.False(t, c.granted(), "number %d is granted before number %d", n+i, n)
+	}
+	return n
+}
+
+// discover makes a bucket known: it sends one request, which is answered so.
+func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
+	t.Helper()
+	c := ask(m, route)
+	require.True(t, c.granted())
+	c.update(r)
+}
+
+// drained requires that nobody waits and nothing is in flight any more.
+func drained(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	s := m.Stats()
+	assert.Zero(t, s.Waiting, "waiting")
+	assert.Zero(t, s.InFlight, "in flight")
+	for b := range m.Buckets() {
+		assert.Zero(t, b.Waiting, "%+v", b)
+		assert.Zero(t, b.InFlight, "%+v", b)
+	}
+}
+
+// snapshot returns the only bucket of that hash.
+func snapshot(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.BucketSnapshot {
+	t.Helper()
+	var found []buckets.BucketSnapshot
+	for b := range m.Buckets() {
+		if b.Hash == hash {
+			found = append(found, b)
+		}
+	}
+	require.Len(t, found, 1, "buckets of hash %q", hash)
+	return found[0]
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// bubble runs a test under virtual time.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}

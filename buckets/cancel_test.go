@@ -1,0 +1,226 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// leavers are who of five waiters gives up.
+var leavers = map[string][]int{
+	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
+}
+
+func TestWaiterThatLeavesBeforeTheGateOpens(t *testing.T) {
+	t.Parallel()
+	for name, leaving := range leavers {
+		t.Run(name, func(t *testing.T) {
+			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+				waiting := leave(t, m, g, leaving, func(cancel func()) {
+					cancel()
+					synctest.Wait()
+					open()
+				})
+				for _, i := range leaving {
+					assert.ErrorIs(t, waiting[i].failed(), context.Canceled)
+				}
+				assert.Equal(t, uint64(len(leaving)), m.Stats().Cancelled)
+			})
+		})
+	}
+}
+
+// At one and the same moment a waiter is either granted or gone, and nobody else notices.
+func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
+	t.Parallel()
+	for name, leaving := range leavers {
+		t.Run(name, func(t *testing.T) {
+			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+				leave(t, m, g, leaving, func(cancel func()) {
+					opened := make(chan struct{})
+					go func() {
+						open()
+						close(opened)
+					}()
+					// Timed gates open after a whole number of half seconds, give or take milliseconds.
+					for range 8 {
+						go cancel()
+						time.Sleep(500 * time.Millisecond)
+					}
+					<-opened
+				})
+			})
+		})
+	}
+}
+
+func TestWaiterThatLeavesAfterTheGateOpenedKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	for name, leaving := range leavers {
+		t.Run(name, func(t *testing.T) {
+			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+				leave(t, m, g, leaving, func(cancel func()) {
+					open()
+					cancel()
+				})
+				assert.Less(t, int(m.Stats().Cancelled), 5, "the first one had been granted")
+			})
+		})
+	}
+}
+
+// leave lets five wait at a gate, does what it is told with those who are to leave, and requires that the others are granted,
+// in order, and that nothing is left over.
+func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
+	t.Helper()
+	var waiting, staying []*caller
+	gone := make(map[int]bool)
+	for _, i := range leaving {
+		gone[i] = true
+	}
+	for i := range 5 {
+		waiting = append(waiting, g.call(m))
+		if !gone[i] {
+			staying = append(staying, waiting[i])
+		}
+	}
+	require.Zero(t, granted(t, waiting))
+	how(func() {
+		for i := range gone {
+			waiting[i].cancel()
+		}
+	})
+	synctest.Wait()
+	for _, i := range leaving {
+		require.True(t, waiting[i].done())
+		if waiting[i].failed() != nil {
+			require.ErrorIs(t, waiting[i].failed(), context.Canceled)
+		}
+		if waiting[i].granted() {
+			g.end(waiting[i])
+		}
+	}
+	for ended := 0; ended < len(staying); wait(100 * time.Millisecond) {
+		for n := granted(t, staying); ended < n; ended++ {
+			g.end(staying[ended])
+		}
+	}
+	drained(t, m)
+	after := g.call(m)
+	wait(time.Minute)
+	require.True(t, after.granted(), "a later request goes as if nothing had been")
+	g.end(after)
+	return waiting
+}
+
+func TestDeadlineOfAWaiterEndsItsWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(1)) // nobody can predict when it will be answered
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		short := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		patient := ask(m, message(1))
+		wait(2 * time.Second)
+		require.ErrorIs(t, short.failed(), context.DeadlineExceeded)
+		assert.Equal(t, time.Second, short.at.Sub(start))
+		probe.update(roomy)
+		assert.True(t, patient.granted())
+		patient.update(roomy)
+		drained(t, m)
+	})
+}
+
+// A head that is refused when a hold makes its wait too long must not take the one behind it along.
+func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(1))
+		request := buckets.Request{Route: message(1), Authorization: bot}
+		head := call(buckets.ContextWithMaxWait(context.Background(), time.Second), m, request)
+		second := ask(m, message(1))
+		probe.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, head.failed(), &tooLong)
+		assert.False(t, second.done())
+		wait(11 * time.Second)
+		assert.True(t, second.granted())
+		second.update(roomy)
+		drained(t, m)
+	})
+}
+
+// A cancelled request that was granted at the same moment gives its permission back: to the window, and to the gates.
+func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(2))
+		for range 50 {
+			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+			last := ask(m, message(1))
+			waiting := ask(m, message(1))
+			require.False(t, waiting.granted())
+			go waiting.cancel()
+			go last.lease.Return()
+			synctest.Wait()
+			require.True(t, waiting.done())
+			waiting.lease.Return()
+			assert.Equal(t, 1, snapshot(t, m, "messages").Remaining)
+			next := ask(m, message(1))
+			require.True(t, next.granted(), "the slot of the global limit is free, too")
+			next.lease.Return()
+			wait(time.Minute)
+		}
+		drained(t, m)
+	})
+}
+
+// What only the head waited for must not hold up the others once it is gone.
+func TestWaiterThatLeavesLetsTheOthersMoveUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		ordered := buckets.ContextWithOrdered(background)
+		request := buckets.Request{Route: message(1), Authorization: bot}
+		before, head := call(ordered, m, request), call(ordered, m, request)
+		behind := asks(m, message(1), 3)
+		require.True(t, before.granted())
+		require.Zero(t, granted(t, append([]*caller{head}, behind...)))
+		head.cancel()
+		synctest.Wait()
+		assert.Equal(t, 3, granted(t, behind))
+		for _, c := range append(behind, before) {
+			c.update(roomy)
+		}
+		drained(t, m)
+	})
+}
+
+func TestSlotForAWaiterThatLeftGoesToTheNextInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for channel := 1; channel <= 2; channel++ {
+			discover(t, m, message(channel), roomy)
+			wait(time.Second)
+		}
+		ask(m, message(1)).update(roomy)
+		first, second := ask(m, message(1)), ask(m, message(2))
+		first.cancel()
+		wait(time.Second)
+		assert.True(t, second.granted(), "the bucket whose turn it is has no use for the slot")
+		second.update(roomy)
+		drained(t, m)
+	})
+}

@@ -1,0 +1,62 @@
+package buckets_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. What has passed, it knows as
+// before, like the real one.
+type jumpingClock struct {
+	clockwork.Clock
+	jump atomic.Int64
+}
+
+func (c *jumpingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.jump.Load())) }
+
+func (c *jumpingClock) Since(t time.Time) time.Duration { return c.Clock.Since(t) }
+
+func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
+	t.Parallel()
+	for _, jump := range []time.Duration{time.Hour, -time.Hour, 10 * time.Second, -10 * time.Second} {
+		t.Run(jump.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+				manager := buckets.NewRESTBucketManager(buckets.WithClock(clock))
+				require.NoError(t, manager.Start())
+				defer manager.Close()
+				route, err := routes.CreateMessage.Compile("1")
+				require.NoError(t, err)
+				send := func(remaining int) {
+					lease, err := manager.Acquire(t.Context(), route, "Bot x")
+					require.NoError(t, err)
+					lease.Update(ratelimits.Response{
+						Status: 200, Bucket: "b", Limited: true, Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
+					})
+				}
+				send(1)
+				send(0)
+				start := time.Now()
+				time.AfterFunc(time.Second, func() { clock.jump.Store(int64(jump)) })
+				send(1)
+				assert.InDelta(t, 5*time.Second, time.Since(start), float64(10*time.Millisecond))
+				manager.Throttle(3 * time.Second)
+				clock.jump.Store(0)
+				start = time.Now()
+				send(0)
+				assert.Equal(t, 3*time.Second, time.Since(start).Round(10*time.Millisecond))
+			})
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package buckets_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// often looks for stale buckets all the time, and lets them go as soon as it may.
+func often(poll time.Duration) []buckets.Option {
+	return []buckets.Option{buckets.WithPollPeriod(poll), buckets.WithExpireAfter(0)}
+}
+
+func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                       string
+		reset, expireAfter, passed time.Duration
+		kept                       bool
+	}{
+		{"reset far ahead, no grace", time.Hour, 0, 30 * time.Minute, true},
+		{"reset now, in the grace", 0, 10 * time.Minute, 9 * time.Minute, true},
+		{"reset now, after the grace", 0, 10 * time.Minute, 11 * time.Minute, false},
+		{"long expired, no grace", time.Second, 0, time.Hour, false},
+		{"expired, in the grace", time.Minute, time.Minute, 110 * time.Second, true},
+		{"expired, after the grace", time.Minute, time.Minute, 125 * time.Second, false},
+		{"negative grace", time.Second, -time.Hour, 5 * time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(c.expireAfter))
+				discover(t, m, message(1), limited("messages", 5, 4, c.reset))
+				wait(c.passed)
+				kept := 0
+				for b := range m.Buckets() {
+					if b.Hash == "messages" {
+						kept++
+					}
+				}
+				assert.Equal(t, map[bool]int{true: 1, false: 0}[c.kept], kept)
+				if !c.kept {
+					assert.Equal(t, uint64(2), m.Stats().Evicted, "this one and the UNKNOWN one")
+				}
+			})
+		})
+	}
+}
+
+// Whatever somebody still needs is kept, however often it is looked at.
+func TestBucketInUseIsKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		use  func(t *testing.T, m *buckets.RESTBucketManager) (hash string, end func())
+	}{
+		{"in flight", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			c := ask(m, message(1))
+			return "messages", func() { c.update(limited("messages", 5, 4, time.Second)) }
+		}},
+		{"discovery under way", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			c := ask(m, message(1))
+			return buckets.UnknownHash, c.lease.Release
+		}},
+		{"held", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 90*time.Second), "messages", 5, 0, time.Second))
+			return "messages", func() { wait(time.Minute) }
+		}},
+		{"held for the resource", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 90*time.Second), "messages", 5, 4, time.Second))
+			return "messages", func() { wait(time.Minute) }
+		}},
+		{"waiting for the global limit", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			m.Throttle(2 * time.Minute)
+			c := ask(m, message(1))
+			return "messages", func() {
+				wait(time.Minute)
+				c.update(limited("messages", 5, 4, time.Second))
+			}
+		}},
+		{"waiting for the edge", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 2*time.Minute))
+			c := ask(m, message(1))
+			return "messages", func() {
+				wait(time.Minute + time.Second)
+				c.update(limited("messages", 5, 4, time.Second))
+			}
+		}},
+		{"lost, and perhaps counted", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
+			discover(t, m, message(1), limited("messages", 5, 4, 90*time.Second))
+			ask(m, message(1)).lease.Release()
+			return "messages", func() { wait(2 * time.Minute) }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, often(time.Second)...)
+				hash, end := c.use(t, m)
+				wait(time.Minute)
+				snapshot(t, m, hash)
+				end()
+				wait(time.Minute)
+				assert.Zero(t, m.Stats().Buckets, "and goes when nobody needs it any more")
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestPollPeriodSaysWhenIsLooked(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithPollPeriod(time.Minute), buckets.WithExpireAfter(0))
+		discover(t, m, message(1), plain(204))
+		wait(59 * time.Second)
+		assert.NotZero(t, m.Stats().Buckets)
+		wait(time.Second)
+		assert.Zero(t, m.Stats().Buckets)
+	})
+}
+
+// The clock of the manager is the one it is given, and no other.
+func TestGivenClockDecides(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := clockwork.NewFakeClock()
+		m := started(t, buckets.WithClock(clock))
+		advance := func(d time.Duration) {
+			clock.Advance(d)
+			synctest.Wait()
+		}
+		discover(t, m, message(1), limited("messages", 1, 0, 15*time.Second))
+		waiting := ask(m, message(1))
+		wait(time.Hour) // of the wrong clock
+		assert.False(t, waiting.done())
+		assert.Equal(t, 2, m.Stats().Buckets)
+		advance(15 * time.Second)
+		assert.False(t, waiting.done(), "a millisecond more, as the server rounds")
+		advance(time.Millisecond)
+		assert.True(t, waiting.granted())
+		waiting.update(limited("messages", 1, 0, 15*time.Second))
+
+		for range 5 { // the collector looks at 20 s and 40 s; the reset is at 30 s, and a little later
+			advance(5 * time.Second)
+			assert.Equal(t, 1, m.Stats().Buckets)
+		}
+		advance(20 * time.Second)
+		assert.Zero(t, m.Stats().Buckets)
+
+		require.NoError(t, m.Close())
+		require.NoError(t, m.Start())
+		discover(t, m, message(1), plain(204))
+		advance(2 * buckets.DefaultPollPeriod)
+		assert.Zero(t, m.Stats().Buckets, "the collector runs again after a restart")
+	})
+}
+
+// A hundred waiting requests and their answers, while the collector looks every few milliseconds.
+func TestCollectionAtEveryMomentOfARequest(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, one(discordsim.Rule{Quota: quota, Hash: "messages"}), often(5*time.Millisecond)...)
+				for burst := range 4 {
+					w.post(1+burst%2, 10)
+					wait(time.Duration(burst) * 1700 * time.Millisecond)
+				}
+				w.finish()
+				assert.Equal(t, 40, w.Report().Accepted)
+				assert.Zero(t, w.Report().Refused.Total(), "nothing is forgotten that is needed")
+				drained(t, w.manager)
+				wait(10 * time.Second)
+				assert.Zero(t, w.manager.Stats().Buckets)
+			})
+		})
+	}
+}
+
+// The collector runs between the grant and the outcome, whatever that is.
+func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(buckets.Lease){
+		"the known hash": update(limited("messages", 5, 3, time.Second)),
+		"another hash":   update(limited("other", 5, 3, time.Second)),
+		"no headers":     update(plain(204)),
+		"server error":   update(plain(500)),
+		"refused":        update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second)),
+		"lost":           buckets.Lease.Release,
+		"never sent":     buckets.Lease.Return,
+	} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, known before: %v", name, known), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t, often(time.Minute)...)
+					if known {
+						discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+					}
+					c := ask(m, message(1))
+					wait(5 * time.Hour) // long enough for the route to be forgotten as well
+					end(c.lease)
+					drained(t, m)
+					wait(2 * time.Minute)
+					assert.Zero(t, m.Stats().Buckets)
+					next := ask(m, message(1))
+					assert.True(t, next.granted())
+					next.update(roomy)
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package buckets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// patient asks with a longest wait of its own.
+func patient(m *buckets.RESTBucketManager, d time.Duration) *caller {
+	return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+}
+
+// tooLong returns the error of a caller that was refused at once.
+func tooLong(t *testing.T, c *caller) *ratelimits.TooLongError {
+	t.Helper()
+	var err *ratelimits.TooLongError
+	require.True(t, errors.As(c.failed(), &err), "done: %v, error: %v", c.done(), c.failed())
+	assert.Zero(t, c.lease)
+	return err
+}
+
+func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ahead int
+		want  time.Duration
+	}{
+		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second}, {10, 30 * time.Second}, {23, 50 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%d ahead", c.ahead), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+				asks(m, message(1), c.ahead)
+				err := tooLong(t, patient(m, 5*time.Second))
+				assert.Equal(t, c.want, err.Wait.Round(time.Second))
+				assert.Equal(t, "POST /channels/{channel_id}/messages", err.Route)
+				assert.Equal(t, 5*time.Second, err.Max)
+				assert.Equal(t, 5, err.Limit)
+				assert.Equal(t, 10*time.Second, err.Period.Round(time.Second))
+				assert.Equal(t, ratelimits.ClassOK, err.Class)
+				assert.False(t, err.Global || err.Deadline)
+				assert.NotErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, uint64(1), m.Stats().TooLong)
+				assert.Equal(t, c.ahead, m.Stats().Waiting)
+
+				willing := patient(m, c.want+time.Second)
+				assert.False(t, willing.done(), "who is willing to wait so long, waits")
+				require.NoError(t, m.Close())
+			})
+		})
+	}
+}
+
+func TestWaitForAGateIsPredicted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		close  func(m *buckets.RESTBucketManager)
+		global bool
+		class  ratelimits.Class
+	}{
+		{"throttle", func(m *buckets.RESTBucketManager) { m.Throttle(time.Minute) }, true, ratelimits.ClassGlobal},
+		{"global 429", func(m *buckets.RESTBucketManager) {
+			ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Minute))
+		}, true, ratelimits.ClassGlobal},
+		{"edge", func(m *buckets.RESTBucketManager) {
+			ask(m, list(2)).update(refused(ratelimits.ClassEdge, time.Minute))
+		}, true, ratelimits.ClassEdge},
+		{"hidden limit", func(m *buckets.RESTBucketManager) {
+			ask(m, message(1)).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 100, 80, time.Minute))
+		}, false, ratelimits.ClassSubLimit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), roomy)
+				c.close(m)
+				err := tooLong(t, patient(m, 30*time.Second))
+				assert.Equal(t, time.Minute, err.Wait.Round(time.Second))
+				assert.Equal(t, c.global, err.Global)
+				assert.Equal(t, c.class, err.Class)
+				willing := patient(m, time.Minute)
+				assert.False(t, willing.done(), "a wait of exactly the maximum is accepted")
+				wait(time.Minute + time.Second)
+				require.True(t, willing.granted())
+				willing.update(roomy)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestGlobalPaceIsPredicted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), roomy)
+		err := tooLong(t, patient(m, 500*time.Millisecond))
+		assert.True(t, err.Global)
+		assert.Equal(t, ratelimits.ClassOK, err.Class, "nobody has refused anything")
+		assert.Equal(t, time.Second, err.Wait)
+	})
+}
+
+func TestDeadlineBeforeThePredictedWaitFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := m.Acquire(ctx, message(1), bot)
+		assert.Zero(t, time.Since(start))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var long *ratelimits.TooLongError
+		require.ErrorAs(t, err, &long)
+		assert.True(t, long.Deadline)
+		assert.Equal(t, 5*time.Second, long.Max)
+		assert.Equal(t, 10*time.Second, long.Wait.Round(time.Second))
+
+		ctx, cancel = context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		lease, err := m.Acquire(ctx, message(1), bot)
+		require.NoError(t, err, "a later deadline is no obstacle")
+		assert.Equal(t, 10*time.Second, time.Since(start).Round(time.Second))
+		lease.Update(roomy)
+	})
+}
+
+func TestShorterOfDeadlineAndMaxWaitCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		deadline, own time.Duration
+		want          time.Duration
+		byDeadline    bool
+	}{{time.Second, 2 * time.Second, time.Second, true}, {2 * time.Second, time.Second, time.Second, false}} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+			ctx, cancel := context.WithTimeout(buckets.ContextWithMaxWait(t.Context(), c.own), c.deadline)
+			defer cancel()
+			err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+			assert.Equal(t, c.want, err.Max)
+			assert.Equal(t, c.byDeadline, errors.Is(err, context.DeadlineExceeded))
+		})
+	}
+}
+
+func TestContextOverridesTheMaxRateLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Second))
+		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		assert.Equal(t, time.Second, tooLong(t, ask(m, message(1))).Max)
+		long := patient(m, time.Minute)
+		assert.False(t, long.done())
+		wait(11 * time.Second)
+		assert.True(t, long.granted())
+		long.update(roomy)
+	})
+}
+
+func TestMaxWaitOfZeroGoesAtOnceOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{0, -time.Hour} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			probe := patient(m, d)
+			require.True(t, probe.granted(), "nothing is in its way")
+			tooLong(t, patient(m, d))
+			probe.update(limited("messages", 2, 1, time.Second))
+			last := patient(m, d)
+			require.True(t, last.granted())
+			tooLong(t, patient(m, d))
+			last.update(limited("messages", 2, 0, time.Second))
+			tooLong(t, patient(m, d))
+			wait(1100 * time.Millisecond)
+			again := patient(m, d)
+			require.True(t, again.granted())
+			again.update(roomy)
+			drained(t, m)
+		})
+	}
+}
+
+func TestRefusalDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(50))
+		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+		var waiting []*caller
+		for range 10 {
+			waiting = append(waiting, ask(m, message(1)))
+			tooLong(t, patient(m, time.Second))
+			tooLong(t, patient(m, 0))
+		}
+		wait(10*time.Second + 2*time.Millisecond)
+		assert.Equal(t, 5, granted(t, waiting))
+		for i, c := range waiting[:5] {
+			tooLong(t, patient(m, time.Second))
+			c.update(limited("messages", 5, 4-i, 10*time.Second))
+		}
+		wait(10*time.Second + 2*time.Millisecond)
+		assert.Equal(t, 10, granted(t, waiting))
+		for _, c := range waiting[5:] {
+			c.update(roomy)
+		}
+		drained(t, m)
+	})
+}

@@ -1,0 +1,215 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// silent is a refusal of the edge that does not say when to come back.
+var silent = ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}
+
+// everything asks for one request of each kind: of both authentications, without one, and exempt ones.
+func everything(m *buckets.RESTBucketManager) []*caller {
+	return []*caller{
+		ask(m, message(1)), ask(m, message(2)), as(m, "Bot two", message(1)), as(m, "", message(1)),
+		ask(m, callback(1)), as(m, "", callback(2)), ask(m, followUp(1)),
+	}
+}
+
+// familiar makes all those routes known.
+func familiar(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	for _, authorization := range []string{bot, "Bot two", ""} {
+		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
+			as(m, authorization, route).update(roomy)
+		}
+	}
+}
+
+func countGranted(all []*caller) (n int) {
+	for _, c := range all {
+		if c.granted() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		familiar(t, m)
+		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
+		assert.Equal(t, 30*time.Second, m.EdgeWait())
+		held := everything(m)
+		wait(30*time.Second - time.Millisecond)
+		require.Zero(t, countGranted(held), "interactions, too")
+
+		wait(2 * time.Millisecond)
+		require.Equal(t, 1, countGranted(held), "one goes first")
+		assert.Zero(t, m.EdgeWait())
+		wait(time.Minute)
+		require.Equal(t, 1, countGranted(held), "until its answer is there")
+		for _, c := range held {
+			if c.granted() {
+				c.update(roomy)
+				break
+			}
+		}
+		assert.Equal(t, len(held), countGranted(held))
+		for _, c := range held {
+			c.lease.Update(roomy)
+		}
+		drained(t, m)
+	})
+}
+
+func TestEdgeProbeThatFailsLetsTheNextOneTry(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(buckets.Lease){
+		"lost": buckets.Lease.Release, "never sent": buckets.Lease.Return, "server error": update(plain(502)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				familiar(t, m)
+				ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
+				held := everything(m)
+				for tried := 0; tried < 3; tried++ {
+					wait(1100 * time.Millisecond)
+					require.Equal(t, tried+1, countGranted(held), "one after the other")
+					for _, c := range held {
+						if c.granted() {
+							end(c.lease)
+						}
+					}
+					synctest.Wait()
+				}
+				require.NoError(t, m.Close())
+			})
+		})
+	}
+}
+
+func TestSilentEdgeIsAskedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		familiar(t, m)
+		c := ask(m, message(1))
+		var holds []time.Duration
+		for range 12 {
+			c.update(silent)
+			before := time.Now()
+			require.NotZero(t, m.EdgeWait())
+			c.again(m)
+			for !c.granted() {
+				wait(100 * time.Millisecond)
+			}
+			holds = append(holds, time.Since(before))
+		}
+		assert.GreaterOrEqual(t, holds[0], 1500*time.Millisecond)
+		assert.LessOrEqual(t, holds[0], 2600*time.Millisecond)
+		for i := range holds[:6] {
+			assert.Greater(t, holds[i+2], holds[i], "%v", holds)
+		}
+		assert.LessOrEqual(t, holds[11], 11*time.Minute, "but not for ever")
+
+		c.update(roomy)
+		c.again(m)
+		c.update(silent)
+		assert.LessOrEqual(t, m.EdgeWait(), 2600*time.Millisecond, "a success begins again from the shortest")
+	})
+}
+
+func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		familiar(t, m)
+		flying := everything(m)
+		for _, c := range flying {
+			c.update(silent)
+		}
+		assert.LessOrEqual(t, m.EdgeWait(), 2600*time.Millisecond, "they left before the first refusal came back")
+	})
+}
+
+func TestShorterEdgeRefusalNeverShortensALongerOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		familiar(t, m)
+		first, second, third := ask(m, message(1)), ask(m, message(1)), ask(m, message(1))
+		first.update(refused(ratelimits.ClassEdge, time.Minute))
+		second.update(refused(ratelimits.ClassEdge, time.Second))
+		third.update(roomy) // it had left before, and says nothing of what comes
+		assert.Equal(t, time.Minute, m.EdgeWait())
+		held := ask(m, message(2))
+		wait(59 * time.Second)
+		assert.False(t, held.granted())
+		wait(2 * time.Second)
+		assert.True(t, held.granted())
+		held.update(roomy)
+	})
+}
+
+func TestWhoLeavesWhileTheEdgeHoldsIsNoProbe(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		familiar(t, m)
+		ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
+		held := everything(m)
+		for _, c := range held[:len(held)-1] {
+			c.cancel()
+		}
+		synctest.Wait()
+		for _, c := range held[:len(held)-1] {
+			assert.ErrorIs(t, c.failed(), context.Canceled)
+		}
+		last := held[len(held)-1]
+		assert.False(t, last.done())
+		wait(1100 * time.Millisecond)
+		assert.True(t, last.granted(), "the only one that is left goes first")
+		last.update(roomy)
+		after := everything(m)
+		assert.Equal(t, len(after), countGranted(after), "the gate is open")
+		for _, c := range after {
+			c.lease.Update(roomy)
+		}
+		drained(t, m)
+	})
+}
+
+// A request that came through the gate and found its bucket used up must not keep the probe for itself.
+func TestEdgeProbeIsNotLostToABucketThatHasToWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		familiar(t, m)
+		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 2*time.Second))
+		first := ask(m, message(1))
+		m.Throttle(time.Minute) // first has to wait for that, once the edge is open
+		other := ask(m, callback(9))
+		wait(2100 * time.Millisecond)
+		assert.False(t, first.done())
+		assert.True(t, other.granted())
+		other.update(plain(204))
+		wait(time.Minute)
+		assert.True(t, first.granted())
+		first.update(roomy)
+		drained(t, m)
+	})
+}

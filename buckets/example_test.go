@@ -1,0 +1,214 @@
+package buckets_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// discord stands for the real one: an http.RoundTripper that gives the same answer to every request.
+type discord struct {
+	status int
+	header map[string]string
+}
+
+func (d discord) RoundTrip(r *http.Request) (*http.Response, error) {
+	response := &http.Response{StatusCode: d.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}
+	for name, value := range d.header {
+		response.Header.Set(name, value)
+	}
+	return response, nil
+}
+
+// messages answers as the route of messages does, when so many of five requests are left for the next hour.
+func messages(remaining string) *http.Client {
+	return &http.Client{Transport: discord{http.StatusOK, map[string]string{
+		"X-RateLimit-Bucket": "80c17d2f203122d936070c88c8d10f33", "X-RateLimit-Limit": "5",
+		"X-RateLimit-Remaining": remaining, "X-RateLimit-Reset-After": "3600.000",
+	}}}
+}
+
+// The manager from beginning to end, around an HTTP client of one's own.
+func Example() {
+	const authorization = "Bot my-token"
+	client := messages("4")
+
+	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(30 * time.Second))
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+
+	send := func(ctx context.Context, request *http.Request) (*http.Response, error) {
+		route, err := routes.Match(request.Method, request.URL.Path)
+		if err != nil {
+			return nil, err
+		}
+		lease, err := manager.Acquire(ctx, route, authorization) // waits until the request may leave
+		if err != nil {
+			return nil, err
+		}
+		defer lease.Release() // if there is no response, whatever the reason; after Update it does nothing
+		request.Header.Set("Authorization", authorization)
+		response, err := client.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		var refusal []byte
+		if response.StatusCode == http.StatusTooManyRequests {
+			refusal, _ = io.ReadAll(response.Body) // only the body of a 429 speaks of limits
+		}
+		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, refusal))
+		return response, nil
+	}
+
+	request, err := http.NewRequest("POST", "https://discord.com/api/v10/channels/81384788765712384/messages", nil)
+	if err != nil {
+		panic(err)
+	}
+	response, err := send(context.Background(), request)
+	if err != nil {
+		panic(err)
+	}
+	defer response.Body.Close()
+	fmt.Println(response.StatusCode)
+	fmt.Println("in flight:", manager.Stats().InFlight)
+	// Output:
+	// 200
+	// in flight: 0
+}
+
+// sendMessage sends a message to channel 1 and says what it knows of the response.
+func sendMessage(ctx context.Context, manager *buckets.RESTBucketManager, client *http.Client) error {
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		return err
+	}
+	lease, err := manager.Acquire(ctx, route, "Bot my-token")
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	response, err := client.Post("https://discord.com/api/v10"+route.Path(), "application/json", nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
+	return nil
+}
+
+// A request that would have to wait longer than one is willing to wait fails at once, and says how long it would have been.
+func ExampleRESTBucketManager_Acquire_tooLong() {
+	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(30 * time.Second))
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	if err := sendMessage(context.Background(), manager, messages("0")); err != nil { // the last one for an hour
+		panic(err)
+	}
+
+	err := sendMessage(context.Background(), manager, messages("4"))
+	var tooLong *ratelimits.TooLongError
+	if errors.As(err, &tooLong) {
+		fmt.Println("route:", tooLong.Route)
+		fmt.Println("wait: ", tooLong.Wait.Round(time.Minute))
+		fmt.Println("limit:", tooLong.Limit, "per", tooLong.Period)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = sendMessage(ctx, manager, messages("4"))
+	fmt.Println("past the deadline:", errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// route: POST /channels/{channel_id}/messages
+	// wait:  1h0m0s
+	// limit: 5 per 1h0m0s
+	// past the deadline: true
+}
+
+// What is not worth a wait is sent only if it can leave at once.
+func ExampleContextWithMaxWait() {
+	manager := buckets.NewRESTBucketManager()
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+
+	now := buckets.ContextWithMaxWait(context.Background(), 0)
+	for _, remaining := range []string{"1", "0", "0"} {
+		var tooLong *ratelimits.TooLongError
+		err := sendMessage(now, manager, messages(remaining))
+		fmt.Println("sent:", err == nil, "- too long:", errors.As(err, &tooLong))
+	}
+	// Output:
+	// sent: true - too long: false
+	// sent: true - too long: false
+	// sent: false - too long: true
+}
+
+// What is known of all buckets, for a dashboard say.
+func ExampleRESTBucketManager_Buckets() {
+	manager := buckets.NewRESTBucketManager()
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	if err := sendMessage(context.Background(), manager, messages("3")); err != nil {
+		panic(err)
+	}
+
+	for bucket := range manager.Buckets() {
+		if bucket.Hash == buckets.UnknownHash {
+			continue // where routes live until a response names their bucket
+		}
+		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n", bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
+		fmt.Println("everything is back in", bucket.ResetAfter.Round(time.Minute))
+	}
+	// Output:
+	// bucket 80c17d2f of channel 1: 3 of 5 left
+	// everything is back in 1h0m0s
+}
+
+// A request that Discord refuses is acquired again with the same Request: the wait is part of AcquireRequest, and the request
+// stands where it stood before, ahead of all that came after it.
+func ExampleRESTBucketManager_AcquireRequest() {
+	manager := buckets.NewRESTBucketManager()
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+	answers := []ratelimits.Response{ // the first attempt is refused
+		ratelimits.ParseResponse(http.StatusTooManyRequests, http.Header{}, []byte(`{"message": "…", "retry_after": 0.001, "global": false}`)),
+		ratelimits.ParseResponse(http.StatusOK, http.Header{}, nil),
+	}
+
+	request := buckets.Request{Route: route, Authorization: "Bot my-token"}
+	for attempt, answer := range answers {
+		lease, err := manager.AcquireRequest(context.Background(), &request)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("attempt", attempt+1, "is answered with", answer.Status)
+		lease.Update(answer)
+		if answer.Status != http.StatusTooManyRequests {
+			break
+		}
+	}
+	// Output:
+	// attempt 1 is answered with 429
+	// attempt 2 is answered with 200
+}

@@ -1,0 +1,187 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// gate is a place where requests wait. prepare brings a manager into a state in which everybody who then asks with the
+// gate's request waits there, and returns what lets them go, one after the other or together.
+type gate struct {
+	name    string
+	options []buckets.Option
+	ordered bool
+	fields  []string
+	answer  ratelimits.Response // to those who went through; zero: a roomy one
+	prepare func(t *testing.T, m *buckets.RESTBucketManager) (open func())
+}
+
+func (g gate) call(m *buckets.RESTBucketManager) *caller {
+	ctx := context.Background()
+	if g.ordered {
+		ctx = buckets.ContextWithOrdered(ctx)
+	}
+	request := buckets.Request{Route: message(1), Authorization: bot}
+	if g.fields != nil {
+		request.Fields = func() []string { return g.fields }
+	}
+	return call(ctx, m, request)
+}
+
+// end answers a request that went through.
+func (g gate) end(c *caller) {
+	if g.answer.Status == 0 {
+		g.answer = roomy
+	}
+	c.update(g.answer)
+}
+
+// pass is a gate that opens by itself after d.
+func pass(d time.Duration) func() { return func() { wait(d) } }
+
+// roomy is the answer of a bucket that has room for everybody.
+var roomy = limited("messages", 100, 90, time.Minute)
+
+// gates are all there are.
+var gates = []gate{
+	{
+		name: "unknown route",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			probe := ask(m, message(1))
+			require.True(t, probe.granted())
+			return func() { probe.update(roomy) }
+		},
+	},
+	{
+		name: "used up window",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 100, 0, 2*time.Second))
+			return pass(3 * time.Second)
+		},
+	},
+	{
+		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+			last := ask(m, message(1))
+			wait(3 * time.Second) // both windows are over, but the request may be counted in the next one
+			other := ask(m, message(1))
+			require.True(t, last.granted() && other.granted())
+			return func() {
+				last.update(limited("messages", 2, 1, time.Second))
+				other.update(limited("messages", 2, 0, time.Second))
+				wait(2 * time.Second)
+			}
+		},
+	},
+	{
+		name: "one before in ordered mode", ordered: true,
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			before := gate{ordered: true}.call(m)
+			require.True(t, before.granted())
+			return func() { before.update(roomy) }
+		},
+	},
+	{
+		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			return pass(time.Second)
+		},
+	},
+	{
+		name: "global throttle",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			m.Throttle(2 * time.Second)
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name: "global 429",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			discover(t, m, message(1), refused(ratelimits.ClassGlobal, 2*time.Second))
+			return pass(2*time.Second + time.Millisecond)
+		},
+	},
+	{
+		name: "hold of the bucket",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name: "hold of the resource",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name: "probe after a hold",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			wait(2 * time.Second)
+			probe := ask(m, message(1))
+			require.True(t, probe.granted())
+			return func() { probe.update(roomy) }
+		},
+	},
+	{
+		name: "edge",
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name: "lane of a hidden limit", fields: []string{"name"},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			renamed := gate{fields: []string{"name"}}.call(m)
+			renamed.update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "messages", 100, 80, time.Minute))
+			return pass(2*time.Second + time.Millisecond)
+		},
+	},
+}
+
+// forEachGate runs a test in a bubble for each gate, with a manager that has been prepared.
+func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func())) {
+	for _, g := range gates {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, g.options...)
+				test(t, m, g, g.prepare(t, m))
+			})
+		})
+	}
+}
+
+// drive ends whatever is granted with a roomy answer, until all callers are done.
+func drive(t *testing.T, all []*caller) {
+	t.Helper()
+	ended := make(map[*caller]bool)
+	for round := 0; len(ended) < len(all); round++ {
+		require.Less(t, round, 1000, "somebody waits for ever")
+		for _, c := range all {
+			if c.done() && !ended[c] {
+				ended[c] = true
+				c.update(roomy)
+			}
+		}
+		if len(ended) < len(all) {
+			wait(100 * time.Millisecond)
+		}
+	}
+}

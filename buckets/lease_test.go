@@ -1,0 +1,221 @@
+package buckets_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Whatever ends a lease first counts; what comes after it does nothing.
+func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
+	t.Parallel()
+	update := func(l buckets.Lease) { l.Update(limited("messages", 5, 4, time.Minute)) }
+	for _, c := range []struct {
+		name      string
+		ends      []func(buckets.Lease)
+		lost, ok  uint64
+		remaining int
+	}{
+		{"released twice", []func(buckets.Lease){buckets.Lease.Release, buckets.Lease.Release}, 1, 0, 3},
+		{"updated after release", []func(buckets.Lease){buckets.Lease.Release, update}, 1, 0, 3},
+		{"released after update", []func(buckets.Lease){update, buckets.Lease.Release}, 0, 1, 3},
+		{"updated twice", []func(buckets.Lease){update, update}, 0, 1, 3},
+		{"returned twice", []func(buckets.Lease){buckets.Lease.Return, buckets.Lease.Return}, 0, 0, 4},
+		{"released after return", []func(buckets.Lease){buckets.Lease.Return, buckets.Lease.Release}, 0, 0, 4},
+		{"returned after release", []func(buckets.Lease){buckets.Lease.Release, buckets.Lease.Return}, 1, 0, 3},
+		{"returned after update", []func(buckets.Lease){update, buckets.Lease.Return}, 0, 1, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+				other := ask(m, message(2)) // stays in flight, to see that no other lease is ended instead
+				lease := ask(m, message(1)).lease
+				assert.Equal(t, 2, m.Stats().InFlight)
+				for _, end := range c.ends {
+					end(lease)
+				}
+				s := m.Stats()
+				assert.Equal(t, 1, s.InFlight)
+				assert.Equal(t, c.lost, s.Lost)
+				assert.Equal(t, 1+c.ok, s.Responses[ratelimits.ClassOK])
+				assert.Equal(t, c.remaining, bucketOf(t, m, "1").Remaining)
+				other.lease.Return()
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// bucketOf returns the bucket of a known hash and that major parameter.
+func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.BucketSnapshot {
+	t.Helper()
+	for b := range m.Buckets() {
+		if b.Major == major && b.Hash != buckets.UnknownHash {
+			return b
+		}
+	}
+	require.FailNow(t, "no bucket", "major %s", major)
+	return buckets.BucketSnapshot{}
+}
+
+func TestLeaseWithoutOutcomeStaysCharged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+		lost := ask(m, message(1))
+		next := ask(m, message(1))
+		require.False(t, next.granted(), "the limit is two")
+		lost.lease.Release()
+		synctest.Wait()
+		assert.False(t, next.granted(), "the server may have counted the one whose response was lost")
+		wait(1100 * time.Millisecond)
+		assert.True(t, next.granted(), "the window is over")
+		next.update(roomy)
+	})
+}
+
+func TestReturnedLeaseGivesItsPlaceBackAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(2))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
+		unsent := ask(m, message(1))
+		next := ask(m, message(1))
+		require.False(t, next.granted())
+		unsent.lease.Return()
+		synctest.Wait()
+		assert.True(t, next.granted(), "place and slot of the global limit are free again")
+		next.update(roomy)
+	})
+}
+
+func TestZeroLeaseDoesNothing(t *testing.T) {
+	t.Parallel()
+	assert.NotPanics(t, func() {
+		var l buckets.Lease
+		l.Update(roomy)
+		l.Release()
+		l.Return()
+	})
+}
+
+func TestCopiesOfALeaseAreOneLease(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		lease := ask(m, message(1)).lease
+		other := lease
+		other.Update(limited("messages", 5, 4, time.Minute))
+		lease.Release()
+		s := m.Stats()
+		assert.Zero(t, s.Lost)
+		assert.Equal(t, uint64(1), s.Responses[ratelimits.ClassOK])
+		drained(t, m)
+	})
+}
+
+func TestLeaseEndsOnceWhateverGoroutineEndsIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		lease := ask(m, message(1)).lease
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				switch i % 3 {
+				case 0:
+					lease.Update(limited("messages", 5, 4, time.Minute))
+				case 1:
+					lease.Release()
+				default:
+					lease.Return()
+				}
+			})
+		}
+		all.Wait()
+		s := m.Stats()
+		assert.LessOrEqual(t, s.Lost+s.Responses[ratelimits.ClassOK], uint64(1))
+		assert.Zero(t, s.InFlight)
+		drained(t, m)
+	})
+}
+
+func TestLeaseCanBeEndedAfterClose(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(buckets.Lease){
+		"update":  func(l buckets.Lease) { l.Update(limited("messages", 5, 0, time.Hour)) },
+		"refused": func(l buckets.Lease) { l.Update(refused(ratelimits.ClassUser, time.Hour)) },
+		"release": buckets.Lease.Release,
+		"return":  buckets.Lease.Return,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				lease := ask(m, message(1)).lease
+				assert.NoError(t, m.Close())
+				end(lease)
+				assert.Zero(t, m.Stats().InFlight)
+				assert.Zero(t, m.Stats().Buckets)
+
+				require.NoError(t, m.Start())
+				c := ask(m, message(1))
+				assert.True(t, c.granted(), "what an old lease said is not known to a new life")
+				c.update(roomy)
+			})
+		})
+	}
+}
+
+func TestLeaseFromBeforeARestartLeavesTheNewLifeAlone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		old := ask(m, message(1))
+		require.NoError(t, m.Close())
+		require.NoError(t, m.Start())
+		fresh := ask(m, message(1))
+		waiting := ask(m, message(1))
+		old.update(limited("messages", 5, 4, time.Minute))
+		assert.False(t, waiting.granted(), "the discovery of the new life is still under way")
+		fresh.update(roomy)
+		assert.True(t, waiting.granted())
+		waiting.update(roomy)
+		drained(t, m)
+	})
+}
+
+// What a lease stands for is used again, so an old copy must not end somebody else's lease.
+func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), plain(204))
+		var stale []buckets.Lease
+		for range 500 {
+			c := ask(m, message(1))
+			require.True(t, c.granted())
+			for _, old := range stale {
+				old.Return()
+				old.Update(refused(ratelimits.ClassUser, time.Hour))
+				old.Release()
+			}
+			require.Equal(t, 1, m.Stats().InFlight)
+			stale = append(stale[max(len(stale)-10, 0):], c.lease)
+			c.lease.Update(plain(204))
+		}
+		s := m.Stats()
+		assert.Equal(t, uint64(501), s.Responses[ratelimits.ClassOK])
+		assert.Zero(t, s.Lost+s.Responses[ratelimits.ClassUser])
+	})
+}

@@ -1,0 +1,181 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Acquire promises a TooLongError also when a later response makes the wait too long. Those who wait for their window, and so
+// are in no gate's line yet, must be judged again as well when the gate closes.
+func TestWaitersOfAWindowAreJudgedAgainWhenAGateCloses(t *testing.T) {
+	t.Parallel()
+	for name, raise := range map[string]func(m *buckets.RESTBucketManager){
+		"throttle": func(m *buckets.RESTBucketManager) { m.Throttle(time.Minute) },
+		"global 429": func(m *buckets.RESTBucketManager) {
+			ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
+		},
+		"edge": func(m *buckets.RESTBucketManager) { ask(m, list(9)).update(refused(ratelimits.ClassEdge, time.Minute)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 5, 0, 2*time.Second))
+				waiting := patient(m, 10*time.Second)
+				raise(m)
+				wait(15 * time.Second)
+				require.True(t, waiting.done(), "it was willing to wait ten seconds, and is still waiting after fifteen")
+				tooLong(t, waiting)
+			})
+		})
+	}
+}
+
+// The predicted wait counts the queue ahead also where it is the global limit that all of it waits for.
+func TestPredictedWaitForTheGlobalLimitCountsTheQueueAhead(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), plain(200)) // unlimited, but for the global limit
+		asks(m, message(1), 10)
+		err := tooLong(t, patient(m, 3*time.Second))
+		assert.GreaterOrEqual(t, err.Wait, 10*time.Second)
+		assert.True(t, err.Global)
+	})
+}
+
+// TooLongError.Class says which limit is waited for, and is ClassOK only for a window or a queue without a 429.
+func TestTooLongErrorNamesTheClassOfTheHold(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), inBucket(refused(class, time.Minute), "messages", 5, 0, time.Minute))
+				err := tooLong(t, patient(m, time.Second))
+				assert.Equal(t, class, err.Class)
+				assert.False(t, err.Global)
+			})
+		})
+	}
+}
+
+// A request that does not want to wait goes at once if it can. The lane of a hidden limit on other requests is not in its way.
+func TestLaneOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, change("1").Route, channelOK)
+		call(background, m, change("1", "name")).update(renamed)
+		topic := call(buckets.ContextWithMaxWait(background, 0), m, change("1", "topic"))
+		require.NoError(t, topic.failed())
+		assert.True(t, topic.granted())
+		topic.update(channelOK)
+	})
+}
+
+// Who could leave at this very moment is not refused because of how long it has waited: the predicted wait is nothing.
+func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(1))
+		waiting := patient(m, time.Second)
+		wait(1500 * time.Millisecond) // the first answer takes its time, which nobody could predict
+		probe.update(roomy)
+		require.NoError(t, waiting.failed())
+		assert.True(t, waiting.granted())
+		waiting.update(roomy)
+	})
+}
+
+// A hold that is raised while requests wait makes some of their waits too long.
+func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		remaining int
+		prepare   func(m *buckets.RESTBucketManager)
+		raise     func(m *buckets.RESTBucketManager, flying *caller)
+	}{
+		"by a 429 of the bucket": {
+			1, func(m *buckets.RESTBucketManager) {},
+			func(_ *buckets.RESTBucketManager, flying *caller) {
+				flying.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 100, 0, time.Minute))
+			},
+		},
+		"by a global 429 in line for the global limit": {
+			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
+			func(_ *buckets.RESTBucketManager, flying *caller) {
+				flying.update(refused(ratelimits.ClassGlobal, time.Minute))
+			},
+		},
+		"by a throttle in line for the global limit": {
+			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
+			func(m *buckets.RESTBucketManager, flying *caller) {
+				m.Throttle(time.Minute)
+				flying.update(roomy)
+			},
+		},
+		"by the edge in line for the edge": {
+			90, func(m *buckets.RESTBucketManager) {
+				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
+			},
+			func(_ *buckets.RESTBucketManager, flying *caller) {
+				flying.update(refused(ratelimits.ClassEdge, time.Minute))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 100, c.remaining, 5*time.Second))
+				flying := ask(m, message(1))
+				require.True(t, flying.granted())
+				c.prepare(m)
+				short, first, hasty, second := patient(m, 30*time.Second), ask(m, message(1)), patient(m, 20*time.Second), ask(m, message(1))
+				require.Equal(t, 4, m.Stats().Waiting)
+				c.raise(m, flying)
+				wait(0)
+				for _, c := range []*caller{short, hasty} {
+					err := tooLong(t, c)
+					assert.Equal(t, time.Minute, err.Wait.Round(time.Second))
+					assert.Less(t, err.Max, 31*time.Second)
+				}
+				assert.Equal(t, uint64(2), m.Stats().TooLong)
+				wait(70 * time.Second)
+				require.True(t, first.granted(), "the others wait as before")
+				first.update(roomy)
+				wait(2 * time.Minute)
+				require.True(t, second.granted())
+				second.update(roomy)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// When a bucket turns out to be smaller, those at the end of its queue have to wait longer than was predicted.
+func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
+		discover(t, m, message(1), limited("messages", 10, 1, 10*time.Second))
+		flying := ask(m, message(1))
+		waiting := asks(m, message(1), 10)
+		flying.update(limited("messages", 1, 0, 10*time.Second))
+		for i, c := range waiting {
+			assert.Equal(t, i >= 2, c.done(), "number %d", i)
+		}
+		wait(11 * time.Second)
+		assert.True(t, waiting[0].granted())
+		require.NoError(t, m.Close())
+	})
+}

@@ -1,0 +1,222 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		waiting := asks(m, message(1), 20)
+		for window := range 4 {
+			require.Equal(t, 5*window, granted(t, waiting))
+			wait(time.Second + 2*time.Millisecond)
+			require.Equal(t, 5*window+5, granted(t, waiting), "exactly the limit in window %d", window)
+			for i, c := range waiting[5*window : 5*window+5] {
+				c.update(limited("messages", 5, 4-i, time.Second))
+			}
+		}
+		drained(t, m)
+	})
+}
+
+func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		var waiting []*caller
+		for range 5 {
+			waiting = append(waiting, g.call(m))
+		}
+		require.Zero(t, granted(t, waiting))
+		open()
+		require.GreaterOrEqual(t, granted(t, waiting), 1, "the gate is open")
+		ended := 0
+		for ended < len(waiting) {
+			for n := granted(t, waiting); ended < n; ended++ {
+				g.end(waiting[ended])
+			}
+			wait(time.Second)
+		}
+		drained(t, m)
+	})
+}
+
+func TestRequestRefusedByTheServerReturnsToTheFront(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 3, 2, time.Second))
+		all := asks(m, message(1), 5)
+		require.Equal(t, 2, granted(t, all))
+		// The second one is refused, and comes back before the first one is, too.
+		for _, i := range []int{1, 0} {
+			all[i].update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 3, 0, time.Second))
+			all[i].again(m)
+		}
+		assert.Equal(t, 5, m.Stats().Waiting)
+		require.Zero(t, granted(t, all))
+		for n := 0; n < 5; {
+			wait(time.Second)
+			for ; n < granted(t, all); n++ {
+				all[n].update(limited("messages", 3, 2, time.Second))
+			}
+		}
+		drained(t, m)
+	})
+}
+
+// A request of one's own loses its place if it is made anew for each attempt.
+func TestAcquireKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		first, second := ask(m, message(1)), ask(m, message(1))
+		wait(1100 * time.Millisecond)
+		require.True(t, first.granted())
+		first.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		third := ask(m, message(1))
+		wait(3 * time.Second)
+		assert.True(t, second.granted())
+		assert.False(t, third.granted())
+		second.update(roomy)
+		third.cancel()
+	})
+}
+
+func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		first := ask(m, message(1))
+		second := ask(m, message(1))
+		before := time.Now()
+		first.lease.Update(limited("messages", 1, 0, 10*time.Second))
+		assert.Zero(t, time.Since(before), "Update does not wait for the window")
+		synctest.Wait()
+		assert.False(t, second.granted(), "only later ones wait")
+		wait(10*time.Second + 2*time.Millisecond)
+		assert.True(t, second.granted())
+		second.update(roomy)
+	})
+}
+
+func TestOrderedModeSendsOneAtATime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []buckets.Option
+		ctx     context.Context
+		at      int // how many leave at once
+	}{
+		"by option":  {[]buckets.Option{buckets.WithOrdered()}, context.Background(), 1},
+		"by context": {nil, buckets.ContextWithOrdered(context.Background()), 1},
+		"by context with a wait of its own": {
+			nil, buckets.ContextWithMaxWait(buckets.ContextWithOrdered(context.Background()), time.Minute), 1,
+		},
+		"not at all": {nil, context.Background(), 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, c.options...)
+				discover(t, m, message(1), roomy)
+				var all []*caller
+				for range 5 {
+					all = append(all, call(c.ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+				}
+				for i := range all {
+					assert.Equal(t, min(i+c.at, 5), granted(t, all))
+					all[i].update(roomy)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		ordered := buckets.ContextWithOrdered(context.Background())
+		request := buckets.Request{Route: message(1), Authorization: bot}
+		any := ask(m, message(1))
+		first, second := call(ordered, m, request), call(ordered, m, request)
+		assert.True(t, any.granted() && first.granted(), "only ordered ones are in each other's way")
+		assert.False(t, second.granted())
+		first.lease.Release() // however it ends
+		synctest.Wait()
+		assert.True(t, second.granted())
+		other := ask(m, message(2))
+		assert.True(t, other.granted(), "each bucket by itself")
+		for _, c := range []*caller{any, second, other} {
+			c.update(roomy)
+		}
+		drained(t, m)
+	})
+}
+
+func TestBoundedQueues(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option buckets.Option
+		total  bool
+	}{
+		"of a bucket":    {buckets.WithMaxWaiting(2), false},
+		"of all buckets": {buckets.WithMaxTotalWaiting(2), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, c.option)
+				probe, other := ask(m, message(1)), ask(m, list(1))
+				waiting := asks(m, message(1), 2)
+				full := ask(m, message(1))
+				var queueFull *ratelimits.QueueFullError
+				require.ErrorAs(t, full.failed(), &queueFull)
+				assert.Equal(t, ratelimits.QueueFullError{
+					Route: "POST /channels/{channel_id}/messages", Waiting: 2, Max: 2, Total: c.total,
+				}, *queueFull)
+
+				elsewhere := ask(m, list(1))
+				assert.Equal(t, c.total, elsewhere.done(), "the other bucket's queue is its own, unless all count together")
+
+				elsewhere.cancel()
+				waiting[0].cancel()
+				synctest.Wait()
+				again := ask(m, message(1))
+				assert.False(t, again.done(), "there is a place again")
+
+				// One that was refused by the server comes back to its place, full or not.
+				probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+				probe.again(m)
+				assert.False(t, probe.done())
+				assert.Equal(t, 3, m.Stats().Waiting)
+
+				other.update(roomy)
+				drive(t, []*caller{probe, waiting[1], again})
+				drained(t, m)
+				assert.Equal(t, 1+b2i(c.total), int(m.Stats().QueueFull))
+			})
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,277 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestSecondRouteJoinsTheBucketItNames(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("channel", 5, 2, time.Second))
+		probe := ask(m, list(1))
+		parked := asks(m, list(1), 4)
+		probe.update(limited("channel", 5, 1, time.Second))
+		assert.Equal(t, 1, granted(t, parked), "they follow the bucket that both routes share")
+		late := ask(m, message(1))
+		assert.False(t, late.granted(), "so does the first route")
+		b := snapshotOf(t, m, "1")
+		assert.Equal(t, "channel", b.Hash)
+		assert.Empty(t, b.Route, "it is no single route's")
+		assert.Equal(t, 4, b.Waiting)
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("channel", 1, 0, time.Second))
+		probe := ask(m, list(1))
+		var all []*caller
+		for range 3 {
+			all = append(all, ask(m, message(1)), ask(m, list(1)))
+			wait(time.Millisecond)
+		}
+		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 1, 0, time.Second))
+		for n := 0; n < len(all); {
+			wait(500 * time.Millisecond)
+			if granted(t, all) > n {
+				all[n].update(limited("channel", 1, 0, time.Second))
+				n++
+			}
+		}
+		drained(t, m)
+	})
+}
+
+// crowd lets n wait in a known bucket with a limit of five, while five are in flight.
+func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (flying, waiting []*caller) {
+	t.Helper()
+	discover(t, m, message(1), limited("first", 5, 5, time.Second))
+	wait(1100 * time.Millisecond)
+	flying = asks(m, message(1), 5)
+	require.Equal(t, 5, granted(t, flying))
+	waiting = asks(m, message(1), n)
+	require.Zero(t, granted(t, waiting))
+	return flying, waiting
+}
+
+// windows answers everybody, in order, from fixed windows of five that begin when the first of them is answered.
+func windows(t *testing.T, all []*caller, name func(n int) string) {
+	t.Helper()
+	opened, used := time.Now(), 0
+	for n, round := 0, 0; n < len(all); round++ {
+		require.Less(t, round, 10000, "somebody waits for ever")
+		if time.Since(opened) >= time.Second {
+			opened, used = time.Now(), 0
+		}
+		for until := granted(t, all); n < until; n++ {
+			used++
+			require.LessOrEqual(t, used, 5, "too many in one window")
+			all[n].update(limited(name(n), 5, 5-used, time.Second-time.Since(opened)))
+		}
+		wait(50 * time.Millisecond)
+	}
+}
+
+func TestHashThatChangesWhileAHundredWait(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]ratelimits.Response{
+		"ordinary answer": limited("second", 5, 4, time.Second),
+		"refusal":         inBucket(refused(ratelimits.ClassUser, time.Second), "second", 5, 0, time.Second),
+		"hash alone":      {Status: 200, Bucket: "second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				flying, waiting := crowd(t, m, 100)
+				before := m.Stats().Granted
+				flying[0].update(first)
+				for _, c := range flying[1:] {
+					c.update(limited("second", 5, 0, time.Second))
+				}
+				assert.Equal(t, 100-granted(t, waiting), m.Stats().Waiting)
+				wait(time.Second) // the windows of the answers are over
+				windows(t, waiting, func(int) string { return "second" })
+				assert.Equal(t, before+100, m.Stats().Granted, "none is lost, none goes twice")
+				drained(t, m)
+				assert.NotZero(t, snapshot(t, m, "second").Limit)
+			})
+		})
+	}
+}
+
+// A route whose answers name another bucket each time can only be sent one request at a time.
+func TestHashThatFlipsKeepsOrderAndEndsInSingleFile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		flying, waiting := crowd(t, m, 100)
+		for _, c := range flying {
+			c.update(limited("first", 5, 1, time.Second))
+		}
+		wait(time.Second)
+		flip := func(n int) string { return []string{"second", "first"}[n%2] }
+		windows(t, waiting, flip)
+		drained(t, m)
+
+		wait(2 * time.Second)
+		late := asks(m, message(1), 5)
+		for i, c := range late {
+			require.Equal(t, i+1, granted(t, late), "one at a time")
+			c.update(limited(flip(i), 5, 4-i, time.Second))
+		}
+	})
+}
+
+func TestAlternatingHashesOfTheServerAreSurvived(t *testing.T) {
+	t.Parallel()
+	for name, vary := range map[string]func(discordsim.Call) discordsim.Variant{
+		"two": discordsim.Alternate("first", "second"), "always new": discordsim.EachTime("hash"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "first", Vary: vary}))
+				w.post(1, 60)
+				assert.Less(t, w.finish(), time.Minute)
+				assert.Equal(t, 60, w.Report().Accepted)
+				drained(t, w.manager)
+			})
+		})
+	}
+}
+
+func TestChangingHashOfTheServerLosesNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, time.Second), Hash: "first",
+			Changes: []discordsim.Change{{At: 2500 * time.Millisecond, Hash: "second"}, {At: 6 * time.Second, Hash: "third"}},
+		}), buckets.WithOrdered())
+		w.post(1, 100)
+		w.finish()
+		report := w.Report()
+		assert.Equal(t, 100, report.Accepted)
+		assert.Zero(t, report.Refused.Total())
+		assert.Zero(t, report.Inversions)
+		drained(t, w.manager)
+		assert.Equal(t, 5, snapshot(t, w.manager, "third").Limit)
+	})
+}
+
+// Discord answers for messages that do not exist from another bucket, which is not the route's.
+func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("normal", 5, 4, time.Minute))
+		missing := limited("young", 3, 0, time.Hour)
+		missing.Status = 404
+		discover(t, m, message(1), missing)
+		assert.Equal(t, 3, snapshot(t, m, "young").Limit, "the other bucket is known, too")
+		next := ask(m, message(1))
+		assert.True(t, next.granted())
+		assert.Equal(t, 1, snapshot(t, m, "normal").InFlight)
+		next.update(limited("normal", 5, 3, time.Minute))
+	})
+}
+
+func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("", 2, 1, time.Second))
+		nameless := snapshot(t, m, "")
+		assert.Equal(t, "POST /channels/{channel_id}/messages", nameless.Route)
+		flying, waiting := ask(m, message(1)), asks(m, message(1), 3)
+		flying.update(limited("messages", 2, 0, time.Second))
+		require.Zero(t, granted(t, waiting))
+		wait(1100 * time.Millisecond)
+		assert.Equal(t, 2, granted(t, waiting))
+		assert.Equal(t, "messages", snapshot(t, m, "messages").Hash)
+		require.NoError(t, m.Close())
+	})
+}
+
+// Two routes that name one hash and insist on different limits do not share a bucket, whatever it is called.
+func TestRoutesThatContradictEachOtherPart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for range 6 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 50, 49, time.Second))
+			wait(2 * time.Second)
+		}
+		lists, posts := asks(m, list(1), 60), asks(m, message(1), 10)
+		assert.Equal(t, 50, granted(t, lists))
+		assert.Equal(t, 5, granted(t, posts))
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestRoutesThatAgreeStayTogether(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for limit := 5; limit <= 7; limit++ { // which changes for both of them
+			for range 6 {
+				discover(t, m, message(1), limited("same", limit, limit-1, time.Second))
+				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
+				wait(2 * time.Second)
+			}
+		}
+		together := append(asks(m, list(1), 5), asks(m, message(1), 5)...)
+		assert.Equal(t, 7, granted(t, together), "one limit for both")
+		assert.Empty(t, snapshot(t, m, "same").Route)
+		require.NoError(t, m.Close())
+	})
+}
+
+// An ordered request that is in flight when its route moves is still the only one.
+func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
+		ordered := buckets.ContextWithOrdered(background)
+		request := buckets.Request{Route: message(1), Authorization: bot}
+		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
+		free.update(limited("second", 50, 48, time.Minute))
+		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)
+		assert.False(t, second.granted(), "the one before is under way still, in another bucket")
+		first.update(limited("second", 50, 47, time.Minute))
+		assert.True(t, second.granted())
+		second.update(limited("second", 50, 46, time.Minute))
+		drained(t, m)
+	})
+}
+
+func TestHoldMovesWithItsRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("", 50, 49, time.Second))
+		first, second := ask(m, message(1)), ask(m, message(1))
+		first.update(refused(ratelimits.ClassUser, 10*time.Second))
+		second.update(limited("messages", 50, 48, time.Second))
+		next := ask(m, message(1))
+		wait(9 * time.Second)
+		assert.False(t, next.granted(), "the hash was learnt, and the hold is still known")
+		wait(2 * time.Second)
+		assert.True(t, next.granted())
+		next.update(roomy)
+	})
+}

@@ -1,0 +1,100 @@
+package buckets_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Until its hash is known, a request may count in any bucket of its major parameter.
+func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("channel", 2, 1, time.Minute))
+		discover(t, m, message(2), limited("channel", 2, 1, time.Minute))
+		probe := ask(m, list(1))
+		assert.Equal(t, 0, bucketOf(t, m, "1").Remaining)
+		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining, "another channel is not concerned")
+		waiting := ask(m, message(1))
+		require.False(t, waiting.granted())
+		probe.update(limited("elsewhere", 9, 8, time.Minute))
+		assert.True(t, waiting.granted(), "it counted elsewhere")
+		waiting.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe, other := ask(m, list(1)), ask(m, list(2))
+		require.True(t, probe.granted())
+		require.False(t, other.granted(), "the probe is for all channels")
+		discover(t, m, message(1), limited("channel", 3, 2, time.Minute))
+		discover(t, m, message(2), limited("channel", 3, 2, time.Minute))
+		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining)
+		assert.Equal(t, 2, bucketOf(t, m, "2").Remaining)
+		probe.update(limited("channel", 3, 1, time.Minute))
+		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining, "charged once, and not twice")
+		other.update(limited("channel", 3, 1, time.Minute))
+		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining)
+		drained(t, m)
+	})
+}
+
+func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(buckets.Lease)
+		left int
+	}{
+		"lost":         {buckets.Lease.Release, 0},
+		"server error": {update(plain(502)), 0},
+		"never sent":   {buckets.Lease.Return, 1},
+		"elsewhere":    {update(limited("elsewhere", 5, 4, time.Minute)), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("channel", 2, 1, time.Second))
+				probe := ask(m, list(1))
+				c.end(probe.lease)
+				assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
+				wait(3 * time.Second)
+				assert.Equal(t, 2, snapshot(t, m, "channel").Remaining, "at most as long as the server remembers it")
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// Ids that are no proper numbers are majors like any other.
+func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617", "12345678901234567890123"}
+		for _, id := range ids {
+			c := ask(m, compile(routes.GetChannel, id))
+			require.True(t, c.granted(), id)
+			c.update(limited("channel", 1, 0, time.Minute))
+		}
+		seen := make(map[string]bool)
+		for b := range m.Buckets() {
+			if b.Hash == "channel" {
+				seen[b.Major] = true
+				assert.False(t, strings.HasPrefix(b.Major, "-"))
+			}
+		}
+		assert.Len(t, seen, len(ids))
+	})
+}

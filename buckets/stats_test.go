@@ -1,0 +1,143 @@
+package buckets_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestStatsCountWhatHappened(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxWaiting(2), buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
+		assert.Equal(t, buckets.Stats{}, m.Stats())
+
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 2)
+		ask(m, message(1))         // the queue is full
+		as(m, "Bot two", list(1)). // and another bucket altogether
+						update(refused(ratelimits.ClassShared, time.Second))
+		waiting[1].cancel()
+		wait(3 * time.Second)
+		probe.update(limited("messages", 5, 0, 10*time.Second))
+		patient(m, time.Second)
+		s := m.Stats()
+		assert.Equal(t, 1, s.Waiting)
+		assert.Zero(t, s.InFlight)
+		assert.Equal(t, 2, s.Routes)
+		assert.Equal(t, 2, s.Authentications)
+
+		wait(11 * time.Second)
+		waiting[0].lease.Release()
+		ask(m, callback(1)).lease.Return()
+		ask(m, callback(2)).update(refused(ratelimits.ClassGlobal, time.Second))
+		wait(time.Hour)
+		s = m.Stats()
+		assert.GreaterOrEqual(t, s.Evicted, uint64(4))
+		s.Evicted = 0
+		assert.Equal(t, buckets.Stats{
+			Routes: 3, Authentications: 2,
+			Granted: 5, Waited: 1, WaitTime: 13*time.Second + time.Millisecond,
+			TooLong: 1, QueueFull: 1, Cancelled: 1, Lost: 1,
+			Responses: [ratelimits.NumClasses]uint64{ratelimits.ClassOK: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 1},
+		}, s)
+	})
+}
+
+func TestSnapshotOfABucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		as(m, "", message(7)).update(limited("messages", 5, 2, 10*time.Second))
+		flying := as(m, "", message(7))
+		as(m, "", message(7)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 1, 10*time.Second))
+		waiting := as(m, "", message(7))
+		b := snapshot(t, m, "messages")
+		assert.Equal(t, buckets.BucketSnapshot{
+			Hash: "messages", Major: "7", Authentication: "-",
+			Kind: b.Kind, Limit: 5, Period: 10 * time.Second, Remaining: b.Remaining,
+			ResetAfter: b.ResetAfter, HoldAfter: 20*time.Second + time.Millisecond, InFlight: 1, Waiting: 1,
+		}, b)
+		assert.Equal(t, b.HoldAfter, b.ResetAfter, "nothing leaves before the hold has ended")
+		assert.LessOrEqual(t, b.Remaining, 1)
+		wait(5 * time.Second)
+		assert.Equal(t, 15*time.Second+time.Millisecond, snapshot(t, m, "messages").HoldAfter)
+		waiting.cancel()
+		flying.update(limited("messages", 5, 1, 10*time.Second))
+	})
+}
+
+func TestIterationCanBeBrokenOff(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for b := range m.Buckets() {
+			t.Errorf("there is no bucket, but %+v", b)
+		}
+		for channel := range 10 {
+			discover(t, m, message(1+channel), roomy)
+		}
+		seen := 0
+		for range m.Buckets() {
+			seen++
+			if seen == 3 {
+				break
+			}
+		}
+		assert.Equal(t, 3, seen)
+		majors := make(map[string]bool)
+		for b := range m.Buckets() {
+			majors[b.Major] = true
+			discover(t, m, message(1), roomy) // no lock is held meanwhile
+		}
+		assert.Len(t, majors, 11, "ten channels, and the place of discovery")
+	})
+}
+
+func TestNumbersCanBeReadWhileEverythingMoves(t *testing.T) {
+	t.Parallel()
+	m := started(t, buckets.WithPollPeriod(time.Millisecond), buckets.WithExpireAfter(0))
+	var senders, readers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				s := m.Stats()
+				assert.LessOrEqual(t, s.InFlight, 8)
+				for b := range m.Buckets() {
+					assert.LessOrEqual(t, b.InFlight, 8)
+				}
+			}
+		})
+	}
+	for i := range 8 {
+		senders.Go(func() {
+			for n := range 200 {
+				lease, err := m.Acquire(context.Background(), message(1+(i+n)%5), bot)
+				if !assert.NoError(t, err) {
+					return
+				}
+				lease.Update(limited("messages", 1000, 999, time.Millisecond))
+			}
+		})
+	}
+	senders.Wait()
+	close(stop)
+	readers.Wait()
+	s := m.Stats()
+	require.Equal(t, uint64(1600), s.Granted)
+	require.Equal(t, uint64(1600), s.Responses[ratelimits.ClassOK])
+	drained(t, m)
+}

@@ -1,0 +1,269 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// change is PATCH channel with a body that sets those fields.
+func change(channel string, fields ...string) buckets.Request {
+	return buckets.Request{
+		Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return fields },
+	}
+}
+
+var background = context.Background()
+
+// renamed is the answer to one name too many: the bucket itself has room.
+var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second)
+
+// channelOK has room for more.
+var channelOK = limited("channel", 100, 90, 15*time.Second)
+
+func TestHiddenLimitHoldsOneShapeOnly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		other  buckets.Request
+		passes bool
+	}{
+		{"the same fields", change("1", "name"), false},
+		{"other fields", change("1", "topic"), true},
+		{"no fields", change("1"), true},
+		{"more fields", change("1", "name", "topic"), true},
+		{"fields unknown", buckets.Request{Route: compile(routes.UpdateChannel, "1"), Authorization: bot}, true},
+		{"another channel", change("2", "name"), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+				discover(t, m, compile(routes.UpdateChannel, "2"), channelOK)
+				first := call(background, m, change("1", "name"))
+				first.update(renamed)
+				other := call(background, m, c.other)
+				assert.Equal(t, c.passes, other.granted())
+				wait(10*time.Minute + time.Second)
+				require.True(t, other.granted(), "the hold is over")
+				other.update(channelOK)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestOrderOfFieldsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name", "topic")).update(renamed)
+		same := call(background, m, change("1", "topic", "name"))
+		assert.False(t, same.granted())
+		same.cancel()
+	})
+}
+
+// Those that wait already when the limit is met move behind the others.
+func TestQueuedRequestsOfTheShapeStepAside(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, 15*time.Second))
+		first := call(background, m, change("1", "name"))
+		names := []*caller{call(background, m, change("1", "name")), call(background, m, change("1", "name"))}
+		topics := []*caller{call(background, m, change("1", "topic")), call(background, m, change("1", "topic"))}
+		require.Zero(t, granted(t, append(names, topics...)))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 2, 1, 15*time.Second))
+		first.again(m)
+		assert.Equal(t, 5, m.Stats().Waiting)
+
+		wait(16 * time.Second)
+		assert.Equal(t, 2, granted(t, topics), "they pass")
+		assert.Zero(t, granted(t, names))
+		assert.False(t, first.done())
+		for _, c := range topics {
+			c.update(limited("channel", 2, 1, 15*time.Second))
+		}
+
+		wait(time.Minute)
+		for _, c := range append([]*caller{first}, names...) {
+			require.True(t, c.granted(), "one at a time, in their order, the refused one first")
+			require.Equal(t, 1, m.Stats().InFlight)
+			wait(30 * time.Second)
+			c.update(limited("channel", 2, 1, 15*time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+func TestAfterAHiddenLimitOneGoesAtATime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		first := call(background, m, change("1", "name"))
+		first.update(renamed)
+		first.again(m)
+		var rest []*caller
+		for range 3 {
+			rest = append(rest, call(background, m, change("1", "name")))
+		}
+		wait(10*time.Minute + time.Second)
+		require.True(t, first.granted())
+		assert.Zero(t, granted(t, rest))
+		passing := call(background, m, change("1", "topic"))
+		assert.True(t, passing.granted())
+		passing.update(channelOK)
+
+		// Met again: the next ones wait for the new hold, and the refused one is the first of them.
+		first.update(renamed)
+		first.again(m)
+		wait(time.Minute)
+		assert.Zero(t, granted(t, rest))
+		wait(10 * time.Minute)
+		for _, c := range append([]*caller{first}, rest...) {
+			require.True(t, c.granted())
+			require.Equal(t, 1, m.Stats().InFlight)
+			c.update(channelOK)
+		}
+		drained(t, m)
+	})
+}
+
+// However the one under way ends, the next one of the lane follows.
+func TestLaneGoesOnHoweverARequestEnds(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name")).update(renamed)
+		var all []*caller
+		for range 5 {
+			all = append(all, call(background, m, change("1", "name")))
+		}
+		all[1].cancel() // in the lane
+		wait(10*time.Minute + time.Second)
+		require.True(t, all[0].granted())
+		all[0].lease.Return()
+		wait(0)
+		require.True(t, all[2].granted())
+		all[2].lease.Release()
+		wait(0)
+		require.True(t, all[3].granted())
+		all[3].update(plain(500))
+		require.True(t, all[4].granted())
+		all[4].update(channelOK)
+		drained(t, m)
+	})
+}
+
+func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithExpireAfter(0))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name")).update(renamed)
+		wait(5 * time.Minute)
+		assert.NotZero(t, snapshot(t, m, "channel").Limit, "the bucket is kept as long as it holds something back")
+		wait(5*time.Minute + time.Second)
+		var all []*caller
+		for range 3 {
+			all = append(all, call(background, m, change("1", "name")))
+		}
+		assert.Equal(t, 3, granted(t, all), "together, as before the limit was met")
+		for _, c := range all {
+			c.update(channelOK)
+		}
+		wait(time.Minute)
+		assert.Zero(t, m.Stats().Buckets)
+	})
+}
+
+// The names of the fields are asked for seldom, and at a moment when everything else may be asked for, too.
+func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		asked := 0
+		request := change("1")
+		request.Fields = func() []string {
+			asked++
+			assert.NotZero(t, m.Stats().Granted)
+			for b := range m.Buckets() { // would wait for ever if a bucket's lock were held
+				assert.NotEmpty(t, b.Hash)
+			}
+			return []string{"name"}
+		}
+		discover(t, m, request.Route, channelOK)
+		c := call(background, m, request)
+		c.update(channelOK)
+		assert.Zero(t, asked, "it did not wait, and met no limit")
+
+		first, second := call(background, m, request), call(background, m, request)
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
+		first.again(m)
+		second.update(channelOK)
+		assert.LessOrEqual(t, asked, 2, "at most twice for one request")
+		third := call(background, m, request)
+		wait(11 * time.Second)
+		require.True(t, first.granted())
+		first.update(channelOK)
+		require.True(t, third.granted())
+		third.update(channelOK)
+		assert.LessOrEqual(t, asked, 4)
+	})
+}
+
+// When the hash changes, those in a lane move with everybody else, and their hold with them.
+func TestLaneMovesWithItsRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		flying := call(background, m, change("1", "topic"))
+		call(background, m, change("1", "name")).update(renamed)
+		name := call(background, m, change("1", "name"))
+		flying.update(limited("renamed bucket", 100, 99, 15*time.Second))
+		topic := call(background, m, change("1", "topic"))
+		assert.True(t, topic.granted())
+		assert.False(t, name.granted())
+		assert.Equal(t, 1, snapshot(t, m, "renamed bucket").Waiting)
+		topic.update(limited("renamed bucket", 100, 98, 15*time.Second))
+		wait(10*time.Minute + time.Second)
+		require.True(t, name.granted())
+		name.update(limited("renamed bucket", 100, 97, 15*time.Second))
+		drained(t, m)
+	})
+}
+
+func TestThoseInALaneAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, change("1").Route, channelOK)
+		flying := call(background, m, change("1", "name"))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		short := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, change("1", "name"))
+		long := call(background, m, change("1", "name"))
+		require.Equal(t, 2, m.Stats().Waiting)
+		flying.update(renamed)
+		err := tooLong(t, short)
+		assert.Equal(t, ratelimits.ClassSubLimit, err.Class)
+		assert.Equal(t, 10*time.Minute, err.Wait.Round(time.Second))
+		assert.False(t, long.done())
+		wait(11 * time.Minute)
+		require.True(t, long.granted())
+		long.update(channelOK)
+		drained(t, m)
+	})
+}

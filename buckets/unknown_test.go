@@ -1,0 +1,267 @@
+package buckets_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ callers, limit int }{{2, 5}, {5, 5}, {6, 5}, {40, 5}, {3, 1}, {10, 10}, {11, 50}} {
+		t.Run(fmt.Sprintf("%d callers, limit %d", c.callers, c.limit), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				all := asks(m, message(1), c.callers)
+				wait(time.Minute)
+				require.Equal(t, 1, granted(t, all), "however long the answer takes")
+				all[0].update(limited("messages", c.limit, c.limit-1, time.Minute))
+				assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all), "the rest at once, up to the limit")
+				require.NoError(t, m.Close())
+			})
+		})
+	}
+}
+
+// How discovery goes on after a first answer that is not an ordinary one. The route has 10 callers.
+func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		first func(buckets.Lease)
+		after time.Duration
+		want  int // of the other nine, after that time
+		hash  string
+	}{
+		{"everything remains", update(limited("messages", 5, 5, time.Second)), 0, 4, "messages"},
+		{"nothing remains", update(limited("messages", 5, 0, time.Second)), 0, 0, "messages"},
+		{"nothing remains, window over", update(limited("messages", 5, 0, time.Second)), 1002 * time.Millisecond, 5, "messages"},
+		{"window is over already", update(limited("messages", 5, 4, 0)), 2 * time.Millisecond, 5, "messages"},
+		{"no headers", update(plain(200)), 0, 9, ""},
+		{"not found, no headers", update(plain(404)), 0, 9, ""},
+		{"limits without a hash", update(limited("", 5, 4, time.Second)), 0, 4, ""},
+		{"hash without limits", update(ratelimits.Response{Status: 200, Bucket: "messages"}), 0, 1, "messages"},
+		{"server error", update(plain(502)), 0, 1, buckets.UnknownHash},
+		{"not authorised", update(plain(401)), 0, 1, buckets.UnknownHash},
+		{"lost", buckets.Lease.Release, 0, 1, buckets.UnknownHash},
+		{"cancelled before it was sent", buckets.Lease.Return, 0, 1, buckets.UnknownHash},
+		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2 * time.Second, 0, "messages"},
+		{"refused, hold over", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 2500 * time.Millisecond, 1, ""},
+		{"refused for the resource", update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2 * time.Second, 0, buckets.UnknownHash},
+		{"refused globally, hold over", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
+		{"refused at the edge", update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				probe, others := ask(m, message(1)), asks(m, message(1), 9)
+				c.first(probe.lease)
+				synctest.Wait()
+				if c.after > 0 {
+					wait(c.after)
+				}
+				assert.Equal(t, c.want, granted(t, others))
+				hashes := make(map[string]int)
+				for b := range m.Buckets() {
+					hashes[b.Hash] += b.Waiting + b.InFlight
+				}
+				assert.Equal(t, map[string]int{c.hash: 9}, nonZero(hashes), "where they are now")
+				require.NoError(t, m.Close())
+			})
+		})
+	}
+}
+
+func update(r ratelimits.Response) func(buckets.Lease) {
+	return func(l buckets.Lease) { l.Update(r) }
+}
+
+func nonZero(counts map[string]int) map[string]int {
+	for key, n := range counts {
+		if n == 0 {
+			delete(counts, key)
+		}
+	}
+	return counts
+}
+
+func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(7))
+		before := snapshot(t, m, buckets.UnknownHash)
+		assert.Equal(t, "POST /channels/{channel_id}/messages", before.Route)
+		assert.Equal(t, "-", before.Major, "a place of discovery for all channels")
+		assert.Zero(t, before.Limit)
+		assert.Equal(t, 1, before.InFlight)
+		probe.update(limited("messages", 5, 3, time.Second))
+		after := snapshot(t, m, "messages")
+		assert.Equal(t, "7", after.Major)
+		assert.Equal(t, 5, after.Limit)
+		assert.Equal(t, 3, after.Remaining)
+		assert.Zero(t, after.InFlight)
+	})
+}
+
+func TestColdStormDrawsNoRefusal(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(50, time.Second), Hash: "messages"}))
+		w.post(1, 1000)
+		assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
+		elapsed := w.finish()
+		report := w.Report()
+		assert.Equal(t, 1000, report.Accepted)
+		assert.Zero(t, report.Refused.Total())
+		assert.Less(t, elapsed, 22*time.Second, "20 windows, and a round trip for each")
+		drained(t, w.manager)
+	})
+}
+
+// Fifty channels discover one route together, and then each has counters of its own.
+func TestMajorsOfOneUnknownRouteEndInTheirOwnBuckets(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}), buckets.WithOrdered())
+		for range 10 {
+			for channel := range 50 {
+				w.post(1+channel, 1)
+			}
+		}
+		assert.Equal(t, 1, w.Report().MaxInFlight)
+		w.finish()
+		report := w.Report()
+		assert.Equal(t, 500, report.Accepted)
+		assert.Zero(t, report.Refused.Total())
+		assert.Zero(t, report.Inversions, "each channel keeps its order")
+		assert.Len(t, report.Buckets, 50)
+		known := 0
+		for b := range w.manager.Buckets() {
+			if b.Hash == "messages" {
+				known++
+				assert.Equal(t, 5, b.Limit)
+			}
+		}
+		assert.Equal(t, 50, known)
+		drained(t, w.manager)
+	})
+}
+
+func TestRouteWithoutHeadersBecomesUnlimited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Global: discordsim.Unlimited()})
+		w.post(1, 100)
+		assert.Less(t, w.finish(), 50*time.Millisecond, "two round trips: one that goes first, and all others")
+		assert.Equal(t, 100, w.Report().Accepted)
+		assert.True(t, snapshotOf(t, w.manager, "1").Unlimited)
+	})
+}
+
+// snapshotOf returns the only bucket of that major parameter.
+func snapshotOf(t *testing.T, m *buckets.RESTBucketManager, major string) (found buckets.BucketSnapshot) {
+	t.Helper()
+	n := 0
+	for b := range m.Buckets() {
+		if b.Major == major {
+			found = b
+			n++
+		}
+	}
+	require.Equal(t, 1, n, "buckets of %s", major)
+	return found
+}
+
+func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]ratelimits.Response{
+		"limits and a hash": limited("messages", 3, 0, time.Second),
+		"limits alone":      limited("", 3, 0, time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), plain(200))
+				first, second := ask(m, message(1)), ask(m, message(1))
+				require.True(t, first.granted() && second.granted())
+				first.update(r)
+				third := ask(m, message(1))
+				assert.False(t, third.granted(), "there is a limit after all")
+				b := snapshot(t, m, r.Bucket)
+				assert.Equal(t, 3, b.Limit)
+				assert.False(t, b.Unlimited)
+				second.update(r)
+				wait(1100 * time.Millisecond)
+				assert.True(t, third.granted())
+				third.update(r)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestAnswersWithoutHeadersChangeNothingThatIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 204, 400, 404, 500, 502, 503} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
+			discover(t, m, message(1), plain(status))
+			b := snapshot(t, m, "messages")
+			assert.Equal(t, 3, b.Limit)
+			assert.Equal(t, 1, b.Remaining, "the server may have counted it")
+			assert.False(t, b.Unlimited)
+		})
+	}
+}
+
+func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
+		all := asks(m, message(1), 20)
+		require.Equal(t, 20, granted(t, all), "the UNKNOWN bucket has no limit")
+		all[0].update(limited("messages", 5, 4, time.Second))
+		late := ask(m, message(1))
+		assert.False(t, late.granted(), "from now on the bucket is known, and all those under way count in it")
+		for i, c := range all[1:] {
+			if i < 4 {
+				c.update(limited("messages", 5, 3-i, time.Second))
+			} else {
+				c.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
+			}
+		}
+		wait(3 * time.Second)
+		assert.True(t, late.granted())
+		late.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(5))
+		for n := range 20 {
+			c := call(context.Background(), m, buckets.Request{Route: callback(n)})
+			assert.True(t, c.granted(), "each stands for itself, and none is held by the global limit")
+			c.update(plain(204))
+		}
+		assert.Zero(t, m.Stats().Waited)
+	})
+}

@@ -1,0 +1,117 @@
+package buckets_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// world is a simulated Discord and a client that does what the manager says.
+type world struct {
+	*discordsim.Server
+	manager *buckets.RESTBucketManager
+	sent    int
+	all     sync.WaitGroup
+}
+
+// trip is 20 ms there and back, give or take one, so that no two things happen at one moment.
+var trip = discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: time.Millisecond}
+
+func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option) *world {
+	t.Helper()
+	if config.Latency.RoundTrip == 0 {
+		config.Latency = trip
+	}
+	server, err := discordsim.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Close() })
+	return &world{Server: server, manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
+}
+
+// one is the configuration of a server with one rule for everything.
+func one(rule discordsim.Rule) discordsim.Config {
+	rule.Path = "**"
+	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
+}
+
+// send sends a request in the background, as often as it takes, and returns when it has arrived at the manager.
+func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
+	w.sent++
+	number := w.sent
+	w.all.Go(func() {
+		status, err := w.do(ctx, method, path, number)
+		if then != nil {
+			then(status, err)
+		}
+	})
+	synctest.Wait()
+}
+
+func (w *world) do(ctx context.Context, method, path string, number int) (int, error) {
+	route, err := routes.Match(method, path)
+	if err != nil {
+		return 0, err
+	}
+	request := buckets.Request{Route: route, Authorization: bot}
+	for {
+		lease, err := w.manager.AcquireRequest(ctx, &request)
+		if err != nil {
+			return 0, err
+		}
+		r, err := w.attempt(ctx, method, path, number)
+		if err != nil {
+			lease.Release()
+			return 0, err
+		}
+		lease.Update(r)
+		if r.Class == ratelimits.ClassOK {
+			return r.Status, nil
+		}
+	}
+}
+
+func (w *world) attempt(ctx context.Context, method, path string, number int) (ratelimits.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, discordsim.BaseURL+path, strings.NewReader("{}"))
+	if err != nil {
+		return ratelimits.Response{}, err
+	}
+	r.Header.Set("Authorization", bot)
+	r.Header.Set(discordsim.SequenceHeader, strconv.Itoa(number))
+	response, err := w.RoundTripper().RoundTrip(r)
+	if err != nil {
+		return ratelimits.Response{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return ratelimits.Response{}, err
+	}
+	return ratelimits.ParseResponse(response.StatusCode, response.Header, body), nil
+}
+
+// post sends n messages to a channel.
+func (w *world) post(channel, n int) {
+	for range n {
+		w.send(context.Background(), "POST", "/channels/"+strconv.Itoa(channel)+"/messages", nil)
+	}
+}
+
+// finish waits for all requests and returns how long that took.
+func (w *world) finish() time.Duration {
+	start := time.Now()
+	w.all.Wait()
+	return time.Since(start)
+}

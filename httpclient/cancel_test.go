@@ -1,0 +1,155 @@
+package httpclient_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// A request is cancelled after a second, at the place where it is held up for much longer, with two more behind it.
+func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
+	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
+	ban := discordsim.EdgeBan{Until: 5 * time.Second}
+	unlimited := everything(discordsim.Unlimited())
+	taken := func(config discordsim.Config) discordsim.Config { // by others, at the very beginning
+		config.Foreign = []discordsim.ForeignUse{{
+			Request: discordsim.Request{
+				Method: http.MethodPatch, Path: "/channels/1", Authorization: authorization, Fields: []string{"name"},
+			}, Count: 2, At: []time.Duration{0},
+		}}
+		return config
+	}
+	blocked := unlimited
+	blocked.Blocks = []discordsim.GlobalBlock{{Until: 5 * time.Second}}
+	banned := unlimited
+	banned.Edge = []discordsim.EdgeBan{ban}
+
+	for name, c := range map[string]struct {
+		config discordsim.Config
+		global int
+		ahead  int // requests before it
+	}{
+		"while the route is discovered":    {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
+		"in its bucket's queue":            {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
+		"deep in its bucket's queue":       {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
+		"in line for the global limit":     {config: unlimited, global: 1, ahead: 4},
+		"refused, in its bucket's queue":   {config: taken(everything(discordsim.Fixed(2, 5*time.Second)))},
+		"refused, for the global limit":    {config: blocked},
+		"behind a global refusal":          {config: blocked, ahead: 1},
+		"refused by the edge":              {config: banned},
+		"behind a refusal of the edge":     {config: banned, ahead: 1},
+		"refused by a hidden limit":        {config: taken(channels(discordsim.Fixed(9, 5*time.Second)))},
+		"behind one that met such a limit": {config: taken(channels(discordsim.Fixed(9, 5*time.Second))), ahead: 1},
+		"in flight":                        {config: everything(discordsim.Fixed(5, time.Second), slow)},
+		"while its answer is read":         {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
+		"while its refusal is read":        {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := newDiscord(t, c.config)
+				global := c.global
+				if global == 0 {
+					global = buckets.DefaultGlobalLimit
+				}
+				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
+					httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
+				var others []*call
+				for range c.ahead {
+					others = append(others, send(transport, rename(t)))
+					synctest.Wait()
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				victim := send(transport, rename(t).WithContext(ctx))
+				synctest.Wait()
+				for range 2 {
+					others = append(others, send(transport, rename(t)))
+					synctest.Wait()
+				}
+				time.Sleep(time.Second)
+				require.False(t, victim.over(), "it was not held up")
+				cancel()
+				synctest.Wait()
+				require.True(t, victim.over(), "it does not return")
+				require.ErrorIs(t, victim.err, context.Canceled)
+
+				assertStatus(t, http.StatusOK, others...)
+				assertNothingHeld(t, transport)
+				time.Sleep(20 * time.Minute)
+				later := send(transport, rename(t))
+				assertStatus(t, http.StatusOK, later)
+				assert.Less(t, later.took, slack)
+				assert.Zero(t, server.Report().Avoidable.Total())
+			})
+		})
+	}
+}
+
+// The context ends after the permission to send was given and before anything was sent.
+func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		below := newScript(func(r *http.Request) (*http.Response, error) {
+			cancel()
+			return nil, r.Context().Err()
+		}, answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		victim := send(transport, newMessage(t).WithContext(ctx))
+		assert.ErrorIs(t, victim.wait().err, context.Canceled)
+		assertNothingHeld(t, transport)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, newMessage(t)))
+	})
+}
+
+func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var bodies ledger
+	r := newMessage(t).WithContext(ctx)
+	r.Body = bodies.open(r.Body)
+	_, err := transport.RoundTrip(r)
+	assert.ErrorIs(t, err, context.Canceled)
+	bodies.assertClosed(t)
+	assert.Empty(t, below.requests())
+}
+
+// The body comes from a pipe whose other end falls silent, and would have to be kept in memory.
+func TestReadingABodyThatNeverEndsCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		ctx, cancel := context.WithCancel(t.Context())
+		reader, writer := io.Pipe()
+		go writer.Write([]byte("half of it"))
+		r := newMessage(t).WithContext(ctx)
+		r.Body, r.GetBody, r.ContentLength = reader, nil, -1
+		victim := send(transport, r)
+		time.Sleep(time.Second)
+		require.False(t, victim.over())
+		cancel()
+		synctest.Wait()
+		require.True(t, victim.over(), "it does not return")
+		assert.ErrorIs(t, victim.err, context.Canceled)
+		_, err := writer.Write([]byte("more"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe, "the body was not closed")
+		assert.Empty(t, below.requests())
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
+}

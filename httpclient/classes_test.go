@@ -1,0 +1,237 @@
+package httpclient_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+const (
+	otherRoute = "/api/v10/guilds/1/roles"
+	callback   = "/api/v10/interactions/1/aW50ZXJhY3Rpb246MTp4/callback"
+	roomLeft   = "X-RateLimit-Remaining: 4"
+)
+
+// refusal429 is a 429 that is put together by hand.
+func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
+	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
+}
+
+// limitHeaders name a bucket of five per second; the lines that follow replace or add to it.
+func limitHeaders(remaining string, more ...string) []string {
+	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"}, more...)
+}
+
+func TestA429IsRepeatedWhenItSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal func(*http.Request) (*http.Response, error)
+		want    time.Duration
+	}{
+		"user, the body is more precise": {refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond},
+		"user, nothing remains": {
+			refusal429(`{"retry_after":1}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "Retry-After: 1")...),
+			time.Second,
+		},
+		"two milliseconds":             {refusal429(`{"retry_after":0.002}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"a number in quotes":           {refusal429(`{"retry_after":"0.002"}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"header only":                  {refusal429(``, "X-RateLimit-Scope: user", "Retry-After: 2"), 2 * time.Second},
+		"no Via, but an API's body":    {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
+		"shared, the body is longer":   {refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...), 1163 * time.Second},
+		"shared, the header is longer": {refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: shared", "Retry-After: 40"), 40 * time.Second},
+		"sub-limit":                    {refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), 300 * time.Second},
+		"global":                       {refusal429(`{"retry_after":"2","global":true}`, "X-RateLimit-Global: true"), 2 * time.Second},
+		"global, by the body alone":    {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
+		"edge, HTML":                   {answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
+		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
+		"no way of telling when":       {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
+				sent := send(transport, newMessage(t))
+				assertStatus(t, http.StatusOK, sent)
+				assertTook(t, c.want, sent.took)
+				assert.Len(t, below.requests(), 2)
+			})
+		})
+	}
+}
+
+// What a refusal of each class holds back, besides the request that was refused.
+func TestARefusalHoldsBackWhatItsLimitIsFor(t *testing.T) {
+	t.Parallel()
+	user := refusal429(`{"retry_after":5}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5", "X-RateLimit-Scope: user")...)
+	shared := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...)
+	subLimit := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
+	global := refusal429(`{"retry_after":5,"global":true}`, "X-RateLimit-Scope: global", "X-RateLimit-Global: true")
+	edge := answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 5")
+	edgeBare := answer(http.StatusTooManyRequests, "", "Retry-After: 5") // no Via, no body
+
+	for name, c := range map[string]struct {
+		refusal func(*http.Request) (*http.Response, error)
+		// Which of the others wait.
+		same, fields, channel, route, bot, interaction bool
+	}{
+		"user":                {refusal: user, same: true, fields: true},
+		"shared":              {refusal: shared, same: true, fields: true},
+		"sub-limit":           {refusal: subLimit, same: true},
+		"global":              {refusal: global, same: true, fields: true, channel: true, route: true},
+		"edge":                {refusal: edge, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
+		"edge without a body": {refusal: edgeBare, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ok := answer(http.StatusOK, "{}", limitHeaders(roomLeft)...)
+				transport := newTransport(t, newScript(ok, c.refusal, ok))
+				const channel = "/api/v10/channels/1"
+				patch := func(path, body string) *http.Request { return newRequest(t, http.MethodPatch, path, body) }
+				assertStatus(t, http.StatusOK, send(transport, patch(channel, `{"topic":"a"}`)))
+				refused := send(transport, patch(channel, `{"name":"a"}`))
+				synctest.Wait()
+				require.False(t, refused.over())
+
+				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
+				otherBot.Header.Set("Authorization", "Bot other")
+				interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
+				interaction.Header.Del("Authorization")
+				for _, other := range []struct {
+					what  string
+					call  *call
+					waits bool
+				}{
+					{"the same again", send(transport, patch(channel, `{"name":"b"}`)), c.same},
+					{"other fields", send(transport, patch(channel, `{"topic":"b"}`)), c.fields},
+					{"another channel", send(transport, patch(channel+"2", `{"name":"a"}`)), c.channel},
+					{"another route", send(transport, newRequest(t, http.MethodGet, otherRoute, "")), c.route},
+					{"another bot", send(transport, otherBot), c.bot},
+					{"an interaction", send(transport, interaction), c.interaction},
+				} {
+					assertStatus(t, http.StatusOK, other.call)
+					if other.waits {
+						assert.GreaterOrEqual(t, other.call.took, 5*time.Second, other.what)
+					} else {
+						assert.Less(t, other.call.took, slack, other.what)
+					}
+				}
+				assertStatus(t, http.StatusOK, refused)
+				assertTook(t, 5*time.Second, refused.took)
+			})
+		})
+	}
+}
+
+func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal func(*http.Request) (*http.Response, error)
+		class   ratelimits.Class
+		global  bool
+	}{
+		"user": {
+			refusal: refusal429(`{"retry_after":4}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
+			class:   ratelimits.ClassUser,
+		},
+		"shared": {refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...), class: ratelimits.ClassShared},
+		"sub-limit": {
+			refusal: refusal429(`{"retry_after":"4"}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+			class:   ratelimits.ClassSubLimit,
+		},
+		"global": {refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal, global: true},
+		"edge": {
+			refusal: answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 4"),
+			class:   ratelimits.ClassEdge, global: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+				below.takes = time.Second
+				transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
+				first := send(transport, newMessage(t))
+				synctest.Wait()
+				queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
+				for _, c2 := range []*call{first, queued} {
+					var tooLong *ratelimits.TooLongError
+					require.ErrorAs(t, c2.wait().err, &tooLong)
+					assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
+					assert.Equal(t, c.class, tooLong.Class)
+					assert.Equal(t, c.global, tooLong.Global)
+					assert.InDelta(t, 4, tooLong.Wait.Seconds(), 0.01)
+					assert.Equal(t, time.Second, c2.took, "at once, when it is known")
+				}
+				assert.Len(t, below.requests(), 1)
+				time.Sleep(4 * time.Second)
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+			})
+		})
+	}
+}
+
+func TestAGlobalRefusalHoldsEverybodyForItsTimeAndNoLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{Blocks: []discordsim.GlobalBlock{{From: 0, Until: 2 * time.Second}}})
+		transport := newTransport(t, server.RoundTripper())
+		first := send(transport, newMessage(t))
+		time.Sleep(100 * time.Millisecond)
+		others := []*call{send(transport, newRequest(t, http.MethodGet, otherRoute, "")), send(transport, newMessage(t))}
+		interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
+		interaction.Header.Del("Authorization")
+		exempt := send(transport, interaction)
+
+		assertStatus(t, http.StatusOK, exempt, first)
+		assert.Less(t, exempt.took, slack)
+		assertTook(t, 2*time.Second, first.took)
+		assertStatus(t, http.StatusOK, others...)
+		for _, c := range others {
+			assertTook(t, 1900*time.Millisecond, c.took)
+		}
+		report := server.Report()
+		assert.Equal(t, 1, report.Refused.Total(), "one was enough to know")
+		assert.EqualValues(t, 1, transport.Manager().Stats().Responses[ratelimits.ClassGlobal])
+	})
+}
+
+// A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be an
+// endless loop, each turn of which Discord counts as an invalid request.
+func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]func(*http.Request) (*http.Response, error){
+		"user":       refuse("user", "0"),
+		"shared":     refuse("shared", "0"),
+		"global":     refuse("global", "0"),
+		"sub-limit":  refusal429(`{"retry_after":0}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+		"edge, HTML": answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 0"),
+		"edge, JSON": answer(http.StatusTooManyRequests, `{"code":0}`, "Retry-After: 0"),
+	} {
+		for _, route := range []string{messages, callback} {
+			t.Run(name+", "+route, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					below := newScript(refusal)
+					below.takes = 10 * time.Millisecond
+					transport := newTransport(t, below)
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
+					assert.Error(t, send(transport, r).wait().err)
+					assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
+				})
+			})
+		}
+	}
+}

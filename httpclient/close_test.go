@@ -1,0 +1,146 @@
+package httpclient_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{
+			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}}},
+		})
+		transport := newTransport(t, server.RoundTripper())
+		underWay := send(transport, newMessage(t))
+		synctest.Wait()
+		var waiting []*call
+		for range 3 { // for the route to be discovered
+			waiting = append(waiting, send(transport, newMessage(t)))
+		}
+		time.Sleep(time.Second)
+
+		require.NoError(t, transport.Close())
+		synctest.Wait()
+		for _, c := range waiting {
+			require.True(t, c.over())
+			assert.ErrorIs(t, c.err, buckets.ErrClosed)
+			assertTook(t, time.Second, c.took)
+		}
+		assert.False(t, underWay.over(), "cut off")
+		assertStatus(t, http.StatusOK, underWay)
+		assert.Equal(t, 1, server.Report().Requests)
+	})
+}
+
+func TestCloseEndsThoseInTheWindowsQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		transport := newTransport(t, server.RoundTripper())
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		waiting := []*call{send(transport, newMessage(t)), send(transport, newMessage(t))}
+		synctest.Wait()
+		require.Equal(t, 2, transport.Manager().Stats().Waiting)
+
+		require.NoError(t, transport.Close())
+		for _, c := range waiting {
+			assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+		}
+		assert.Equal(t, 1, server.Report().Requests)
+	})
+}
+
+func TestAClosedTransportRefusesRequests(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below)
+	require.NoError(t, transport.Close())
+	require.NoError(t, transport.Close(), "a second time")
+
+	var bodies ledger
+	r := newMessage(t)
+	r.Body = bodies.open(strings.NewReader("{}"))
+	_, err := transport.RoundTrip(r)
+	require.ErrorIs(t, err, buckets.ErrClosed)
+	bodies.assertClosed(t)
+	assert.Empty(t, below.requests())
+}
+
+// The body would have to be kept in memory, and comes from a pipe whose other end falls silent.
+func TestCloseEndsTheReadingOfABody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		reader, writer := io.Pipe()
+		r := newMessage(t)
+		r.Body, r.GetBody, r.ContentLength = reader, nil, -1
+		c := send(transport, r)
+		synctest.Wait()
+		require.False(t, c.over())
+		require.NoError(t, transport.Close())
+		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+		_, err := writer.Write([]byte("more"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe, "the body was not closed")
+		assert.Empty(t, below.requests())
+	})
+}
+
+func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
+		manager := buckets.NewRESTBucketManager()
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		one := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
+		other := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
+		assert.Same(t, manager, one.Manager())
+		assert.Same(t, manager, other.Manager())
+
+		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
+		second := send(other, newMessage(t))
+		assertStatus(t, http.StatusOK, second)
+		assert.GreaterOrEqual(t, second.took, time.Second, "it did not wait for what the other transport used up")
+
+		require.NoError(t, one.Close())
+		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
+		assert.ErrorIs(t, send(one, newMessage(t)).wait().err, buckets.ErrClosed)
+		assertStatus(t, http.StatusOK, send(other, newMessage(t)))
+		assert.Zero(t, server.Report().Refused.Total())
+	})
+}
+
+func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
+	t.Parallel()
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithManager(buckets.NewRESTBucketManager()))
+	_, err := transport.RoundTrip(newMessage(t))
+	assert.ErrorIs(t, err, buckets.ErrNotStarted)
+}
+
+func TestCloseIdleConnectionsReachesTheTransportBelow(t *testing.T) {
+	t.Parallel()
+	below := &idler{}
+	(&http.Client{Transport: newTransport(t, below)}).CloseIdleConnections()
+	assert.Equal(t, 1, below.closed)
+	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "a transport that has none")
+}
+
+type idler struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idler) CloseIdleConnections() { i.closed++ }

@@ -1,0 +1,133 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// discord stands in for Discord: its channels take one message an hour.
+func discord() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-RateLimit-Bucket", "abcd1234")
+		w.Header().Set("X-RateLimit-Limit", "1")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset-After", "3600.000")
+		w.WriteHeader(http.StatusOK)
+	}))
+}
+
+// Put the transport into anything that takes an *http.Client, and stop thinking about limits.
+func Example() {
+	server := discord()
+	defer server.Close()
+
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	response, err := client.Post(server.URL+"/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content":"hello"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	fmt.Println(response.Status)
+	// Output: 200 OK
+}
+
+// A request that would have to wait longer than the maximum is not sent. The error says for what, and how long.
+func ExampleWithMaxRateLimit() {
+	server := discord()
+	defer server.Close()
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	for range 2 {
+		response, err := client.Get(server.URL + "/api/v10/channels/1/messages")
+		var tooLong *ratelimits.TooLongError
+		switch {
+		case errors.As(err, &tooLong):
+			fmt.Println("not sent:", tooLong.Route, "has to wait for about", tooLong.Wait.Round(time.Minute))
+		case err != nil:
+			fmt.Println(err)
+		default:
+			response.Body.Close()
+			fmt.Println(response.Status)
+		}
+	}
+	// Output:
+	// 200 OK
+	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
+}
+
+// Two transports that use the same token share a manager, so that together they keep to its limits.
+func ExampleWithManager() {
+	server := discord()
+	defer server.Close()
+	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Minute))
+	if err := manager.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer manager.Close()
+
+	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager))}
+	proxied := &http.Client{Transport: httpclient.NewTransport(
+		httpclient.WithManager(manager),
+		httpclient.WithBase(&http.Transport{Proxy: http.ProxyFromEnvironment}),
+	)}
+	defer proxied.CloseIdleConnections()
+
+	response, err := direct.Get(server.URL + "/api/v10/channels/1/messages")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	response.Body.Close()
+	fmt.Println(response.Status)
+
+	_, err = proxied.Get(server.URL + "/api/v10/channels/1/messages")
+	var tooLong *ratelimits.TooLongError
+	fmt.Println("not sent:", errors.As(err, &tooLong))
+	// Output:
+	// 200 OK
+	// not sent: true
+}
+
+// A single request can say for itself how long it may wait. Zero means not at all.
+func ExampleTransport_maxWait() {
+	server := discord()
+	defer server.Close()
+	transport := httpclient.NewTransport()
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	ctx := buckets.ContextWithMaxWait(context.Background(), 0)
+	for range 2 {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v10/channels/1/typing", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			fmt.Println("somebody is typing already")
+			continue
+		}
+		response.Body.Close()
+		fmt.Println(response.Status)
+	}
+	// Output:
+	// 200 OK
+	// somebody is typing already
+}

@@ -1,0 +1,214 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	botSecret     = "MTk4NjIyNDgzNDcxOTI1MjQ4.Bot-SeCrEt"
+	webhookSecret = "WeBhOoK-SeCrEt_0123456789"
+	replySecret   = "aW50ZXJhY3Rpb246InTeRaCtIoN-SeCrEt"
+	secretRetry   = 4000 // seconds, more than the default maximum
+)
+
+// secretRequests are requests with a token in every place where there can be one.
+func secretRequests(t *testing.T) map[string]*http.Request {
+	t.Helper()
+	requests := map[string]*http.Request{
+		"bot":         newRequest(t, http.MethodPost, messages, `{"content":"hello"}`),
+		"webhook":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"?wait=true", `{"content":"hello"}`),
+		"webhook/2":   newRequest(t, http.MethodPatch, "/api/v10/webhooks/1/"+webhookSecret+"/messages/2", `{"content":"hello"}`),
+		"interaction": newRequest(t, http.MethodPost, "/api/v10/interactions/1/"+replySecret+"/callback", `{"type":1}`),
+		"follow-up":   newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+replySecret, `{"content":"hello"}`),
+		"unknown":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"/"+webhookSecret+"/nobody", `{}`),
+	}
+	for _, r := range requests {
+		r.Header.Set("Authorization", "Bot "+botSecret)
+	}
+	return requests
+}
+
+// assertNoSecret asserts that a text repeats no token, and not a part of one either.
+func assertNoSecret(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{"SeCrEt", botSecret[:12], webhookSecret[:7], replySecret[16:24]} {
+		assert.NotContains(t, text, secret)
+		assert.NotContains(t, text, url.QueryEscape(secret))
+	}
+}
+
+// assertNoSecretIn looks at a value in all the ways in which it can end up in a log.
+func assertNoSecretIn(t *testing.T, values ...any) {
+	t.Helper()
+	for _, value := range values {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			assertNoSecret(t, fmt.Sprintf(format, value))
+		}
+	}
+}
+
+func TestNoErrorContainsAToken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer  func(*http.Request) (*http.Response, error)
+		options []buckets.Option
+		change  func(*http.Request)
+		again   bool  // the error comes to a request after the first
+		want    error // of this type, nil: of any
+		is      error
+	}{
+		"too long":     {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"shared":       {answer: refuse("shared", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"global":       {answer: refuse("global", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"hidden":       {answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), want: (*ratelimits.TooLongError)(nil)},
+		"edge":         {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
+		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"), want: (*ratelimits.TooLongError)(nil)},
+		"path": {
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },
+			want: (*routes.PathError)(nil), is: routes.ErrDotSegment,
+		},
+		"encoding": {
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"\x01"+webhookSecret, "" },
+			want: (*routes.PathError)(nil), is: routes.ErrControlCharacter,
+		},
+		"method": {
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BREW" },
+			want: (*routes.PathError)(nil), is: routes.ErrMethod,
+		},
+		"body": {
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) {
+				r.GetBody, r.Body = nil, io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+			}, is: io.ErrUnexpectedEOF,
+		},
+		"queue full": {
+			answer: refuse("user", "100"), options: []buckets.Option{buckets.WithMaxWaiting(1)}, again: true,
+			want: (*ratelimits.QueueFullError)(nil),
+		},
+		"queues full": {
+			answer: refuse("user", "100"), options: []buckets.Option{buckets.WithMaxTotalWaiting(1)}, again: true,
+			want: (*ratelimits.QueueFullError)(nil),
+		},
+	} {
+		for kind := range secretRequests(t) {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					transport := httpclient.NewTransport(httpclient.WithBase(newScript(c.answer)), httpclient.WithBuckets(c.options...))
+					defer transport.Close()
+					r := secretRequests(t)[kind]
+					if c.again {
+						waiting := send(transport, r)
+						synctest.Wait()
+						defer waiting.wait()
+						defer transport.Close()
+						r = secretRequests(t)[kind]
+					}
+					if c.change != nil {
+						c.change(r)
+					}
+					_, err := transport.RoundTrip(r)
+					require.Error(t, err)
+					if c.want != nil {
+						require.IsType(t, c.want, err)
+					}
+					if c.is != nil {
+						require.ErrorIs(t, err, c.is)
+					}
+					for ; err != nil; err = errors.Unwrap(err) {
+						assertNoSecretIn(t, err)
+						assertNoSecret(t, err.Error())
+					}
+					synctest.Wait() // fmt takes no locks
+					assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
+				})
+			})
+		}
+	}
+}
+
+func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := httpclient.NewTransport(httpclient.WithBase(newScript(refuse("user", "100"))))
+		defer transport.Close()
+		deadline, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		cancelled, cancel := context.WithCancel(t.Context())
+		var calls []*call
+		for _, r := range secretRequests(t) {
+			calls = append(calls, send(transport, r.WithContext(deadline)), send(transport, secretRequests(t)["bot"].WithContext(cancelled)))
+		}
+		waiting := send(transport, secretRequests(t)["webhook"])
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		require.NoError(t, transport.Close())
+		for _, c := range append(calls, waiting) {
+			require.Error(t, c.wait().err)
+			assertNoSecretIn(t, c.err)
+		}
+		assert.ErrorIs(t, waiting.err, buckets.ErrClosed)
+	})
+}
+
+// What http.Client makes of an error contains the URL, as net/http wants it; the error inside does not.
+func TestTheErrorInsideAURLErrorContainsNoToken(t *testing.T) {
+	t.Parallel()
+	transport := httpclient.NewTransport(httpclient.WithBase(newScript(refuse("user", "4000"))))
+	defer transport.Close()
+	_, err := (&http.Client{Transport: transport}).Do(secretRequests(t)["webhook"])
+	var outer *url.Error
+	require.ErrorAs(t, err, &outer)
+	require.Contains(t, outer.Error(), webhookSecret)
+	inside := errors.Unwrap(outer)
+	require.ErrorAs(t, inside, new(*ratelimits.TooLongError))
+	assertNoSecretIn(t, inside)
+}
+
+// Requests of all kinds wait and are in flight while snapshots are taken.
+func TestNoSnapshotContainsAToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		var calls []*call
+		for range 3 {
+			for _, r := range secretRequests(t) {
+				calls = append(calls, send(transport, r))
+			}
+		}
+		for range 3 {
+			time.Sleep(900 * time.Millisecond)
+			snapshots := 0
+			for b := range transport.Manager().Buckets() {
+				snapshots++
+				assertNoSecretIn(t, b, &b)
+				assert.NotContains(t, b.Major, strings.ToLower(webhookSecret))
+			}
+			assert.NotZero(t, snapshots)
+			assertNoSecretIn(t, transport.Manager().Stats())
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		synctest.Wait() // fmt takes no locks
+		assertNoSecretIn(t, transport, transport.Manager())
+	})
+}

@@ -1,0 +1,246 @@
+package httpclient_test
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+const (
+	authorization = "Bot token"
+	messages      = "/api/v10/channels/1/messages"
+	// slack is what a wait may last longer than asked for in virtual time: round trips, and the rounding of headers.
+	slack = 50 * time.Millisecond
+)
+
+// newTransport returns a transport that is closed in the end. What it lent must have been given back by then.
+func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {
+	t.Helper()
+	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(base)}, options...)...)
+	t.Cleanup(func() {
+		assertNothingHeld(t, transport)
+		assert.NoError(t, transport.Close())
+	})
+	return transport
+}
+
+// assertNothingHeld asserts that nobody waits and nothing is in flight, in sum and in each bucket.
+func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
+	t.Helper()
+	stats := transport.Manager().Stats()
+	assert.Zero(t, stats.Waiting, "waiting")
+	assert.Zero(t, stats.InFlight, "in flight")
+	for b := range transport.Manager().Buckets() {
+		assert.Zero(t, b.Waiting, "waiting in %s", b.Hash)
+		assert.Zero(t, b.InFlight, "in flight in %s", b.Hash)
+	}
+}
+
+// newDiscord returns a simulated Discord with ten milliseconds from here to there and back.
+func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
+	t.Helper()
+	config.Latency.RoundTrip = cmp.Or(config.Latency.RoundTrip, 10*time.Millisecond)
+	server, err := discordsim.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	return server
+}
+
+// newRequest returns a request of the bot's. An empty body is none.
+func newRequest(t *testing.T, method, path, body string) *http.Request {
+	t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequest(method, discordsim.BaseURL+path, content)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", authorization)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+func newMessage(t *testing.T) *http.Request {
+	t.Helper()
+	return newRequest(t, http.MethodPost, messages, `{"content":"hello"}`)
+}
+
+// call is a request under way in a goroutine of its own.
+type call struct {
+	done   chan struct{}
+	status int
+	body   string
+	err    error
+	took   time.Duration
+}
+
+// send sends a request in the background.
+func send(transport http.RoundTripper, r *http.Request) *call {
+	c := &call{done: make(chan struct{})}
+	start := time.Now()
+	go func() {
+		defer close(c.done)
+		response, err := transport.RoundTrip(r)
+		c.took, c.err = time.Since(start), err
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		content, err := io.ReadAll(response.Body)
+		c.status, c.body, c.err = response.StatusCode, string(content), err
+	}()
+	return c
+}
+
+// wait waits for the outcome.
+func (c *call) wait() *call {
+	<-c.done
+	return c
+}
+
+// over reports that there is an outcome.
+func (c *call) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// assertStatus asserts that all calls were answered with that status.
+func assertStatus(t *testing.T, status int, calls ...*call) {
+	t.Helper()
+	for i, c := range calls {
+		c.wait()
+		if assert.NoError(t, c.err, "request %d", i) {
+			assert.Equal(t, status, c.status, "request %d", i)
+		}
+	}
+}
+
+// assertTook asserts that something lasted as long as it had to, and no longer.
+func assertTook(t *testing.T, want, took time.Duration) {
+	t.Helper()
+	assert.GreaterOrEqual(t, took, want)
+	assert.LessOrEqual(t, took, want+slack)
+}
+
+// script is a transport below that answers requests one after the other, and keeps what it was sent. The last answer is
+// for all that follow.
+type script struct {
+	answers []func(*http.Request) (*http.Response, error)
+	takes   time.Duration
+
+	mu   sync.Mutex
+	sent []sent
+}
+
+// sent is one request as a script got it.
+type sent struct {
+	request *http.Request
+	body    string
+	at      time.Time
+}
+
+func newScript(answers ...func(*http.Request) (*http.Response, error)) *script {
+	return &script{answers: answers}
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	at, content := time.Now(), ""
+	if r.Body != nil {
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		content = string(text)
+	}
+	s.mu.Lock()
+	answer := s.answers[min(len(s.sent), len(s.answers)-1)]
+	s.sent = append(s.sent, sent{r, content, at})
+	s.mu.Unlock()
+	if s.takes > 0 {
+		select {
+		case <-time.After(s.takes):
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
+	}
+	return answer(r)
+}
+
+// requests returns what has been sent.
+func (s *script) requests() []sent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sent)
+}
+
+// answer answers with a status, a body and header lines.
+func answer(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
+	return answerWith(status, func() io.ReadCloser { return io.NopCloser(strings.NewReader(body)) }, header...)
+}
+
+func answerWith(status int, body func() io.ReadCloser, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		h := make(http.Header)
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			h.Set(name, value)
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: body(), ContentLength: -1, Request: r}, nil
+	}
+}
+
+// refuse answers with a 429 of Discord's API of the given scope that asks to wait so many seconds.
+func refuse(scope, seconds string) func(*http.Request) (*http.Response, error) {
+	return answer(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
+		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
+}
+
+// fail answers with an error.
+func fail(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+// ledger counts bodies that are open.
+type ledger struct{ opened, closed atomic.Int32 }
+
+// open returns a body that is entered into the ledger until it is closed.
+func (l *ledger) open(content io.Reader) io.ReadCloser {
+	l.opened.Add(1)
+	return &entered{Reader: content, close: sync.OnceFunc(func() { l.closed.Add(1) })}
+}
+
+func (l *ledger) assertClosed(t *testing.T) {
+	t.Helper()
+	assert.NotZero(t, l.opened.Load(), "no body was opened")
+	assert.Equal(t, l.opened.Load(), l.closed.Load(), "of the bodies that were opened, not all were closed")
+}
+
+type entered struct {
+	io.Reader
+	close func()
+}
+
+func (e *entered) Close() error {
+	e.close()
+	return nil
+}

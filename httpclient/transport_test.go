@@ -1,0 +1,296 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// untouchable is a body that must be neither read nor closed.
+type untouchable struct{ t *testing.T }
+
+func (u untouchable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func (u untouchable) Close() error {
+	u.t.Error("the body was closed")
+	return nil
+}
+
+func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 201, 202, 204, 301, 304, 400, 401, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+					"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
+				given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
+				before := *given
+				calls := 0
+				transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
+					calls++
+					return given, nil
+				}))
+
+				start := time.Now()
+				response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
+				require.NoError(t, err)
+				assert.Same(t, given, response)
+				assert.Equal(t, before, *response)
+				assert.Equal(t, header, response.Header)
+				assert.Equal(t, 1, calls)
+				assert.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+// roundTripper is a transport below that is a function.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTheRequestIsNotModified(t *testing.T) {
+	t.Parallel()
+	ok := answer(http.StatusOK, "{}")
+	refusal := refuse("user", "1.5")
+	for name, c := range map[string]struct {
+		below  *script
+		change func(*http.Request)
+	}{
+		"success":              {newScript(ok), nil},
+		"refused and repeated": {newScript(refusal, refusal, ok), nil},
+		"body kept in memory":  {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
+		"of unknown length":    {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
+		"without a body":       {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
+		"no method":            {newScript(ok), func(r *http.Request) { r.Method = "" }},
+		"below it fails":       {newScript(fail(errors.New("no network"))), nil},
+		"too long a wait":      {newScript(refuse("user", "4000")), nil},
+		"not a path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := newTransport(t, c.below)
+				r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
+				r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
+				r.Host, r.Close = "discord.com", true
+				if c.change != nil {
+					c.change(r)
+				}
+				before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
+				header, trailer := r.Header.Clone(), r.Trailer.Clone()
+
+				if response, err := transport.RoundTrip(r); err == nil {
+					response.Body.Close()
+				}
+				assert.True(t, r.Body == body, "another body")
+				assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
+				assert.Same(t, before.URL, r.URL)
+				assert.Equal(t, url, *r.URL)
+				assert.Equal(t, header, r.Header)
+				assert.Equal(t, trailer, r.Trailer)
+				// Functions and bodies cannot be compared deeply, the rest can.
+				after := *r
+				before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
+				assert.True(t, reflect.DeepEqual(before, after))
+			})
+		})
+	}
+}
+
+func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		type key struct{}
+		ctx := context.WithValue(t.Context(), key{}, "value")
+		r := newRequest(t, http.MethodPut, messages+"/2/reactions/%F0%9F%94%A5/@me?a=b", `{"a":1}`).WithContext(ctx)
+		r.Host = "discord.com"
+		assertStatus(t, http.StatusOK, send(transport, r))
+
+		attempts := below.requests()
+		require.Len(t, attempts, 2)
+		for _, a := range attempts {
+			assert.Equal(t, http.MethodPut, a.request.Method)
+			assert.Equal(t, r.URL.String(), a.request.URL.String())
+			assert.Equal(t, r.Header, a.request.Header)
+			assert.Equal(t, r.Host, a.request.Host)
+			assert.Equal(t, r.ContentLength, a.request.ContentLength)
+			assert.Equal(t, "value", a.request.Context().Value(key{}))
+			assert.Equal(t, `{"a":1}`, a.body)
+		}
+	})
+}
+
+func TestARequestWithoutABodyHasNoneBelow(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below)
+				r := newRequest(t, http.MethodGet, messages, "")
+				r.Body = body
+				assertStatus(t, http.StatusOK, send(transport, r))
+				require.Len(t, below.requests(), 2)
+				for _, a := range below.requests() {
+					assert.Equal(t, body, a.request.Body)
+				}
+			})
+		})
+	}
+}
+
+func TestNoMethodMeansGet(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below)
+	r := newRequest(t, "", "/api/v10/gateway/bot", "")
+	r.Method = ""
+	assertStatus(t, http.StatusOK, send(transport, r))
+	assert.Empty(t, below.requests()[0].request.Method, "it is left to the transport below")
+	var known []string
+	for b := range transport.Manager().Buckets() {
+		known = append(known, b.Route)
+	}
+	assert.Contains(t, known, routes.GetBotGateway.String())
+}
+
+func TestNoPathMeansTheRoot(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusNotFound, ""))
+	assertStatus(t, http.StatusNotFound, send(newTransport(t, below), newRequest(t, http.MethodGet, "", "")))
+	assert.Equal(t, discordsim.BaseURL, below.requests()[0].request.URL.String())
+}
+
+func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("http2: stream closed")
+		below := newScript(fail(broken), fail(broken), answer(http.StatusOK, "{}"))
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		start := time.Now()
+		var calls []*call
+		for range 4 { // the first is a probe, the others wait for its outcome
+			calls = append(calls, send(transport, newMessage(t)))
+			synctest.Wait()
+		}
+		assert.Len(t, below.requests(), 1)
+		for _, c := range calls[:2] {
+			assert.True(t, c.wait().err == broken, "%v", c.err) //nolint:errorlint // the very same error
+		}
+		assertStatus(t, http.StatusOK, calls[2:]...)
+		assertTook(t, 4*time.Second, time.Since(start))
+		assert.EqualValues(t, 2, transport.Manager().Stats().Lost)
+	})
+}
+
+func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path   string
+		method string
+		want   error
+	}{
+		"dots":              {"/api/v10/channels/1/../2", http.MethodPost, routes.ErrDotSegment},
+		"control character": {"/api/v10/channels/1\x00/messages", http.MethodPost, routes.ErrControlCharacter},
+		"too long":          {"/" + strings.Repeat("x", 1<<16), http.MethodPost, routes.ErrTooLong},
+		"relative":          {"channels/1", http.MethodPost, routes.ErrNotAbsolute},
+		"method":            {messages, "BREW", routes.ErrMethod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below)
+			var bodies ledger
+			r := newMessage(t)
+			r.Method, r.URL.Path, r.Body = c.method, c.path, bodies.open(strings.NewReader("{}"))
+
+			_, err := transport.RoundTrip(r)
+			require.ErrorIs(t, err, c.want)
+			var wrong *routes.PathError
+			require.ErrorAs(t, err, &wrong)
+			bodies.assertClosed(t)
+			assert.Empty(t, below.requests())
+			assert.Zero(t, transport.Manager().Stats().Granted)
+		})
+	}
+}
+
+func TestFilesOfTheCDNArePassedOn(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"cdn.discordapp.com", "media.discordapp.net:443", "images-ext-1.discordapp.net"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusTooManyRequests, "later"))
+			transport := newTransport(t, below)
+			for range 2 {
+				r := newRequest(t, http.MethodGet, "/attachments/1/2/../file.png", "")
+				r.URL.Host = host
+				c := send(transport, r).wait()
+				assertStatus(t, http.StatusTooManyRequests, c)
+				assert.Equal(t, "later", c.body)
+			}
+			assert.Len(t, below.requests(), 2)
+			assert.Zero(t, transport.Manager().Stats().Granted)
+		})
+	}
+}
+
+func TestWithoutAMaxRateLimitNothingEverWaits(t *testing.T) {
+	t.Parallel()
+	for _, most := range []time.Duration{0, -time.Second} {
+		t.Run(most.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
+				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(most))
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+
+				c := send(transport, newMessage(t)).wait()
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, c.err, &tooLong)
+				assert.Zero(t, c.took)
+				time.Sleep(2 * time.Second)
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+			})
+		})
+	}
+}
+
+func TestOptionsThatAreNilChangeNothing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	transport := newTransport(t, nil, nil, httpclient.WithManager(nil), httpclient.WithBuckets(nil), httpclient.WithBuckets())
+	defer transport.CloseIdleConnections() // those of http.DefaultTransport
+	require.NotNil(t, transport.Manager())
+	assert.Equal(t, buckets.DefaultMaxRateLimit, transport.Manager().MaxRateLimit())
+	r, err := http.NewRequest(http.MethodGet, server.URL+"/api/v10/gateway", nil)
+	require.NoError(t, err)
+	assertStatus(t, http.StatusNotFound, send(transport, r))
+}

@@ -1,0 +1,195 @@
+package ratelimits_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// takeGlobal takes a slot that has to be there.
+func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimits.Slot {
+	t.Helper()
+	slot, wait := g.Take(now)
+	require.Zero(t, wait, "wait at %v", now)
+	return slot
+}
+
+// globalWaits says that there is no slot now, and for how long.
+func globalWaits(t *testing.T, g *ratelimits.Global, now, want time.Duration) {
+	t.Helper()
+	slot, wait := g.Take(now)
+	require.Equal(t, want, wait, "wait at %v", now)
+	require.Zero(t, slot, "a slot was taken all the same")
+	require.Equal(t, want, g.Wait(now))
+}
+
+func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(2)
+	early, late := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
+	g.Report(300*ms, late)
+	g.Report(100*ms, early)
+	globalWaits(t, g, 200*ms, 900*ms)
+	takeGlobal(t, g, 1100*ms)
+	globalWaits(t, g, 1100*ms, 200*ms)
+	takeGlobal(t, g, 1300*ms)
+}
+
+func TestGlobalSlotReturnedUnusedCanBeTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	slot := takeGlobal(t, g, 5*second)
+	globalWaits(t, g, 5*second, 2*second)
+	g.Return(slot)
+	again := takeGlobal(t, g, 5*second)
+
+	g.Return(slot)
+	assert.Equal(t, 2*second, g.Wait(5*second), "returned twice, it takes nothing from the one who has it now")
+	g.Return(again)
+	assert.Zero(t, g.Wait(5*second))
+	assert.True(t, g.Idle(5*second))
+}
+
+func TestGlobalSlotReportedTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	slot := takeGlobal(t, g, 0)
+	g.Report(100*ms, slot)
+	g.Report(900*ms, slot)
+	globalWaits(t, g, 900*ms, 200*ms)
+	g.Return(slot)
+	globalWaits(t, g, 900*ms, 200*ms)
+}
+
+func TestGlobalSlotIsKeptForTwoSecondsAtMost(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	slow := takeGlobal(t, g, 0)
+	globalWaits(t, g, 500*ms, 1500*ms)
+	next := takeGlobal(t, g, 2*second)
+
+	g.Report(2100*ms, slow)
+	g.Return(slow)
+	globalWaits(t, g, 2100*ms, 1900*ms) // the late outcome gives back what is no longer its own
+	g.Report(2200*ms, next)
+	globalWaits(t, g, 2200*ms, second)
+}
+
+func TestGlobalLateAnswerCostsNoMoreThanNone(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	g.Report(1900*ms, takeGlobal(t, g, 0))
+	globalWaits(t, g, 1900*ms, 100*ms)
+}
+
+func TestGlobalForcedRequestMakesTheOthersWait(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(2)
+	first, other := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
+	g.Report(0, first)
+	g.Report(0, other)
+
+	forced := g.Force(500 * ms) // a second has room for two, and this is the third
+	require.NotZero(t, forced)
+	g.Report(500*ms, forced)
+	takeGlobal(t, g, second)
+	globalWaits(t, g, second, 500*ms)
+	takeGlobal(t, g, 1500*ms)
+}
+
+func TestGlobalForceTakesThroughAHold(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	g.Hold(0, 10*second)
+	forced := g.Force(0)
+	require.NotZero(t, forced)
+	globalWaits(t, g, 0, 10*second)
+	g.Report(9500*ms, forced) // long forgotten: it has waited out its patience
+	takeGlobal(t, g, 10*second)
+}
+
+func TestGlobalHoldIsOnlyEverExtended(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(5)
+	g.Hold(0, 10*second)
+	g.Hold(1*second, 2*second)
+	g.Hold(1*second, 0)
+	g.Hold(1*second, -second)
+	globalWaits(t, g, 2*second, 8*second)
+	g.Hold(2*second, 20*second)
+	assert.Equal(t, 20*second, g.HoldWait(2*second))
+	globalWaits(t, g, 21*second, 1*second)
+	assert.Zero(t, g.HoldWait(22*second))
+	takeGlobal(t, g, 22*second)
+}
+
+func TestGlobalHoldIsNeverLongerThanADay(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]time.Duration{
+		"years":            100 * 365 * 24 * time.Hour,
+		"no time is later": math.MaxInt64,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := ratelimits.NewGlobal(1)
+			g.Hold(second, hold)
+			globalWaits(t, g, second, 24*time.Hour)
+			takeGlobal(t, g, 24*time.Hour+second)
+		})
+	}
+}
+
+func TestGlobalWithoutALimitOnlyHolds(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, -1, -50} {
+		g := ratelimits.NewGlobal(limit)
+		assert.Zero(t, g.Limit())
+		for range 10_000 {
+			slot := takeGlobal(t, g, 0)
+			g.Report(0, slot)
+		}
+		assert.Zero(t, g.Force(0))
+		assert.True(t, g.Idle(0))
+
+		g.Hold(0, second)
+		globalWaits(t, g, 0, second)
+		assert.False(t, g.Idle(0))
+		takeGlobal(t, g, second)
+		assert.True(t, g.Idle(second))
+	}
+}
+
+func TestGlobalIsIdleWhenNothingIsLostByForgettingIt(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(3)
+	assert.Equal(t, 3, g.Limit())
+	assert.True(t, g.Idle(0), "new")
+
+	slot := takeGlobal(t, g, 0)
+	assert.False(t, g.Idle(0), "in flight")
+	g.Return(slot)
+	assert.True(t, g.Idle(0), "given back unused")
+
+	slot = takeGlobal(t, g, 0)
+	g.Report(100*ms, slot)
+	assert.False(t, g.Idle(1099*ms), "cooling")
+	assert.True(t, g.Idle(1100*ms))
+
+	g.Hold(2*second, second)
+	assert.False(t, g.Idle(2999*ms), "held")
+	assert.True(t, g.Idle(3*second))
+}
+
+func TestGlobalZeroSlotIsNoSlot(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	takeGlobal(t, g, 0)
+	g.Report(100*ms, ratelimits.Slot{})
+	g.Return(ratelimits.Slot{})
+	assert.Equal(t, 1900*ms, g.Wait(100*ms))
+}

@@ -1,0 +1,196 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// reversal is a bucket that counts in one way for ten seconds and a little more, and then in another.
+func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel travel) *served {
+	t.Helper()
+	rules := rulesOfEveryKind(limit, second)
+	rule := rules[from]
+	rule.Changes = []discordsim.Change{{At: at, Quota: rules[to].Quota}}
+	s := serve(t, rule, travel)
+	s.sendUntil(30 * second)
+	s.finish()
+	return s
+}
+
+// heals says that long after the change the bucket is about as fast as it can be with that latency.
+func (s *served) heals(limit int, slowestTrip time.Duration) {
+	s.t.Helper()
+	late := 0
+	for _, at := range s.accepted {
+		if at >= 15*second && at < 27*second {
+			late++
+		}
+	}
+	windows := int((12 * second) / (second + slowestTrip + 5*ms))
+	require.GreaterOrEqual(s.t, late, windows*limit*9/10, "requests in twelve seconds")
+}
+
+// reversals plays every change of kind there is.
+func reversals(t *testing.T, play func(t *testing.T, from, to string)) {
+	t.Helper()
+	for from := range kindOf {
+		for to := range kindOf {
+			if from == to {
+				continue
+			}
+			t.Run(from+" becomes "+to, func(t *testing.T) {
+				t.Parallel()
+				play(t, from, to)
+			})
+		}
+	}
+}
+
+func TestWrongKindCostsOneRefusalAtMostAndHeals(t *testing.T) {
+	t.Parallel()
+	reversals(t, func(t *testing.T, from, to string) {
+		for _, limit := range []int{2, 5, 10} {
+			for i := range 5 {
+				at, trip := 10*second+time.Duration(i)*237*ms, time.Duration(i)*60*ms
+				s := reversal(t, limit, from, to, at, steady(trip))
+				require.LessOrEqual(t, len(s.refusals), 1, "limit %d, at %v, round trip %v", limit, at, trip)
+				s.heals(limit, trip)
+			}
+		}
+	})
+}
+
+// With jitter several of those that are under way together may meet it. No more leave once the first one is known.
+func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHealsUnderJitter(t *testing.T) {
+	t.Parallel()
+	reversals(t, func(t *testing.T, from, to string) {
+		for _, limit := range []int{2, 5, 10} {
+			for seed := range uint64(5) {
+				s := reversal(t, limit, from, to, 10*second+time.Duration(seed)*237*ms, between(seed, 10*ms, 120*ms))
+				for _, event := range s.world.Refusals() {
+					sent := event.SentAt.Sub(s.start)
+					require.LessOrEqual(t, sent, s.refusals[0], "limit %d, seed %d: one more was sent", limit, seed)
+				}
+				s.heals(limit, 240*ms)
+			}
+		}
+	})
+}
+
+func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to string }{
+		{"sliding log", "fixed"}, {"sliding log", "leaky"}, {"leaky", "fixed"}, {"leaky", "aligned"}, {"fixed", "leaky"},
+	} {
+		t.Run(c.from+" becomes "+c.to, func(t *testing.T) {
+			t.Parallel()
+			s := reversal(t, 5, c.from, c.to, 10*second, steady(20*ms))
+			assert.Equal(t, kindOf[c.to].String(), s.Kind().String())
+		})
+	}
+}
+
+func TestKindThatLedToARefusalIsHarderToProveAgain(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	// answersNeeded is how many answers of one burst prove the kind, or one more than there are.
+	answersNeeded := func(now time.Duration) int {
+		for n := range 10 {
+			b.exchange(now+time.Duration(n)*50*ms, ok(10, 9-n, second))
+			if b.Kind() == ratelimits.KindLog {
+				return n + 1
+			}
+		}
+		return 11
+	}
+	first := answersNeeded(0)
+	assert.Equal(t, 4, first, "a reference, and three that agree")
+	b.exchange(20*second, refused(10, second)) // it was too much after all
+	assert.Equal(t, ratelimits.KindUnproven, b.Kind())
+	assert.Greater(t, answersNeeded(40*second), first)
+}
+
+// Within one fixed window, whoever is counted later is told a shorter reset-after. A bucket that counts more and names a
+// longer one, for the same window, has certainly become a sliding one, however long the answers travelled.
+func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 3, second)
+	permits := b.burst(10*second, 3)                 // the server counts them at 10.01, 10.05 and 10.10 s
+	b.Report(10110*ms, permits[0], ok(3, 2, second)) // window until 11.01 s
+	b.Report(10120*ms, permits[1], ok(3, 1, 960*ms)) // the same
+	b.Report(10130*ms, permits[2], ok(3, 0, second)) // sliding by now: full again at 11.10 s
+	assert.NotEqual(t, ratelimits.KindFixed, b.Kind())
+	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "the whole batch would be refused")
+}
+
+// A proven window that turns out to be of another kind keeps all that it has charged.
+func TestContradictedKindForgetsNothing(t *testing.T) {
+	t.Parallel()
+	b := log(t)
+	b.left(1050*ms, 1) // the first one is back
+	p := b.send(1050 * ms)
+	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no log answers so
+	assert.Equal(t, ratelimits.KindUnproven, b.Kind())
+	b.left(1050*ms, 0)
+	b.closedUntil(1050*ms, 1400*ms+rounding) // the log's last one, which is later than the answer's reset
+}
+
+func TestAnswersOfASlidingBucketInAnyOrderTellItsKindAllTheSame(t *testing.T) {
+	t.Parallel()
+	for name, rule := range rulesOfEveryKind(10, 2*second) {
+		for seed := range uint64(10) {
+			s := serve(t, rule, between(seed, 5*ms, 300*ms))
+			s.sendEvery(30*ms, 60)
+			s.finish()
+			require.Empty(t, s.refusals, "%s, seed %d", name, seed)
+			require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, kindOf[name]}, s.Kind(), "%s, seed %d", name, seed)
+		}
+	}
+}
+
+func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"sliding log": discordsim.Sliding(5, second), "leaky": discordsim.Leaky(5, second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := discordsim.Config{
+				Rules:   []discordsim.Rule{always(quota)},
+				Foreign: []discordsim.ForeignUse{{Request: message, Count: 5, At: []time.Duration{7 * second}}},
+			}
+			s := serveConfig(t, config, steady(40*ms))
+			s.sendUntil(5 * second)
+			s.until(7 * second)
+			s.send(5) // others have just used it up
+			s.finish()
+			require.NotEmpty(t, s.refusals)
+			assert.LessOrEqual(t, len(s.refusals), 5)
+
+			for s.HoldWait(s.now) > 0 {
+				s.until(s.now + s.HoldWait(s.now))
+			}
+			s.send(1)
+			require.False(t, s.sendNow(), "one, and no more")
+			require.True(t, s.Probing())
+			refusals := len(s.refusals)
+			s.sendUntil(30 * second)
+			s.finish()
+			late := 0
+			for _, at := range s.accepted {
+				if at >= 15*second && at < 25*second {
+					late++
+				}
+			}
+			assert.GreaterOrEqual(t, late, 47, "of 50")
+			assert.Len(t, s.refusals, refusals, "no second round")
+			assert.Zero(t, s.world.Report().Avoidable.Total())
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package ratelimits_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// kindOf is what a Window should find out about rulesOfEveryKind.
+var kindOf = map[string]ratelimits.Kind{
+	"fixed": ratelimits.KindFixed, "aligned": ratelimits.KindFixed,
+	"sliding log": ratelimits.KindLog, "leaky": ratelimits.KindLeaky,
+}
+
+func TestKindIsNamedAsInLogs(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[ratelimits.Kind]string{
+		ratelimits.KindUnproven: "unproven", ratelimits.KindFixed: "fixed", ratelimits.KindLog: "sliding log",
+		ratelimits.KindLeaky: "leaky", 9: "kind(9)",
+	} {
+		assert.Equal(t, want, kind.String())
+	}
+}
+
+func TestKindIsFoundOutFromAFewAnswers(t *testing.T) {
+	t.Parallel()
+	latencies := map[string]func() travel{
+		"20 ms":    func() travel { return steady(20 * ms) },
+		"100 ms":   func() travel { return steady(100 * ms) },
+		"jitter":   func() travel { return between(1, 10*ms, 120*ms) },
+		"one-way":  func() travel { return func() trip { return trip{ms, 80 * ms} } },
+		"on board": func() travel { return steady(0) },
+	}
+	for name, rule := range rulesOfEveryKind(10, second) {
+		for latency, travel := range latencies {
+			t.Run(name+", "+latency, func(t *testing.T) {
+				t.Parallel()
+				s := serve(t, rule, travel())
+				s.sendEvery(50*ms, 30)
+				s.finish()
+				assert.Equal(t, kindOf[name].String(), s.Kind().String())
+				assert.Empty(t, s.refusals)
+			})
+		}
+	}
+}
+
+// However answers travel, a bucket is never taken for what it is not: a fixed one under slow or jittery latency looks a
+// little like a sliding one.
+func TestKindIsNeverMistaken(t *testing.T) {
+	t.Parallel()
+	latencies := []func() travel{
+		func() travel { return steady(300 * ms) },
+		func() travel { return steady(900 * ms) },
+		func() travel { return steady(2 * second) },
+		func() travel { return func() trip { return trip{5 * ms, 400 * ms} } },
+		func() travel { return func() trip { return trip{400 * ms, 5 * ms} } },
+	}
+	for seed := range uint64(3) {
+		latencies = append(latencies, func() travel { return between(seed, 1*ms, 120*ms) })
+		latencies = append(latencies, func() travel { return between(seed, 50*ms, 800*ms) })
+	}
+	rhythms := map[string]func(s *served){
+		"as fast as may be": func(s *served) { s.send(60) },
+		"one each 50 ms":    func(s *served) { s.sendEvery(50*ms, 60) },
+		"one each 150 ms":   func(s *served) { s.sendEvery(150*ms, 60) },
+		"one by one": func(s *served) {
+			for range 60 {
+				s.send(1)
+				s.finish()
+			}
+		},
+	}
+	for _, limit := range []int{2, 5, 10} {
+		for name, rule := range rulesOfEveryKind(limit, second) {
+			for rhythm, play := range rhythms {
+				t.Run(fmt.Sprintf("%s of %d, %s", name, limit, rhythm), func(t *testing.T) {
+					t.Parallel()
+					for i, latency := range latencies {
+						s := serve(t, rule, latency())
+						s.answered = func(ratelimits.Response) {
+							if kind := s.Kind(); kind != ratelimits.KindUnproven {
+								require.Equal(t, kindOf[name].String(), kind.String(), "latency %d", i)
+							}
+						}
+						play(s)
+						s.finish()
+						require.Empty(t, s.refusals, "latency %d", i)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A request that travels long to the server, and one that follows its answer and is there at once, are processed together,
+// although the one was sent after the other was answered. That looks like a log, once.
+func TestOnePairOfMisleadingAnswersProvesNothing(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{3, 5, 10} {
+		for _, name := range []string{"fixed", "aligned"} {
+			s := serve(t, rulesOfEveryKind(limit, second)[name], alternating(trip{100 * ms, ms}, trip{ms, 100 * ms}))
+			s.answered = func(ratelimits.Response) {
+				require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, ratelimits.KindFixed}, s.Kind())
+			}
+			for range 60 {
+				s.send(1)
+				s.finish()
+			}
+			require.Empty(t, s.refusals)
+		}
+	}
+}
+
+func TestKindOfABucketOfOneIsNeverProven(t *testing.T) {
+	t.Parallel()
+	for name, rule := range rulesOfEveryKind(1, second) {
+		s := serve(t, rule, steady(20*ms))
+		s.send(20)
+		s.finish()
+		assert.Equal(t, ratelimits.KindUnproven, s.Kind(), "%s: they all look the same, and are", name)
+	}
+}
+
+// log is a sliding log of five requests per second, proven by as many, 100 ms apart from 0 on and answered at once.
+func log(t *testing.T) *bucket {
+	t.Helper()
+	b := newBucket(t)
+	for i := range 5 {
+		b.exchange(time.Duration(i)*100*ms, ok(5, 4-i, second))
+	}
+	require.Equal(t, ratelimits.KindLog, b.Kind())
+	return b
+}
+
+// leaky is a leaky bucket of five requests per second, proven by three at 0, answered at once.
+func leaky(t *testing.T) *bucket {
+	t.Helper()
+	b := newBucket(t)
+	for i := range 3 {
+		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*200*ms))
+	}
+	require.Equal(t, ratelimits.KindLeaky, b.Kind())
+	return b
+}
+
+func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
+	t.Parallel()
+	b := log(t)
+	now := 400 * ms
+	for i := range 5 {
+		back := second + time.Duration(i)*100*ms + rounding
+		b.closedUntil(now, back)
+		b.left(back, 1)
+		b.burst(back, 1) // not the whole batch
+		now = back
+	}
+	b.waitsForAnOutcome(now)
+}
+
+func TestLeakyBucketHandsOutItsPlacesOneByOne(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Leaky(5, second)), steady(40*ms))
+	s.send(30)
+	s.finish()
+	for i := 10; i < len(s.accepted); i++ {
+		assert.InDelta(t, 200*ms, s.accepted[i]-s.accepted[i-1], float64(10*ms), "between request %d and the next", i)
+	}
+}
+
+func TestSlidingBucketIsFullAgainAfterAPause(t *testing.T) {
+	t.Parallel()
+	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sliding(t)
+			b.left(10*second, 5)
+			b.burst(10*second, 5)
+			b.waitsForAnOutcome(10 * second)
+		})
+	}
+}
+
+func TestCancelledRequestGivesItsPlaceBackInASlidingBucketToo(t *testing.T) {
+	t.Parallel()
+	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sliding(t)
+			for range 3 {
+				for _, p := range b.burst(10*second, 5) {
+					b.Return(10*second, p)
+				}
+			}
+			b.left(10*second, 5)
+		})
+	}
+}
+
+func TestLostRequestStaysChargedInASlidingBucketToo(t *testing.T) {
+	t.Parallel()
+	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sliding(t)
+			for _, p := range b.burst(10*second, 5) {
+				b.Lost(10*second, p)
+			}
+			b.left(10*second, 0)
+			assert.GreaterOrEqual(t, b.opens(10*second), 10*second+200*ms)
+			assert.Equal(t, 5, b.Limit())
+			b.left(12*second, 5)
+		})
+	}
+}
+
+// A header of 0 while ours says 1 proves that somebody else is there, and moves the time at which the bucket is full again.
+func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
+	t.Parallel()
+	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sliding(t)
+			b.exchange(10*second, ok(5, 0, second))
+			b.left(10*second, 0)
+			assert.InDelta(t, 11*second, b.Reset(), float64(10*ms))
+			assert.GreaterOrEqual(t, b.opens(10*second), 10*second+190*ms)
+		})
+	}
+}
+
+// hikari measured the period of a slide anew from each answer, and so do we: a leaky bucket's slot is its reset divided
+// by what is spent.
+func TestLeakyBucketIsAsFastAsItsAnswersSay(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{3, 5, 10} {
+		s := serve(t, always(discordsim.Leaky(limit, time.Duration(limit)*2250*ms)), steady(40*ms))
+		s.send(3 * limit)
+		start, before := s.now, len(s.accepted)
+		s.sendUntil(start + 20*2250*ms)
+		s.finish()
+		assert.InDelta(t, 20, len(s.accepted)-before, 1, "one for each 2.25 s, limit %d", limit)
+		assert.Empty(t, s.refusals)
+	}
+}

@@ -1,0 +1,165 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestCancelledRequestGivesItsPlaceBack(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.burst(0, 4)
+	for i, p := range permits {
+		b.Return(second, p)
+		b.left(second, i+1)
+	}
+	assert.Zero(t, b.InFlight())
+	b.burst(second, 4)
+}
+
+func TestCancelledRequestGivesItsPlaceBackAlsoAfterTheWindow(t *testing.T) {
+	t.Parallel()
+	b, carried := rolled(t, 2)
+	b.left(1100*ms, 3)
+	for _, p := range carried {
+		b.Return(1100*ms, p)
+	}
+	b.left(1100*ms, 5)
+}
+
+func TestCancelledFirstRequestOfAnUnknownBucketLetsTheNextOneGo(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for range 10 {
+		p := b.burst(0, 1)[0]
+		b.waitsForAnOutcome(0)
+		b.Return(0, p)
+		assert.Zero(t, b.InFlight())
+	}
+}
+
+func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	b.Lost(500*ms, b.send(200*ms))
+	assert.Zero(t, b.InFlight())
+	b.left(500*ms, 2)
+	b.burst(500*ms, 2)
+	b.closedUntil(500*ms, firstEnd)
+	b.left(firstEnd, 3) // the two that are still in flight
+}
+
+// It may have been processed in the new window as well, and then nobody will ever say so.
+func TestLostRequestThatWasCarriedOverStaysChargedInTheNewWindow(t *testing.T) {
+	t.Parallel()
+	b, carried := rolled(t, 1)
+	b.Lost(1100*ms, carried[0])
+	b.left(1100*ms, 4)
+	b.exchange(1200*ms, ok(5, 3, second))
+	b.left(1200*ms, 3)
+}
+
+func TestLostRequestStaysChargedWhereTheWindowMayHaveClosedBeforeIt(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(200*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.2 s
+	b.Report(400*ms, b.send(200*ms), ok(5, 3, 820*ms))
+	require.Equal(t, ratelimits.KindFixed, b.Kind())
+	b.Lost(1100*ms, b.send(900*ms))
+	b.left(1200*ms+rounding, 4)
+}
+
+// A sliding bucket gives it back a period after it was processed, which was at the latest when it was given up.
+func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	b.Lost(900*ms, b.send(0))
+	b.burst(900*ms, 3)
+	b.closedUntil(900*ms, 1900*ms+rounding)
+}
+
+func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]ratelimits.Response{"5xx": broken, "success": bare} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := fixed(t, 5, second)
+			reset := b.Reset()
+			b.exchange(500*ms, answer)
+			assert.Equal(t, 5, b.Limit())
+			assert.Equal(t, second, b.Period())
+			assert.Equal(t, ratelimits.KindFixed, b.Kind())
+			assert.Equal(t, reset, b.Reset())
+			b.left(500*ms, 2) // its own place: the server may have counted it
+			b.left(firstEnd, 5)
+		})
+	}
+}
+
+func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
+		"5xx":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
+		"no limits": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
+		"lost":      func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
+	} {
+		for kind, make := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				b := make(t, 5, second)
+				now := 5 * second // a new window
+				for _, p := range b.burst(now, 5) {
+					outcome(b, now+50*ms, p)
+				}
+				now += 50 * ms
+				b.left(now, 0)
+				at := b.opens(now)
+				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last of them")
+				probe := b.burst(at, 1)[0]
+				b.Report(at, probe, ok(5, 4, second))
+				b.burst(at, 4)
+			})
+		}
+	}
+}
+
+func TestBucketThatIsOnlyEverAnsweredWithoutLimitsNeverStops(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	now, sent := time.Duration(0), 0
+	for now < 60*second {
+		now = b.opens(now)
+		b.exchange(now, broken)
+		sent++
+	}
+	assert.GreaterOrEqual(t, sent, 50, "one for each period at least")
+}
+
+// One late outcome of a window that has long passed is no reason to wait for anything.
+func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
+		"answer":     func(b *bucket, p ratelimits.Permit) { b.Report(time.Hour, p, ok(5, 2, 800*ms)) },
+		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(time.Hour, p) },
+		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(time.Hour, p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := fixed(t, 5, second)
+			p := b.send(200 * ms)
+			b.left(time.Hour, 4)
+			outcome(b, p)
+			assert.Zero(t, b.InFlight())
+			at := b.opens(time.Hour)
+			assert.Equal(t, time.Hour, at)
+			b.exchange(time.Hour+2*second, ok(5, 4, second)) // the window after it at the latest is an ordinary one
+			b.left(time.Hour+4*second, 5)
+			b.burst(time.Hour+4*second, 5)
+		})
+	}
+}

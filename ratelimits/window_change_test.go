@@ -1,0 +1,150 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestLoweredLimitCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.exchange(second, ok(3, 1, 9*second))
+	assert.Equal(t, 3, b.Limit())
+	b.left(second, 1)
+	b.exchange(second, ok(3, 0, 9*second))
+	b.closedUntil(second, 10*second+rounding)
+	b.exchange(11*second, ok(3, 2, 10*second))
+	b.burst(11*second, 2)
+}
+
+// hikari took over a header of 9 left of 18 at once. But a higher number proves nothing for this window, and may be wrong.
+func TestRaisedLimitDoesNotCountInTheSameWindow(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 10*second)
+	b.exchange(second, ok(18, 9, 9*second))
+	assert.Equal(t, 2, b.Limit())
+	b.left(second, 0)
+	b.closedUntil(second, 10*second+rounding)
+}
+
+func TestRaisedLimitIsBelievedAfterTwoAnswersAndGrowsByDoubling(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	for window, want := range []int{10, 20, 30, 30} {
+		now := b.Reset() - second
+		b.exchange(now, ok(30, 28, second))
+		b.exchange(now, ok(30, 27, second))
+		assert.LessOrEqual(t, b.Limit(), want, "window %d", window)
+		reset := b.Reset()
+		assert.Equal(t, want, b.Remaining(reset), "window %d", window)
+		assert.Equal(t, want, b.Limit(), "window %d", window)
+		b.exchange(reset, ok(30, 29, second))
+	}
+}
+
+func TestRaisedLimitThatIsNotConfirmedIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string][]int{
+		"named once":             {30},
+		"taken back":             {30, 30, 5},
+		"another one each time":  {30, 40, 50},
+		"not the latest of them": {30, 5, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := known(t, 5, second)
+			for i, limit := range limits {
+				b.exchange(100*ms, ok(limit, limit-2-i, 900*ms))
+			}
+			b.left(second+rounding, 5)
+			assert.Equal(t, 5, b.Limit())
+		})
+	}
+}
+
+func TestUseByOthersIsAdopted(t *testing.T) {
+	t.Parallel()
+	b := known(t, 10, 10*second)
+	b.exchange(second, ok(10, 3, 9*second))
+	b.left(second, 3)
+	b.burst(second, 3)
+	b.closedUntil(second, 10*second+rounding)
+}
+
+func TestNextRequestWaitsAfterOthersHaveUsedUpTheWindow(t *testing.T) {
+	t.Parallel()
+	b := known(t, 10, 10*second)
+	b.exchange(second, ok(10, 0, 9*second))
+	b.left(second, 0)
+	b.closedUntil(second, 10*second+rounding)
+}
+
+// Nobody knows whether those in flight were processed before the one that is answered or after it.
+func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	b := known(t, 10, 10*second)
+	permits := b.many(second, 3)
+	b.Report(second+10*ms, permits[0], ok(10, 4, 9*second)) // two of ours, and four others
+	b.left(second+10*ms, 2)
+}
+
+func TestHigherRemainingProvesNothing(t *testing.T) {
+	t.Parallel()
+	b := known(t, 10, 10*second)
+	permits := b.many(0, 4)
+	b.Report(100*ms, permits[3], ok(10, 8, 10*second))
+	b.left(100*ms, 5)
+	b.Report(100*ms, permits[0], ok(10, 9, 10*second))
+	b.left(100*ms, 5)
+}
+
+// One answer says that the window is a day long, and the ones after it know nothing of that.
+func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	b.exchange(100*ms, ok(5, 3, 24*time.Hour))
+	b.exchange(200*ms, ok(5, 2, 800*ms))
+	assert.Greater(t, b.Reset(), 24*time.Hour, "one alone may be the one that is wrong")
+	b.exchange(300*ms, ok(5, 1, 700*ms))
+	b.exchange(400*ms, ok(5, 0, 600*ms))
+	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
+}
+
+func TestResetIsNotDeniedByAnswersFromBeforeIt(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	early := b.many(100*ms, 3) // processed in the first window, but answered late
+	late := b.send(1500 * ms)
+	b.Report(1500*ms, late, ok(5, 4, second))
+	for i, p := range early {
+		b.Report(1500*ms, p, ok(5, 3-i, 900*ms))
+	}
+	assert.GreaterOrEqual(t, b.Reset(), 2500*ms)
+}
+
+func TestNoNumbersOfASuccessStopTheBucketForEver(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string][]struct{ limit, remaining int }{
+		"alternating limits":    {{5, 4}, {1000, 999}, {5, 0}, {1000, 999}, {5, 0}},
+		"phantom limit":         {{50000, 49999}, {1, 0}},
+		"zero at the first one": {{5, 0}, {5, 4}},
+		"limit of one":          {{30, 29}, {1, 0}, {1, 0}, {30, 29}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			now := second
+			for range 4 {
+				for _, a := range answers {
+					at, certain := b.Next(now)
+					assert.True(t, certain)
+					assert.LessOrEqual(t, at-now, 2*second)
+					b.exchange(at, ok(a.limit, a.remaining, second))
+					now = at
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package ratelimits_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestAfterAHoldOneRequestGoesFirstAndTheRestOnItsSuccess(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.Hold(0, 2*second)
+	assert.Equal(t, 2*second, b.HoldWait(0))
+	b.closedUntil(0, 2*second)
+	assert.True(t, b.Probing())
+	probe := b.burst(2*second, 1)[0]
+	b.waitsForAnOutcome(3 * second)
+
+	b.Report(3*second, probe, ok(5, 3, 7*second))
+	assert.False(t, b.Probing())
+	b.burst(3*second, 3)
+}
+
+func TestProbeThatDoesNotSucceedIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
+		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(2*second, p) },
+		"broken":     func(b *bucket, p ratelimits.Permit) { b.Report(2*second, p, broken) },
+		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(2*second, p) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := known(t, 5, 10*second)
+			b.Hold(0, second)
+			outcome(b, b.send(second))
+			assert.True(t, b.Probing())
+			second := b.burst(2*second, 1)[0]
+			b.Report(2100*ms, second, ok(5, 2, 8*time.Second))
+			b.burst(2100*ms, 2)
+		})
+	}
+}
+
+func TestProbeNeedNotBeASuccessOfTheCaller(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.Hold(0, second)
+	b.exchange(second, ratelimits.Response{Status: 403, Limited: true, Limit: 5, Remaining: 3, ResetAfter: 9 * second})
+	b.burst(second, 3)
+}
+
+func TestProbeThatIsRefusedBeginsAnotherHold(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 30*second)
+	b.Hold(0, second)
+	b.exchange(second, shared(3*second))
+	b.closedUntil(second, 4*second+rounding)
+	b.burst(4*second+rounding, 1)
+}
+
+// Answers to requests that were sent before the hold say nothing about the time after it.
+func TestOnlyTheProbesOwnSuccessEndsTheProbing(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	early := b.many(0, 2)
+	b.Report(100*ms, early[0], shared(second))
+	b.Report(200*ms, early[1], ok(5, 2, 9800*ms))
+	assert.True(t, b.Probing())
+	b.burst(1200*ms, 1)
+}
+
+func TestShorterHoldNeverShortensALongerOne(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 60*second)
+	b.Hold(0, 10*second)
+	b.Hold(0, second)
+	b.exchangeInFlight(second, shared(2*second))
+	b.Hold(second, 0)
+	b.Hold(second, -second)
+	b.closedUntil(second, 10*second)
+}
+
+// exchangeInFlight answers a request that was sent, by another way, before the hold.
+func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
+	b.Report(now, b.Adopt(now, 0), r)
+}
+
+func TestHoldThatChangesNothingAsksForNoProbe(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 60*second)
+	b.Hold(0, 0)
+	b.Hold(0, -second)
+	assert.False(t, b.Probing())
+	b.burst(0, 4)
+}
+
+func TestSharedRefusalBlocksTheBucketForItsWaitAndNoLonger(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	for n := 3; n >= 1; n-- {
+		b.exchange(0, ok(5, n, 10*second))
+	}
+	b.exchange(second, shared(40*second))
+	b.closedUntil(second, 41*second+rounding)
+	b.Report(42*second, b.send(41*second+rounding), ok(5, 4, 10*second))
+	b.burst(42*second, 3) // as many as had passed before, with the first one
+}
+
+// The headers of a shared 429 may show places left. They stay true: the bucket itself is not used up.
+func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassShared, Limited: true, Limit: 5, Remaining: 4, ResetAfter: 60 * second,
+		RetryAfter: 2 * second, HasRetryAfter: true,
+	})
+	b.left(0, 4)
+	probe := b.send(2*second + rounding)
+	b.Report(3*second, probe, ok(5, 3, 57*second))
+	b.burst(3*second, 3)
+}
+
+func TestLongestWaitThatARefusalAsksForIsTheOneThatCounts(t *testing.T) {
+	t.Parallel()
+	h := http.Header{}
+	h.Set("Via", "1.1 google")
+	h.Set("X-RateLimit-Bucket", "abcd1234")
+	h.Set("X-RateLimit-Limit", "5")
+	h.Set("X-RateLimit-Remaining", "4")
+	h.Set("X-RateLimit-Reset-After", "1.000")
+	h.Set("X-RateLimit-Scope", "shared")
+	h.Set("Retry-After", "1")
+	b := newBucket(t)
+	b.exchange(0, ratelimits.ParseResponse(429, h, []byte(`{"message": "x", "retry_after": 1163, "global": false}`)))
+	b.closedUntil(0, 1163*second+rounding)
+	b.send(1163*second + rounding)
+}
+
+func TestLongWaitIsBelievedUpToADay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ said, believed time.Duration }{
+		"beyond 16 bits of seconds": {82_721 * second, 82_721 * second},
+		"1e9 seconds":               {1_000_000_000 * second, 24 * time.Hour},
+		"years":                     {100 * 365 * 24 * time.Hour, 24 * time.Hour},
+	} {
+		for kind, answer := range map[string]ratelimits.Response{
+			"retry-after":        refused(5, c.said),
+			"shared retry-after": shared(c.said),
+			"reset-after":        ok(5, 0, c.said),
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				b := newBucket(t)
+				b.exchange(second, answer)
+				at := b.opens(second)
+				assert.InDelta(t, second+c.believed, at, float64(rounding))
+				b.exchange(at, ok(5, 4, second))
+				b.burst(at, 4)
+			})
+		}
+	}
+}
+
+func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 60*second)
+	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(0), "none")
+	b.exchange(0, shared(10*second))
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(0))
+	b.exchangeInFlight(second, refused(5, 2*second))
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(second), "the shorter one changes nothing")
+	b.exchangeInFlight(second, refused(5, 20*second))
+	assert.Equal(t, ratelimits.ClassUser, b.HoldClass(second))
+	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "over")
+}
+
+func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	now, first := time.Duration(0), time.Duration(0)
+	for range 100 {
+		b.exchange(now, shared(10*ms))
+		at := b.opens(now)
+		if first == 0 {
+			first = at - now
+			assert.Equal(t, 10*ms+rounding, first)
+		}
+		assert.LessOrEqual(t, at-now, time.Minute)
+		now = at
+	}
+	assert.Greater(t, now, 30*time.Minute, "not ten thousand times in ten minutes")
+	b.exchange(now, bare)
+	b.exchange(now, shared(10*ms))
+	b.closedUntil(now, now+first)
+}

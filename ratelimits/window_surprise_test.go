@@ -1,0 +1,203 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 2) {
+		b.Report(100*ms, p, ok(20, 17, time.Hour))
+	}
+	for _, p := range b.many(100*ms, 5) { // three have passed, and no more do
+		b.Report(200*ms, p, shared(second))
+	}
+	now := 1200*ms + rounding
+	for range 3 { // now it is known: the same again and again, and one refused each time
+		b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour)) // the probe
+		for _, p := range b.burst(now, 2) {
+			b.Report(now, p, ok(20, 16, time.Hour))
+		}
+		only := b.burst(now, 1)[0]
+		b.waitsForAnOutcome(now)
+		b.Report(now, only, shared(second))
+		b.closedUntil(now, now+second+rounding)
+		now += second + rounding
+	}
+}
+
+func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	b.exchange(0, shared(second))
+	now := second + rounding
+	for n := 18; n >= 15; n-- {
+		p := b.burst(now, 1)[0] // one at a time
+		b.Report(now, p, ok(20, n, time.Hour))
+	}
+	b.burst(10*second, 15) // all of them: it was long ago
+}
+
+func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.many(0, 3)
+	b.Report(100*ms, permits[0], ok(5, 3, 9900*ms))
+	b.Report(100*ms, permits[1], refused(5, 9900*ms)) // somebody else has been faster
+	b.Report(100*ms, permits[2], refused(5, 9900*ms))
+	assert.Zero(t, b.InFlight())
+	b.left(100*ms, 0)
+	at := b.opens(100 * ms)
+	assert.InDelta(t, 10*second, at, float64(5*ms))
+	probe := b.burst(at, 1)[0]
+	b.waitsForAnOutcome(at)
+	b.Report(at, probe, ok(5, 4, 10*second))
+	b.burst(at, 4)
+}
+
+func TestRefusalUsesUpTheWindowEvenIfItSaysNoNumbers(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.exchange(second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: 9 * second, HasRetryAfter: true})
+	b.left(second, 0)
+}
+
+func TestRefusalsOfOneBurstCountAsOneSurprise(t *testing.T) {
+	t.Parallel()
+	after := func(refusals int) time.Duration {
+		b := known(t, 10, 10*second)
+		for _, p := range b.many(0, refusals) {
+			b.Report(100*ms, p, refused(10, 9900*ms))
+		}
+		at := b.opens(100 * ms)
+		b.exchange(at, ok(10, 9, 10*second))
+		b.burst(at, 9)
+		return at
+	}
+	assert.InDelta(t, after(1), after(9), float64(5*ms))
+}
+
+func TestRepeatedSurprisesMakeTheBucketServeOneByOneForAWhile(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	surprise(b, 3)
+	at := b.opens(b.Reset())
+	b.exchange(at, ok(5, 4, second))
+	p := b.burst(at, 1)[0] // even after a success
+	b.waitsForAnOutcome(at)
+	b.Report(at, p, ok(5, 3, second))
+	b.burst(at, 1)
+}
+
+// surprise answers n requests with a 429 each, one after the other, each as soon as it may leave.
+func surprise(b *bucket, n int) {
+	b.t.Helper()
+	now := 100 * ms
+	for range n {
+		now = b.opens(now)
+		b.exchange(now, refused(5, second))
+	}
+}
+
+func TestSurprisesHealWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	for surprises, atMost := range map[int]int{1: 2, 2: 4, 3: 8, 10: 40, 100: 40} { // windows
+		b := known(t, 5, second)
+		surprise(b, surprises)
+		now, windows := b.Reset(), 0
+		for !wholeWindow(b, &now) {
+			windows++
+			require.Less(t, windows, atMost, "after %d surprises", surprises)
+		}
+	}
+}
+
+// wholeWindow uses up a window, as much at once as may leave, and reports whether that was all but a probe.
+func wholeWindow(b *bucket, now *time.Duration) bool {
+	b.t.Helper()
+	*now = b.opens(*now)
+	b.exchange(*now, ok(5, 4, second))
+	largest := 0
+	for left := 3; left >= 0; {
+		permits := b.many(*now, 1)
+		for more, granted := b.Take(*now); granted; more, granted = b.Take(*now) {
+			permits = append(permits, more)
+		}
+		for _, p := range permits {
+			b.Report(*now, p, ok(5, left, second))
+			left--
+		}
+		largest = max(largest, len(permits))
+	}
+	return largest == 4
+}
+
+// However often a bucket refuses without a reason, it is asked again within a minute, and less and less often until then.
+func TestSurprisesNeverMakeTheWaitGrowWithoutBound(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	now := time.Duration(0)
+	for range 200 {
+		at := b.opens(now)
+		assert.LessOrEqual(t, at-now, time.Minute)
+		b.exchange(at, refused(5, second))
+		now = at
+	}
+	assert.Equal(t, time.Minute, b.opens(now)-now)
+	b.exchange(b.opens(now), ok(5, 4, second))
+	now = b.opens(now)
+	b.exchange(now, refused(5, second))
+	assert.LessOrEqual(t, b.opens(now)-now, 5*second, "what was accepted ends it")
+}
+
+func TestRefusalsWithoutAWaitAreAskedLessAndLessOftenButAsked(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	unsaid := refused(5, 0)
+	unsaid.Limited, unsaid.HasRetryAfter = false, false
+	now, first, longest := time.Duration(0), time.Duration(0), time.Duration(0)
+	for range 50 {
+		b.exchange(now, unsaid)
+		at := b.opens(now)
+		if first == 0 {
+			first = at - now
+		}
+		longest = max(longest, at-now)
+		now = at
+	}
+	assert.GreaterOrEqual(t, longest, 4*first)
+	assert.LessOrEqual(t, longest, 5*time.Minute)
+}
+
+// Somebody else empties the bucket all the time. Each of their windows costs one 429 at most, and ours still get through.
+func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {
+	t.Parallel()
+	config := discordsim.Config{
+		Rules:   []discordsim.Rule{always(discordsim.Fixed(5, second))},
+		Foreign: []discordsim.ForeignUse{{Request: message, Count: 5, Every: 3700 * ms, From: 300 * ms, Until: 30 * second}},
+	}
+	s := serveConfig(t, config, steady(40*ms))
+	s.sendUntil(60 * second)
+	s.finish()
+	assert.LessOrEqual(t, len(s.refusals), 9, "they came nine times")
+	assert.Zero(t, s.world.Report().Avoidable.Total())
+	before, after := 0, 0
+	for _, at := range s.accepted {
+		switch {
+		case at < 30*second:
+			before++
+		case at >= 45*second:
+			after++
+		}
+	}
+	assert.Positive(t, before)
+	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
+}
