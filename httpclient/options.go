@@ -20,6 +20,7 @@ type settings struct {
 	manager   *buckets.RESTBucketManager
 	buckets   []buckets.Option
 	maxReplay int64
+	client    clientSettings
 }
 
 // WithBase sets the transport that sends the requests. The default, also for nil, is http.DefaultTransport.

@@ -1,0 +1,163 @@
+package httpclient_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+func TestClientReturnsTheWholeResponse(t *testing.T) {
+	t.Parallel()
+	below := replies(reply(http.StatusCreated, "text/plain", "hello", "X-Any: thing"))
+	response, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusCreated, response.Status)
+	assert.Equal(t, "thing", response.Header.Get("X-Any"))
+	assert.Equal(t, "hello", string(response.Body))
+}
+
+func TestClientEncodesAndDecodesJSON(t *testing.T) {
+	t.Parallel()
+	type message struct {
+		ID      string `json:"id,omitempty"`
+		Content string `json:"content"`
+	}
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", ""} {
+		below := replies(reply(http.StatusOK, contentType, `{"id":"2","content":"hi"}`))
+		var out message
+		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
+		assert.Equal(t, message{"2", "hi"}, out)
+		r := below.only(t)
+		assert.Equal(t, `{"content":"hi <@1> & you"}`, r.body)
+		assert.Equal(t, clientJSON, r.Header.Get("Content-Type"))
+		assert.EqualValues(t, len(r.body), r.ContentLength)
+	}
+}
+
+func TestClientTakesABodyInThePlaceOfAValue(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, httpclient.Bytes("text/plain", []byte("x")), nil))
+	assert.Equal(t, "x", below.only(t).body)
+}
+
+func TestClientLeavesTheResultAloneWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNoContent, http.StatusResetContent, http.StatusNotModified} {
+		out := map[string]int{"before": 1}
+		below := replies(reply(status, "", ""))
+		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/channels/1", nil, &out))
+		assert.Equal(t, map[string]int{"before": 1}, out)
+	}
+}
+
+func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contentType, body string
+		notJSON           bool
+	}{
+		"page":                      {"text/html", "<html>", true},
+		"number in a text":          {"text/plain", "1", true},
+		"garbage":                   {clientJSON, "{", false},
+		"nothing":                   {clientJSON, "", false},
+		"nothing, of no type":       {"", "", false},
+		"something else than asked": {clientJSON, `"text"`, false},
+		"garbage as type":           {";;", "{}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, replies(reply(http.StatusOK, c.contentType, c.body)))
+			var out struct{}
+			err := client.DoJSON(t.Context(), "GET", "/channels/1", nil, &out)
+			var decode *httpclient.DecodeError
+			require.ErrorAs(t, err, &decode)
+			assert.Equal(t, "GET /channels/{channel_id}", decode.Route)
+			assert.Equal(t, c.body, string(decode.Response.Body))
+			assert.Equal(t, c.notJSON, errors.Is(err, httpclient.ErrNotJSON))
+			assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
+
+			assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
+		})
+	}
+}
+
+func TestClientReportsWhatCannotBeEncodedBeforeSending(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	err := newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, map[string]any{"a": func() {}}, nil)
+	require.ErrorIs(t, err, httpclient.ErrBody)
+	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
+	assert.Contains(t, err.Error(), "POST /channels/{channel_id}/messages: ")
+	assert.Empty(t, below.sent())
+}
+
+func TestClientBoundsTheResponse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size    int
+		options []httpclient.Option
+		max     int64 // 0: it fits
+	}{
+		"as much as is allowed":    {10, []httpclient.Option{httpclient.WithMaxResponse(10)}, 0},
+		"one more":                 {11, []httpclient.Option{httpclient.WithMaxResponse(10)}, 10},
+		"as much as by default":    {httpclient.DefaultMaxResponse, nil, 0},
+		"one more than by default": {httpclient.DefaultMaxResponse + 1, nil, httpclient.DefaultMaxResponse},
+		"zero stands for default":  {11, []httpclient.Option{httpclient.WithMaxResponse(0)}, 0},
+		"a negative one does too":  {11, []httpclient.Option{httpclient.WithMaxResponse(-1)}, 0},
+		"more than there can be":   {11, []httpclient.Option{httpclient.WithMaxResponse(1<<63 - 1)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, replies(reply(http.StatusOK, clientJSON, strings.Repeat("x", c.size))), c.options...)
+			response, err := client.Do(t.Context(), "GET", "/channels/1", nil)
+			if c.max == 0 {
+				require.NoError(t, err)
+				assert.Len(t, response.Body, c.size)
+				return
+			}
+			var large *httpclient.ResponseTooLargeError
+			require.ErrorAs(t, err, &large)
+			assert.Equal(t, httpclient.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
+		})
+	}
+}
+
+func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "{", "{}"} { // the last one is as long as is read
+		below := replies(func() *http.Response {
+			r := reply(http.StatusOK, clientJSON, "")()
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			return r
+		})
+		_, err := newClient(t, below, httpclient.WithMaxResponse(2)).Do(t.Context(), "GET", "/channels/1", nil)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: ")
+	}
+}
+
+func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{300, 301, 400, 401, 403, 404, 405, 413, 499, 501, 505} {
+		below := replies(reply(status, clientJSON, `{"code":7,"message":"no"}`))
+		response, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, nil)
+		var failure *httpclient.APIError
+		require.ErrorAs(t, err, &failure, "%d", status)
+		assert.Nil(t, response)
+		assert.Equal(t, status, failure.Status)
+		assert.Equal(t, 7, failure.Code)
+		assert.Equal(t, "POST /channels/{channel_id}/messages", failure.Route)
+		assert.Equal(t, `{"code":7,"message":"no"}`, string(failure.Response.Body))
+		assert.Len(t, below.sent(), 1)
+	}
+}

@@ -1,0 +1,292 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/routes"
+)
+
+func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ base, path, want string }{
+		"default":              {"", "/gateway", "https://discord.com/api/v10/gateway"},
+		"query":                {"", clientMessages + "?limit=5&after=1", "https://discord.com/api/v10/channels/1/messages?limit=5&after=1"},
+		"emoji":                {"", "/channels/1/messages/2/reactions/👍/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"},
+		"encoded":              {"", "/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me"},
+		"slashes in the query": {"", "/guilds/1/messages/search?content=https://a//b/", "https://discord.com/api/v10/guilds/1/messages/search?content=https://a//b/"},
+		"proxy":                {"http://proxy:8080/discord/api/v9/", "/gateway", "http://proxy:8080/discord/api/v9/gateway"},
+		"no path at all":       {"http://proxy", "/gateway", "http://proxy/gateway"},
+		"whole":                {"", "https://discord.com/api/v10/gateway?x=1", "https://discord.com/api/v10/gateway?x=1"},
+		"whole, upper case":    {"", "https://DISCORD.com/api/v10/gateway", "https://discord.com/api/v10/gateway"},
+		"another version":      {"http://proxy/api/v1", "http://proxy/api/v10/gateway", "http://proxy/api/v10/gateway"},
+		"no version":           {"", "https://discord.com/api/oauth2/token/revoke", "https://discord.com/api/oauth2/token/revoke"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			client := newClient(t, below, httpclient.WithBaseURL(c.base))
+			_, err := client.Do(t.Context(), "get", c.path, nil)
+			require.NoError(t, err)
+			r := below.only(t)
+			assert.Equal(t, c.want, r.URL.String())
+			assert.Equal(t, http.MethodGet, r.Method)
+			assert.Equal(t, "Bot "+clientToken, r.Header.Get("Authorization"))
+			assert.Nil(t, r.Body)
+		})
+	}
+}
+
+func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
+	const secret = "webhook-SeCrEt_0123456789"
+	for name, c := range map[string]struct {
+		method, path string
+		want         error
+	}{
+		"another host":                     {"GET", "https://example.com/api/v10/" + secret, httpclient.ErrPath},
+		"a host like ours":                 {"GET", "https://discord.com.example.com/" + secret, httpclient.ErrPath},
+		"another port":                     {"GET", "https://discord.com:8443/api/v10/" + secret, httpclient.ErrPath},
+		"without TLS":                      {"GET", "http://discord.com/api/v10/" + secret, httpclient.ErrPath},
+		"a user":                           {"GET", "https://discord.com@example.com/" + secret, httpclient.ErrPath},
+		"our host as a user":               {"GET", "https://" + secret + "@discord.com/api/v10/gateway", httpclient.ErrPath},
+		"no scheme":                        {"GET", "//example.com/" + secret, httpclient.ErrPath},
+		"an empty parameter":               {"DELETE", "/webhooks//" + secret, httpclient.ErrPath},
+		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", httpclient.ErrPath},
+		"nothing":                          {"GET", "/", httpclient.ErrPath},
+		"a fragment":                       {"PUT", "/channels/1/messages/2/reactions/#/" + secret, httpclient.ErrPath},
+		"a bad port":                       {"GET", "https://discord.com:x/" + secret, httpclient.ErrPath},
+		"a control character in the query": {"GET", "/gateway?a=\x01" + secret, httpclient.ErrPath},
+		"no slash":                         {"GET", "channels/" + secret, routes.ErrNotAbsolute},
+		"empty":                            {"GET", "", routes.ErrEmptyPath},
+		"dots":                             {"GET", "/channels/../" + secret, routes.ErrDotSegment},
+		"encoding":                         {"GET", "/channels/%zz" + secret, routes.ErrEncoding},
+		"CDN":                              {"GET", "https://cdn.discordapp.com/" + secret, routes.ErrNotAPI},
+		"method":                           {"BREW", "/channels/" + secret, routes.ErrMethod},
+		"no method":                        {"", "/channels/" + secret, routes.ErrMethod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			_, err := newClient(t, below).Do(t.Context(), c.method, c.path, nil)
+			require.ErrorIs(t, err, c.want)
+			assert.NotContains(t, err.Error(), "SeCrEt")
+			assert.Empty(t, below.sent())
+		})
+	}
+}
+
+func TestClientReportsABaseURLThatIsNoneBeforeSending(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{
+		"discord.com/api", "ftp://discord.com", "https://", "https:///api", "https://user:SeCrEt@discord.com/api/v10", "https://discord.com/api?v=10",
+		"https://discord.com/api?", "https://discord.com/#api", "https://discord.com/%zz", "https://cdn.discordapp.com", ":",
+	} {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			_, err := newClient(t, below, httpclient.WithBaseURL(base)).Do(t.Context(), "GET", "/gateway", nil)
+			require.ErrorIs(t, err, httpclient.ErrBaseURL)
+			assert.NotContains(t, err.Error(), "SeCrEt")
+			assert.Empty(t, below.sent())
+		})
+	}
+}
+
+func TestClientSendsTheTokenWithAPrefix(t *testing.T) {
+	t.Parallel()
+	for token, want := range map[string]string{
+		"abc.def-_":      "Bot abc.def-_",
+		"Bot abc":        "Bot abc",
+		"bot abc":        "Bot abc",
+		"Bearer abc":     "Bearer abc",
+		"BEARER abc":     "Bearer abc",
+		"  Bot   abc \n": "Bot abc",
+		"Bottle":         "Bot Bottle",
+		"":               "",
+		"  ":             "",
+	} {
+		t.Run(token, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			client := httpclient.New(token, httpclient.WithBase(below))
+			defer client.Close()
+			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway/bot", nil, nil))
+			assert.Equal(t, want, below.only(t).Header.Get("Authorization"))
+			assert.Equal(t, want != "", len(below.only(t).Header["Authorization"]) == 1)
+		})
+	}
+}
+
+func TestClientReportsATokenThatIsNoneBeforeSending(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"Bot", "Bot ", "bearer\t", "Basic SeCrEt", "Bot Bot SeCrEt", "SeC\nrEt", "SeCrEt\x00", "Sécret"} {
+		below := fine()
+		client := httpclient.New(token, httpclient.WithBase(below))
+		defer client.Close()
+		err := client.DoJSON(t.Context(), "GET", "/gateway/bot", nil, nil)
+		require.ErrorIs(t, err, httpclient.ErrToken, "%q", token)
+		assert.NotContains(t, err.Error(), "SeC")
+		assert.Empty(t, below.sent())
+	}
+}
+
+func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
+	t.Parallel()
+	const webhook = "/webhooks/1/" + "webhook-SeCrEt_0123456789"
+	own := httpclient.Header("Authorization", "Bearer other")
+	for name, c := range map[string]struct {
+		path    string
+		options []httpclient.RequestOption
+		want    []string
+	}{
+		"bot":                       {clientMessages, nil, []string{"Bot " + clientToken}},
+		"nil option":                {clientMessages, []httpclient.RequestOption{nil}, []string{"Bot " + clientToken}},
+		"without":                   {clientMessages, []httpclient.RequestOption{httpclient.WithoutAuthorization()}, nil},
+		"its own":                   {clientMessages, []httpclient.RequestOption{own}, []string{"Bearer other"}},
+		"its own and without":       {clientMessages, []httpclient.RequestOption{own, httpclient.WithoutAuthorization()}, []string{"Bearer other"}},
+		"an empty one":              {clientMessages, []httpclient.RequestOption{httpclient.Header("authorization", "")}, nil},
+		"webhook":                   {webhook, nil, nil},
+		"webhook, of its own":       {webhook, []httpclient.RequestOption{own}, []string{"Bearer other"}},
+		"interaction's callback":    {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
+		"webhook without the token": {"/webhooks/1", nil, []string{"Bot " + clientToken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			client := newClient(t, below)
+			require.NoError(t, client.DoJSON(t.Context(), "POST", c.path, map[string]int{}, nil, c.options...))
+			assert.Equal(t, c.want, below.only(t).Header["Authorization"])
+			for b := range client.Transport().Manager().Buckets() { // the limit is that of the credential that was sent
+				assert.Equal(t, c.want == nil, b.Authentication == "-")
+			}
+		})
+	}
+}
+
+func TestClientNamesItselfAsDiscordInsistsOn(t *testing.T) {
+	t.Parallel()
+	const ours = `^DiscordBot \(https://github\.com/ratelight/ratelight, \d+\.\d+\.\d+\)`
+	for name, c := range map[string]struct {
+		options []httpclient.Option
+		request []httpclient.RequestOption
+		want    string
+	}{
+		"default":     {nil, nil, ours + "$"},
+		"empty":       {[]httpclient.Option{httpclient.WithUserAgent("", "", "")}, nil, ours + "$"},
+		"suffix":      {[]httpclient.Option{httpclient.WithUserAgent("", "", "go/1.26 mybot")}, nil, ours + ` go/1\.26 mybot$`},
+		"own":         {[]httpclient.Option{httpclient.WithUserAgent("https://example.com", "2", "x")}, nil, `^DiscordBot \(https://example\.com, 2\) x$`},
+		"per request": {nil, []httpclient.RequestOption{httpclient.Header("user-agent", "DiscordBot (a, 1)")}, `^DiscordBot \(a, 1\)$`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			require.NoError(t, newClient(t, below, c.options...).DoJSON(t.Context(), "GET", "/gateway", nil, nil, c.request...))
+			assert.Regexp(t, c.want, below.only(t).Header.Get("User-Agent"))
+		})
+	}
+	for _, bad := range []httpclient.Option{
+		httpclient.WithUserAgent("a\nb", "", ""), httpclient.WithUserAgent("a, b", "", ""), httpclient.WithUserAgent("", "1)", ""),
+		httpclient.WithUserAgent("", "", "a\r\nAuthorization: b"),
+	} {
+		below := fine()
+		assert.ErrorIs(t, newClient(t, below, bad).DoJSON(t.Context(), "GET", "/gateway", nil, nil), httpclient.ErrUserAgent)
+		assert.Empty(t, below.sent())
+	}
+}
+
+func TestClientSendsReasonsPercentEncoded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		want   []string
+	}{
+		"ASCII":         {"was rude", []string{"was%20rude"}},
+		"other scripts": {"größer 🔨", []string{"gr%C3%B6%C3%9Fer%20%F0%9F%94%A8"}},
+		"special":       {"a+b & 100%\r\nX: y", []string{"a%2Bb%20%26%20100%25%0D%0AX%3A%20y"}},
+		"not UTF-8":     {"a\xff", []string{"a%EF%BF%BD"}},
+		"none":          {"", nil},
+		"the longest":   {strings.Repeat("ü", httpclient.MaxReason), []string{strings.Repeat("%C3%BC", httpclient.MaxReason)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := fine()
+			require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, httpclient.Reason(c.reason)))
+			assert.Equal(t, c.want, below.only(t).Header["X-Audit-Log-Reason"])
+		})
+	}
+	below := fine()
+	err := newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, httpclient.Reason(strings.Repeat("u", 513)))
+	require.ErrorIs(t, err, httpclient.ErrReason)
+	assert.Empty(t, below.sent())
+}
+
+func TestClientSendsHeadersOfTheRequest(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	client := newClient(t, below)
+	for _, bad := range []httpclient.RequestOption{
+		httpclient.Header("", "a"), httpclient.Header("a b", "c"), httpclient.Header("a:", "c"), httpclient.Header("a", "b\r\nc: d"),
+		httpclient.Header("X-Ü", ""),
+	} {
+		_, err := client.Do(t.Context(), "GET", "/gateway", nil, bad)
+		require.ErrorIs(t, err, httpclient.ErrHeader)
+	}
+	require.Empty(t, below.sent())
+
+	_, err := client.Do(t.Context(), "POST", clientMessages, httpclient.Bytes("text/plain", []byte("x")),
+		httpclient.Header("x-a", "1"), httpclient.Header("X-A", "2"), httpclient.Header("Content-Type", "text/csv"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"2"}, below.only(t).Header["X-A"])
+	assert.Equal(t, "text/csv", below.only(t).Header.Get("Content-Type"))
+}
+
+func TestClientRefusesToWorkWithoutAContext(t *testing.T) {
+	t.Parallel()
+	var none context.Context
+	_, err := newClient(t, fine()).Do(none, "GET", "/gateway", nil)
+	assert.ErrorIs(t, err, buckets.ErrNoContext)
+}
+
+func TestClientClosesWhatItOwns(t *testing.T) {
+	t.Parallel()
+	own := httpclient.New("", httpclient.WithBase(fine()))
+	require.True(t, own.Transport().Manager().IsAlive())
+	require.NoError(t, own.Close())
+	require.NoError(t, own.Close())
+	assert.False(t, own.Transport().Manager().IsAlive())
+	assert.ErrorIs(t, own.DoJSON(t.Context(), "GET", "/gateway", nil, nil), buckets.ErrClosed)
+
+	manager := buckets.NewRESTBucketManager()
+	require.NoError(t, manager.Start())
+	defer manager.Close()
+	one := httpclient.New("", httpclient.WithBase(fine()), httpclient.WithManager(manager))
+	two := httpclient.New("", httpclient.WithBase(fine()), httpclient.WithManager(manager))
+	require.NoError(t, one.Close())
+	assert.True(t, manager.IsAlive())
+	assert.ErrorIs(t, one.DoJSON(t.Context(), "GET", "/gateway", nil, nil), buckets.ErrClosed)
+	assert.NoError(t, two.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
+	require.NoError(t, two.Close())
+}
+
+func TestClientSaysWhichRouteAConnectionErrorBelongsTo(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	client := newClient(t, roundTripperFunc(func(*http.Request) (*http.Response, error) { return nil, broken }))
+	_, err := client.Do(t.Context(), "POST", clientMessages, nil)
+	require.ErrorIs(t, err, broken)
+	assert.Equal(t, "POST /channels/{channel_id}/messages: broken", err.Error())
+}
+
+// roundTripperFunc is a transport below that is a function.
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
