@@ -158,7 +158,8 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 func TestMistakesOfTheCallerAreErrors(t *testing.T) {
 	t.Parallel()
 	m := started(t)
-	_, err := m.Acquire(nil, message(1), bot) //nolint:staticcheck // the point of the test
+	var none context.Context
+	_, err := m.Acquire(none, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrNoContext)
 	_, err = m.Acquire(context.Background(), routes.CompiledRoute{}, bot)
 	assert.ErrorIs(t, err, buckets.ErrNoRoute)

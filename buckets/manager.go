@@ -274,10 +274,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			return b
 		}
 		b.mu.Unlock()
-		if a.entry.changing.Load() {
-			a.entry.moving.Lock()   // wait for the move
-			a.entry.moving.Unlock() //nolint:staticcheck // nothing to do inside
-		}
+		a.entry.waitForMove()
 	}
 }
 

@@ -95,6 +95,14 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *family, r *rat
 	return true
 }
 
+// waitForMove returns when the route's requests are not on the move.
+func (e *routeEntry) waitForMove() {
+	if e.changing.Load() {
+		e.moving.Lock()
+		defer e.moving.Unlock()
+	}
+}
+
 // clashes reports that a route insists on a limit which another route, also insisting, contradicts time and again, although
 // both name the same hash: then they do not share a bucket, whatever it is called.
 func (b *RESTBucket) clashes(e *routeEntry, r *ratelimits.Response) bool {
