@@ -32,6 +32,7 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 		return Lease{}, err
 	}
 	if err := ctx.Err(); err != nil {
+		m.counters.refuse(err)
 		return Lease{}, err
 	}
 	a := m.ask(ctx, r)

@@ -184,6 +184,8 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	lease := Lease{h, h.generation.Load()}
 	b.mu.Unlock()
 	lease.Update(r)
+	m.counters.granted.Dec() // it was not granted here
+	m.counters.ended.Dec()
 }
 
 // EdgeWait returns how long everything that leaves this address is held back after a refusal of the network in front of

@@ -152,16 +152,16 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 		discover(t, m, message(1), roomy)
 		ordered := buckets.ContextWithOrdered(context.Background())
 		request := buckets.Request{Route: message(1), Authorization: bot}
-		any := ask(m, message(1))
+		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)
-		assert.True(t, any.granted() && first.granted(), "only ordered ones are in each other's way")
+		assert.True(t, free.granted() && first.granted(), "only ordered ones are in each other's way")
 		assert.False(t, second.granted())
 		first.lease.Release() // however it ends
 		synctest.Wait()
 		assert.True(t, second.granted())
 		other := ask(m, message(2))
 		assert.True(t, other.granted(), "each bucket by itself")
-		for _, c := range []*caller{any, second, other} {
+		for _, c := range []*caller{free, second, other} {
 			c.update(roomy)
 		}
 		drained(t, m)

@@ -232,6 +232,15 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
 				wait(2 * time.Second)
 			}
+			// An answer that was long under way still speaks of the limit before, and is contradicted.
+			discover(t, m, list(1), limited("same", limit-1, limit-2, time.Second))
+			discover(t, m, message(1), limited("same", limit, limit-3, time.Second))
+			wait(2 * time.Second)
+		}
+		for range 4 {
+			discover(t, m, message(1), limited("same", 7, 6, time.Second))
+			discover(t, m, list(1), limited("same", 7, 5, time.Second))
+			wait(2 * time.Second)
 		}
 		together := append(asks(m, list(1), 5), asks(m, message(1), 5)...)
 		assert.Equal(t, 7, granted(t, together), "one limit for both")
@@ -259,19 +268,35 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	})
 }
 
+// What was held back by a limit that is not the old bucket's is held back in the new one.
 func TestHoldMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("", 50, 49, time.Second))
-		first, second := ask(m, message(1)), ask(m, message(1))
-		first.update(refused(ratelimits.ClassUser, 10*time.Second))
-		second.update(limited("messages", 50, 48, time.Second))
-		next := ask(m, message(1))
-		wait(9 * time.Second)
-		assert.False(t, next.granted(), "the hash was learnt, and the hold is still known")
-		wait(2 * time.Second)
-		assert.True(t, next.granted())
-		next.update(roomy)
-	})
+	for _, c := range []struct {
+		name  string
+		hash  string // before
+		class ratelimits.Class
+		moves bool
+	}{
+		{"no hash was known", "", ratelimits.ClassUser, true},
+		{"of the resource", "first", ratelimits.ClassShared, true},
+		{"of the old bucket", "first", ratelimits.ClassUser, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited(c.hash, 50, 49, time.Second))
+				first, second := ask(m, message(1)), ask(m, message(1))
+				first.update(inBucket(refused(c.class, 10*time.Second), c.hash, 50, 0, 10*time.Second))
+				next := ask(m, message(1))
+				require.False(t, next.granted())
+				second.update(limited("second", 50, 48, time.Second))
+				assert.Equal(t, !c.moves, next.granted())
+				wait(11 * time.Second)
+				require.True(t, next.granted())
+				next.update(limited("second", 50, 47, time.Second))
+				drained(t, m)
+			})
+		})
+	}
 }

@@ -77,6 +77,24 @@ func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) 
 	}
 }
 
+func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
+		discover(t, m, message(1), limited("channel", 10, 9, time.Minute))
+		flying := asks(m, list(1), 3)
+		require.Equal(t, 3, granted(t, flying))
+		require.Equal(t, 6, bucketOf(t, m, "1").Remaining)
+		flying[0].update(limited("channel", 10, 8, time.Minute))
+		assert.Equal(t, 6, bucketOf(t, m, "1").Remaining)
+		for i, c := range flying[1:] {
+			c.update(limited("channel", 10, 7-i, time.Minute))
+		}
+		assert.Equal(t, 6, bucketOf(t, m, "1").Remaining)
+		drained(t, m)
+	})
+}
+
 // Ids that are no proper numbers are majors like any other.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	t.Parallel()

@@ -253,6 +253,16 @@ func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
 	})
 }
 
+func TestUnknownModeThatDoesNotExistIsTheDefault(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithUnknownMode(99))
+		all := asks(m, message(1), 3)
+		assert.Equal(t, 1, granted(t, all))
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
