@@ -22,17 +22,11 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 
 // AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
-	if ctx == nil {
-		return Lease{}, ErrNoContext
-	}
-	if r == nil || r.Route.IsZero() {
-		return Lease{}, ErrNoRoute
-	}
-	if err := m.alive(); err != nil {
+	if err := checked(ctx, r); err != nil {
+		m.counters.refuse(err)
 		return Lease{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		m.counters.refuse(err)
+	if err := m.alive(); err != nil {
 		return Lease{}, err
 	}
 	a := m.ask(ctx, r)

@@ -22,6 +22,7 @@ type Lease struct {
 type held struct {
 	generation atomic.Uint32
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
+	ender      Ender                      // of a lease that is not a manager's
 	grant
 }
 
@@ -82,13 +83,18 @@ func (l Lease) end(o outcome) {
 	if h == nil || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return
 	}
-	h.entry.manager.settle(h, o)
+	if h.ender != nil {
+		h.ender.End(o.sent, o.response)
+	} else {
+		h.entry.manager.settle(h, o)
+	}
 	h.free()
 }
 
 // free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
 func (h *held) free() {
 	h.bucket.Store(nil)
+	h.ender = nil
 	h.grant = grant{}
 	leases.Put(h)
 }

@@ -16,11 +16,13 @@ type Option func(*settings)
 
 // settings are what the options say.
 type settings struct {
-	base      http.RoundTripper
-	manager   *buckets.RESTBucketManager
-	buckets   []buckets.Option
-	maxReplay int64
-	client    clientSettings
+	base       http.RoundTripper
+	manager    *buckets.RESTBucketManager
+	limiter    Limiter
+	buckets    []buckets.Option
+	maxReplay  int64
+	hideLimits bool
+	client     clientSettings
 }
 
 // WithBase sets the transport that sends the requests. The default, also for nil, is http.DefaultTransport.
@@ -44,6 +46,17 @@ func WithBuckets(options ...buckets.Option) Option {
 // the same limits. Nil is ignored.
 func WithManager(manager *buckets.RESTBucketManager) Option {
 	return func(s *settings) { s.manager = manager }
+}
+
+// WithLimiter makes the transport use another limiter than a bucket manager. It counts more than WithManager. Nil is ignored.
+func WithLimiter(limiter Limiter) Option {
+	return func(s *settings) { s.limiter = limiter }
+}
+
+// WithHiddenLimits removes the rate limit headers from the responses that the transport returns, so that a limiter in the
+// library above stays quiet: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
+func WithHiddenLimits() Option {
+	return func(s *settings) { s.hideLimits = true }
 }
 
 // WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be

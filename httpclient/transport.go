@@ -22,10 +22,12 @@ const (
 // Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one from
 // NewTransport; the zero value cannot be used. It is safe for concurrent use.
 type Transport struct {
-	base      http.RoundTripper
-	manager   *buckets.RESTBucketManager
-	owned     bool
-	maxReplay int64
+	base       http.RoundTripper
+	limiter    Limiter
+	manager    *buckets.RESTBucketManager // the limiter, if it is one
+	owned      bool
+	maxReplay  int64
+	hideLimits bool
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -41,21 +43,26 @@ func NewTransport(options ...Option) *Transport {
 			option(&s)
 		}
 	}
-	t := &Transport{base: s.base, manager: s.manager, maxReplay: s.maxReplay}
+	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, maxReplay: s.maxReplay, hideLimits: s.hideLimits}
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
-	if t.manager == nil {
+	switch {
+	case t.limiter != nil:
+		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
+		return t
+	case t.manager == nil:
 		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
 		if err := t.manager.Start(); err != nil {
 			panic("httpclient: a new manager does not start: " + err.Error())
 		}
 	}
+	t.limiter = t.manager
 	return t
 }
 
-// Manager returns the manager that decides when requests may leave.
+// Manager returns the manager that decides when requests may leave, nil if WithLimiter has put something else in its place.
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
@@ -129,7 +136,7 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 
 // attempt sends the request once. It reports again if it was refused and is to be repeated.
 func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *body) (response *http.Response, again bool, err error) {
-	lease, err := t.manager.AcquireRequest(request.Context(), ask)
+	lease, err := t.limiter.AcquireRequest(request.Context(), ask)
 	if err != nil {
 		return nil, false, err
 	}
@@ -156,7 +163,7 @@ func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *b
 	}
 	if limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter {
 		response.Body.Close()
-		return nil, false, &ratelimits.EdgeError{Route: ask.Route.Route().String(), Hold: t.manager.EdgeWait()}
+		return nil, false, &ratelimits.EdgeError{Route: ask.Route.Route().String(), Hold: edgeWait(t.limiter)}
 	}
 	if !body.repeatable() {
 		response.Body = withHead(refusal, response.Body)

@@ -7,6 +7,7 @@ import (
 
 const (
 	// contestedTurns is for how many windows after an unexpected 429 one request goes first.
+	// A window counts twice as long as the bucket's kind is not proven: it ends by time, and again when a response says so.
 	contestedTurns = 4
 	// maxStrikes bounds what repeated surprises cost: 2^maxStrikes windows of one request at a time.
 	maxStrikes = 5

@@ -1,0 +1,30 @@
+package httpclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// Limiter decides when requests may leave. *buckets.RESTBucketManager is one, buckets.Unlimited is one that does nothing, and
+// package limitertest tells whether another one behaves.
+type Limiter interface {
+	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease
+	// is ended in any case. A request that was refused by Discord comes back with the same Request. It must be safe for
+	// concurrent use and end with the context.
+	AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error)
+}
+
+var (
+	_ Limiter = (*buckets.RESTBucketManager)(nil)
+	_ Limiter = buckets.Unlimited{}
+)
+
+// edgeWait asks the limiter how long everything is held back after a refusal at the edge, 0 if it does not know.
+func edgeWait(l Limiter) time.Duration {
+	if e, ok := l.(interface{ EdgeWait() time.Duration }); ok {
+		return e.EdgeWait()
+	}
+	return 0
+}
