@@ -13,7 +13,7 @@ import (
 //
 // The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's deadline,
 // immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; the
-// context's error when it ends; ErrNotStarted, ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero,
+// context's error when it ends; a *ratelimits.BudgetError if too many responses were invalid of late; ErrNotStarted, ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero,
 // and whoever else waits is served as if the request had never been.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
@@ -36,6 +36,7 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 		lease, w, err = m.grantOrQueue(&a)
 	}
 	if w != nil {
+		m.settings.waiting(&a)
 		lease, err = m.await(ctx, w)
 	}
 	if err != nil {
@@ -56,15 +57,13 @@ func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
 		return Lease{}, nil, ErrClosed
 	}
 	now := m.now()
-	if lease, ok := b.tryGrant(now, a); ok {
-		return lease, nil, nil
+	if lease, ok, err := b.tryGrant(now, a); ok || err != nil {
+		return lease, nil, err
 	}
 	if a.shape == 0 {
 		return Lease{}, nil, nil
 	}
-	if a.arrived == 0 {
-		a.arrived = b.arrive(now)
-	}
+	b.place(now, a)
 	w, err := m.queue(now, b, a)
 	return Lease{}, w, err
 }
@@ -92,7 +91,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 		asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
 	}
 	tuning := tuningOf(ctx)
-	a.ordered = a.ordered || tuning.ordered
+	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
 	if tuning.hasMaxWait {
 		maxWait = tuning.maxWait
@@ -136,6 +135,9 @@ func (m *RESTBucketManager) queue(now time.Duration, b *RESTBucket, a *ask) (*wa
 		ahead = 0 // it comes back to its place
 	} else if err := m.full(a, ahead); err != nil {
 		return nil, err
+	}
+	if a.priority {
+		ahead = b.ahead(a)
 	}
 	if err := b.refusal(now, a, ahead); err != nil {
 		return nil, err

@@ -110,9 +110,11 @@ func (a *authentication) moveOn(now time.Duration) {
 
 // refuse holds everything back for d, after a global 429. If others use up the limit again and again, at about the same time
 // of each second, it is met less and less often, and at other times.
-func (a *authentication) refuse(now, d time.Duration) {
+// It returns for how long, 0 if everything was held back already.
+func (a *authentication) refuse(now, d time.Duration) time.Duration {
 	a.mu.Lock()
-	if a.global.HoldWait(now) == 0 {
+	free := a.global.HoldWait(now) == 0
+	if free {
 		most := time.Duration(min(a.refusals, maxRefusals)) * time.Second / 2
 		d += time.Duration(rand.Float64() * float64(most))
 		a.refusals++
@@ -120,6 +122,10 @@ func (a *authentication) refuse(now, d time.Duration) {
 	}
 	a.mu.Unlock()
 	a.hold(now, d)
+	if !free {
+		return 0
+	}
+	return d
 }
 
 // maxRefusals bounds how much longer than asked for everything is held back: by half a second for each of them.

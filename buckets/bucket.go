@@ -58,6 +58,16 @@ func (b *RESTBucket) arrive(now time.Duration) time.Duration {
 	return b.arrived
 }
 
+// place gives the ask its place in the queue: when it arrived, or earlier if it has priority. One that comes back has one.
+func (b *RESTBucket) place(now time.Duration, a *ask) {
+	if a.arrived == 0 {
+		a.arrived = b.arrive(now)
+		if a.priority {
+			a.arrived = max(a.arrived-HeadStart, 1)
+		}
+	}
+}
+
 // open returns the queue, creating it if need be.
 func (b *RESTBucket) open() *queue {
 	if b.queue == nil {
@@ -78,23 +88,38 @@ func (b *RESTBucket) waiting() int {
 	return n
 }
 
-// tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed.
-func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool) {
+// ahead returns how many wait who came before the ask's place in the queue.
+func (b *RESTBucket) ahead(a *ask) (n int) {
+	if b.queue == nil {
+		return 0
+	}
+	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= a.arrived; e = e.Next() {
+		n++
+	}
+	return n
+}
+
+// tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
+// the budget.
+func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if b.inLine || b.queue != nil && b.queue.blocks(a) {
-		return Lease{}, false
+		return Lease{}, false, nil
 	}
 	if at, ok := b.next(now, a); !ok || at > now {
-		return Lease{}, false
+		return Lease{}, false, nil
+	}
+	budget := b.manager().budget
+	if err := budget.take(now, a); err != nil {
+		return Lease{}, false, err
 	}
 	var p passes
 	if missing := b.pass(now, a, &p); missing != nil {
+		budget.giveBack()
 		b.giveBack(now, p)
-		return Lease{}, false
+		return Lease{}, false, nil
 	}
-	if a.arrived == 0 {
-		a.arrived = b.arrive(now)
-	}
-	return b.grant(now, a, &p, nil), true
+	b.place(now, a)
+	return b.grant(now, a, &p, nil), true, nil
 }
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
@@ -216,7 +241,14 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			}
 			break
 		}
+		budget := b.manager().budget
+		if err := budget.take(now, &w.ask); err != nil {
+			b.remove(w)
+			b.answer(w, Lease{}, err)
+			continue
+		}
 		if missing := b.pass(now, &w.ask, p); missing != nil {
+			budget.giveBack()
 			missing.park(now, b)
 			break
 		}

@@ -15,6 +15,7 @@ func (m *RESTBucketManager) collect() {
 	}
 	m.counters.evicted.Add(int64(evicted))
 	m.collectPlaces()
+	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.Size()})
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is

@@ -102,10 +102,11 @@ func (e *edge) wait(now time.Duration) time.Duration {
 	return e.window.HoldWait(now)
 }
 
-// report takes in a response, or that there was none.
-func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) {
+// report takes in a response, or that there was none. It returns for how long everything is held back, 0 if it was already or
+// is not.
+func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) (held time.Duration) {
 	if !p.taken && r.Class != ratelimits.ClassEdge {
-		return
+		return 0
 	}
 	e.mu.Lock()
 	if p.taken && p.life == e.life {
@@ -127,6 +128,9 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) {
 		before := e.window.HoldWait(now)
 		e.window.Hold(now, wait)
 		longer = e.window.HoldWait(now) > before
+		if before == 0 {
+			held = e.window.HoldWait(now)
+		}
 		e.active.Store(true)
 	} else if !e.window.Probing() && e.window.InFlight() == 0 {
 		e.backoff.Reset()
@@ -138,6 +142,7 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) {
 	if longer {
 		e.manager.refuseLate(now, nil)
 	}
+	return held
 }
 
 func (e *edge) ring() {

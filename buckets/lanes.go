@@ -84,12 +84,18 @@ func (q *queue) leaveLane(w *waiter) bool {
 	return lane != nil && lane.waiting.Remove(&w.Element)
 }
 
-// refuseLane holds all requests of one shape back for d, or longer after several refusals in a row.
-func (b *RESTBucket) refuseLane(now, d time.Duration, shape uint64) {
+// refuseLane holds all requests of one shape back for d, or longer after several refusals in a row. It returns for how long,
+// 0 if they were held back already.
+func (b *RESTBucket) refuseLane(now, d time.Duration, shape uint64) time.Duration {
 	q := b.open()
 	lane := q.openLane(shape)
-	lane.hold.Extend(now, max(d, lane.refusals.Again(lane.hold.Wait(now) > 0)))
+	before := lane.hold.Wait(now)
+	lane.hold.Extend(now, max(d, lane.refusals.Again(before > 0)))
 	q.detours(now)
+	if before > 0 {
+		return 0
+	}
+	return lane.hold.Wait(now)
 }
 
 // openLane returns the lane of a shape, creating it if need be.

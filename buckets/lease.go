@@ -66,8 +66,9 @@ func (l Lease) Return() { l.end(outcome{}) }
 type outcome struct {
 	sent     bool
 	response ratelimits.Response
-	shape    uint64 // of a request that was refused by a sub-limit
-	clashes  bool   // its limits and those of other routes of its bucket contradict each other
+	shape    uint64        // of a request that was refused by a sub-limit
+	held     time.Duration // for how long it made something be held back that was not
+	clashes  bool          // its limits and those of other routes of its bucket contradict each other
 }
 
 // shapeOf returns the request's shape.

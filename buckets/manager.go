@@ -24,6 +24,7 @@ type RESTBucketManager struct {
 	seed     maphash.Seed
 	edge     *edge
 	counters counters
+	budget   *budget
 	waiting  atomic.Int64
 	waiters  waiterPool
 
@@ -74,6 +75,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		origin:          s.clock.Now(),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
+		budget:          newBudget(s.budget, s.budgetPeriod),
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
 		buckets:         xsync.NewMap[bucketKey, *RESTBucket](),
 		authentications: xsync.NewMap[uint64, *authentication](),
@@ -165,6 +167,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 	for _, a := range m.authentications.All() {
 		a.hold(now, d)
 	}
+	m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
 }
 
 // UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent
@@ -179,6 +182,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	now := m.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major, arrived: now}
+	m.budget.force()
 	b.launch(h)
 	m.counters.granted.Inc()
 	lease := Lease{h, h.generation.Load()}

@@ -1,9 +1,12 @@
 package buckets
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
@@ -16,6 +19,8 @@ const (
 	// DefaultGlobalLimit is the number of requests per second that Discord allows an authentication, unless it raised the
 	// limit for it (Discord's documentation).
 	DefaultGlobalLimit = 50
+	// DefaultInvalidMargin is how far below Discord's limit of invalid requests the budget ends.
+	DefaultInvalidMargin = 500
 )
 
 // UnknownMode says what happens to the requests of a route whose bucket hash no response has named yet.
@@ -43,6 +48,11 @@ type settings struct {
 	ordered      bool
 	maxWaiting   int // per bucket, 0: no bound
 	maxTotal     int // in all buckets, 0: no bound
+	budget       int // invalid responses, 0: no bound
+	budgetPeriod time.Duration
+	hooks        Hooks
+	logger       *slog.Logger
+	quiet        bool
 }
 
 func defaults() settings {
@@ -52,6 +62,8 @@ func defaults() settings {
 		pollPeriod:   DefaultPollPeriod,
 		expireAfter:  DefaultExpireAfter,
 		globalLimit:  DefaultGlobalLimit,
+		budget:       ratelimits.DefaultInvalidLimit - DefaultInvalidMargin,
+		budgetPeriod: ratelimits.DefaultInvalidPeriod,
 	}
 }
 
@@ -117,4 +129,21 @@ func WithMaxWaiting(n int) Option {
 // WithMaxTotalWaiting bounds how many requests may wait in all buckets together, like WithMaxWaiting.
 func WithMaxTotalWaiting(n int) Option {
 	return func(s *settings) { s.maxTotal = max(n, 0) }
+}
+
+// WithInvalidBudget sets how many invalid responses (401, 403, and 429 except shared ones) there may be in any period before
+// requests are refused with a *ratelimits.BudgetError: limit less margin, counting those in flight. Discord bans an address
+// with 10,000 in 10 minutes; all processes behind it count together, so with several of them divide the limit. The defaults
+// are ratelimits.DefaultInvalidLimit, ratelimits.DefaultInvalidPeriod and DefaultInvalidMargin. A limit of zero or less means
+// no bound; a period of zero or less means the default.
+func WithInvalidBudget(limit int, period time.Duration, margin int) Option {
+	return func(s *settings) {
+		if period <= 0 {
+			period = ratelimits.DefaultInvalidPeriod
+		}
+		s.budgetPeriod, s.budget = period, 0
+		if limit > 0 {
+			s.budget = max(limit-max(margin, 0), 1)
+		}
+	}
 }

@@ -32,6 +32,7 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Du
 // refusal returns the error for an ask that must not wait as long as it would have to, nil if it may.
 func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) error {
 	wait, global, class := b.predict(now, a, ahead)
+	a.predicted, a.waitGlobal, a.waitClass = wait, global, class
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
 	if a.atOnce || wait > 0 && now+wait > a.latest+2*precision {
 		return a.tooLong(b, wait, global, class)

@@ -28,13 +28,16 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
+	passed := 0.0
 	if o.sent {
-		m.edge.report(now, h.edge, o.response)
+		passed = m.budget.report(now, o.response.Invalid())
+		o.held = m.edge.report(now, h.edge, o.response)
 	} else {
+		m.budget.giveBack()
 		m.edge.giveBack(now, h.edge)
 	}
 	if o.response.Class == ratelimits.ClassGlobal {
-		h.entry.authentication.refuse(now, saidHold(&o.response))
+		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
 	}
 	switch {
 	case h.slot == ratelimits.Slot{}:
@@ -48,15 +51,19 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	o.clashes = o.sent && b.clashes(h.entry, &o.response)
 	if o.sent && b.misplaced(now, h, &o) {
 		b.mu.Unlock()
-		m.relocate(h, o)
+		m.relocate(h, &o)
 	} else {
-		b.apply(now, h, o)
+		b.apply(now, h, &o)
 		b.dispatchFree(now)
 		b.mu.Unlock()
 	}
 	for _, s := range h.shadows { // it has departed, so nobody changes them any more
 		s.end(o)
 	}
+	if o.held > 0 {
+		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
+	}
+	m.settings.budgetUsed(m.budget, now, passed)
 }
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
@@ -77,7 +84,7 @@ func (h *held) lock() *RESTBucket {
 }
 
 // apply takes a lease out of those in flight, with its outcome.
-func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
+func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	b.depart(h)
 	if !o.sent {
 		b.window.Return(now, h.permit)
@@ -87,17 +94,20 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o outcome) {
 	if h.lane != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
 		h.lane.refusals.Accepted()
 	}
-	limit := b.window.Limit()
+	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
 	b.window.Report(now, h.permit, *r)
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
-		b.refuseLane(now, saidHold(r), o.shape)
+		o.held = b.refuseLane(now, saidHold(r), o.shape)
 	case r.Class == ratelimits.ClassGlobal && h.route.Route().GlobalExempt():
 		b.window.HoldRefused(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
 	case b.family.place == erratic && r.Limited && r.Remaining == 0:
 		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up
 	case b.family.place == nameless && headless(r):
 		b.window.Unlimit()
+	}
+	if free && r.Class != ratelimits.ClassOK {
+		o.held = max(o.held, b.window.HoldWait(now))
 	}
 	if r.Class != ratelimits.ClassOK || b.window.Limit() != limit {
 		b.refuseLate(now) // what was predicted has changed
@@ -116,12 +126,12 @@ func (b *RESTBucket) depart(h *held) {
 }
 
 // relocate ends a lease whose response shows that its request belongs elsewhere: the route's hash was learnt, or it changed.
-func (m *RESTBucketManager) relocate(h *held, o outcome) {
+func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	b := h.lock()
 	now := m.now()
-	if !b.misplaced(now, h, &o) {
+	if !b.misplaced(now, h, o) {
 		b.apply(now, h, o)
 		b.dispatchFree(now)
 		b.mu.Unlock()

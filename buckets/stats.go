@@ -24,11 +24,14 @@ type Stats struct {
 	// Waited counts those of them that had to wait, WaitTime is how long they waited together.
 	Waited   uint64
 	WaitTime time.Duration
-	// TooLong, QueueFull and Cancelled count the requests that were not granted: refused because of the predicted wait,
-	// refused because too many waited, given up by their context.
-	TooLong, QueueFull, Cancelled uint64
+	// TooLong, QueueFull, OverBudget and Cancelled count the requests that were not granted: refused because of the
+	// predicted wait, because too many waited, because of the budget of invalid requests, given up by their context.
+	TooLong, QueueFull, OverBudget, Cancelled uint64
 	// Responses counts the responses by class; what is not a 429 is under ratelimits.ClassOK.
 	Responses [ratelimits.NumClasses]uint64
+	// Invalid is the number of responses of the latest period that count against Discord's limit of invalid requests,
+	// InvalidLimit how many there may be, 0 if that is not bounded.
+	Invalid, InvalidLimit int
 	// Lost counts the requests whose outcome was never known.
 	Lost uint64
 	// Evicted counts the buckets that were removed by the garbage collector.
@@ -40,7 +43,7 @@ type counters struct {
 	granted, ended, lost          *xsync.Counter
 	waits, waitTime               *xsync.Counter
 	tooLong, queueFull, cancelled *xsync.Counter
-	evicted                       *xsync.Counter
+	overBudget, evicted           *xsync.Counter
 	responses                     [ratelimits.NumClasses]*xsync.Counter
 }
 
@@ -49,7 +52,7 @@ func newCounters() counters {
 		granted: xsync.NewCounter(), ended: xsync.NewCounter(), lost: xsync.NewCounter(),
 		waits: xsync.NewCounter(), waitTime: xsync.NewCounter(),
 		tooLong: xsync.NewCounter(), queueFull: xsync.NewCounter(), cancelled: xsync.NewCounter(),
-		evicted: xsync.NewCounter(),
+		evicted: xsync.NewCounter(), overBudget: xsync.NewCounter(),
 	}
 	for i := range c.responses {
 		c.responses[i] = xsync.NewCounter()
@@ -65,11 +68,14 @@ func (c *counters) waited(d time.Duration) {
 func (c *counters) refuse(err error) {
 	var tooLong *ratelimits.TooLongError
 	var queueFull *ratelimits.QueueFullError
+	var overBudget *ratelimits.BudgetError
 	switch {
 	case errors.As(err, &tooLong):
 		c.tooLong.Inc()
 	case errors.As(err, &queueFull):
 		c.queueFull.Inc()
+	case errors.As(err, &overBudget):
+		c.overBudget.Inc()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		c.cancelled.Inc()
 	}
@@ -101,6 +107,9 @@ func (m *RESTBucketManager) Stats() Stats {
 		Cancelled: uint64(c.cancelled.Value()),
 		Lost:      uint64(c.lost.Value()),
 		Evicted:   uint64(c.evicted.Value()),
+
+		OverBudget: uint64(c.overBudget.Value()),
+		Invalid:    m.budget.used(m.now()), InvalidLimit: m.budget.limit,
 	}
 	for i := range s.Responses {
 		s.Responses[i] = uint64(c.responses[i].Value())

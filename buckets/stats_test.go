@@ -17,7 +17,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxWaiting(2), buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
-		assert.Equal(t, buckets.Stats{}, m.Stats())
+		assert.Equal(t, buckets.Stats{InvalidLimit: 9500}, m.Stats())
 
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 2)
@@ -45,7 +45,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		assert.Equal(t, buckets.Stats{
 			Routes: 3, Authentications: 2,
 			Granted: 5, Waited: 1, WaitTime: 13*time.Second + time.Millisecond,
-			TooLong: 1, QueueFull: 1, Cancelled: 1, Lost: 1,
+			TooLong: 1, QueueFull: 1, Cancelled: 1, Lost: 1, InvalidLimit: 9500,
 			Responses: [ratelimits.NumClasses]uint64{ratelimits.ClassOK: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 1},
 		}, s)
 	})

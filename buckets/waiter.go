@@ -22,10 +22,16 @@ type ask struct {
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
 
+	// What was predicted when it began to wait.
+	predicted  time.Duration
+	waitClass  ratelimits.Class
+	waitGlobal bool
+
 	returns  bool // it was granted before, and refused by the server
 	deadline bool // latest is the context's deadline, not the max rate limit
 	atOnce   bool // it must not wait at all
 	ordered  bool
+	priority bool
 	exempt   bool // from the global limit
 }
 

@@ -99,3 +99,23 @@ func (e *EdgeError) Error() string {
 	return fmt.Sprintf("refused at the edge: %s was answered with a 429 that did not come from Discord's API and did not say "+
 		"when to retry; all requests of this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
 }
+
+// BudgetError says that a request was refused because so many responses were invalid of late that Discord might ban the
+// address. Nothing was sent.
+type BudgetError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Used is the number of invalid responses in the latest Period, InFlight that of the requests that may become some.
+	Used, InFlight int
+	// Limit is how many are allowed in each Period, the margin taken off.
+	Limit  int
+	Period time.Duration
+	// RetryAfter is how long it takes until some of them are forgotten, 0 if that depends on requests in flight.
+	RetryAfter time.Duration
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("invalid request budget used up: %s refused after %d responses of 401, 403 or 429 within %v and %d requests "+
+		"in flight (limit %d); find out what causes them, and try again in %v",
+		e.Route, e.Used, e.Period, e.InFlight, e.Limit, e.RetryAfter.Round(time.Second))
+}

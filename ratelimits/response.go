@@ -50,6 +50,16 @@ type Response struct {
 	RetryAfter time.Duration
 }
 
+// Invalid reports whether Discord counts the response against its limit of invalid requests: 401, 403, and 429 unless it is a
+// shared one (Discord's documentation).
+func (r *Response) Invalid() bool {
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	}
+	return r.Class.Invalid()
+}
+
 // ParseResponse reads what a response says about rate limits. Only a 429's body is looked at, so pass nil for all others.
 // It never fails: what cannot be understood is absent. It does not keep body, and allocates nothing unless the status is
 // 429. Header names are compared without regard to case, also in a header that was not built by net/http.

@@ -1,0 +1,107 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func overBudget(t *testing.T, c *caller) *ratelimits.BudgetError {
+	t.Helper()
+	var err *ratelimits.BudgetError
+	require.ErrorAs(t, c.failed(), &err)
+	return err
+}
+
+func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(10, time.Minute, 4))
+		discover(t, m, message(1), plain(200))
+		for _, r := range []ratelimits.Response{
+			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second), refused(ratelimits.ClassShared, time.Second),
+			plain(404), plain(500),
+		} {
+			c := ask(m, message(1))
+			wait(5 * time.Second) // until no hold is left
+			require.True(t, c.granted())
+			c.update(r)
+		}
+		wait(5 * time.Second)
+		assert.Equal(t, 3, m.Stats().Invalid)
+		assert.Equal(t, 6, m.Stats().InvalidLimit)
+		flying := asks(m, message(1), 3)
+		err := overBudget(t, ask(m, list(7)))
+		assert.Equal(t, 3, err.Used)
+		assert.Equal(t, 3, err.InFlight)
+		assert.Equal(t, 6, err.Limit)
+		assert.Positive(t, err.RetryAfter)
+		assert.Equal(t, "GET /channels/{channel_id}/messages", err.Route)
+		assert.EqualValues(t, 1, m.Stats().OverBudget)
+
+		flying[0].update(plain(200))
+		other := ask(m, list(7))
+		require.True(t, other.granted(), "one in flight was valid after all")
+		other.update(plain(403))
+		flying[1].update(plain(403))
+		flying[2].update(plain(403))
+		overBudget(t, ask(m, message(1)))
+
+		wait(62 * time.Second)
+		assert.Zero(t, m.Stats().Invalid)
+		last := ask(m, message(1))
+		assert.True(t, last.granted(), "a period later it goes on by itself")
+		last.lease.Return()
+		drained(t, m)
+	})
+}
+
+func TestWaitersAreRefusedWhenTheBudgetIsUsedUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 3)
+		probe.update(inBucket(plain(403), "messages", 5, 4, time.Second))
+		require.True(t, waiting[0].granted())
+		overBudget(t, waiting[1])
+		overBudget(t, waiting[2])
+		waiting[0].lease.Return()
+		assert.True(t, ask(m, message(1)).granted(), "what was given back can be used")
+	})
+}
+
+func TestWithoutABudgetInvalidRequestsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(0, time.Hour, 0))
+		for range 20_000 {
+			lease, err := m.Acquire(t.Context(), callback(1), bot)
+			require.NoError(t, err)
+			lease.Update(plain(403))
+		}
+		assert.Zero(t, m.Stats().Invalid)
+	})
+}
+
+func TestDefaultBudgetEndsBelowDiscordsLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		sent := 0
+		for range 2 * ratelimits.DefaultInvalidLimit {
+			lease, err := m.Acquire(t.Context(), callback(1), bot)
+			if err != nil {
+				break
+			}
+			lease.Update(plain(401))
+			sent++
+		}
+		assert.Equal(t, ratelimits.DefaultInvalidLimit-buckets.DefaultInvalidMargin, sent)
+	})
+}
