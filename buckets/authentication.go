@@ -82,7 +82,7 @@ func (a *authentication) report(now time.Duration, slot ratelimits.Slot, r *rate
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.Status == 0 {
-		a.global.Lost(now, slot)
+		a.global.Lost(slot)
 	} else {
 		a.global.Report(now, slot)
 	}

@@ -86,6 +86,7 @@ type caller struct {
 	lease buckets.Lease
 	err   error
 	at    time.Time // when the answer came
+	ended bool      // for tests that look at many of them again and again
 }
 
 // call acquires in a goroutine, and returns when the bubble is quiet, so that callers arrive in the order of the calls.

@@ -303,3 +303,22 @@ func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 		}
 	})
 }
+
+// regressions are plays that went wrong once.
+var regressions = map[string]play{
+	"a request that was given up on its way was taken for processed": {
+		seed: 64051, requests: 15, channels: 10, spread: 3 * time.Second, quota: discordsim.Fixed(1, 2*time.Second),
+		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50, world: "plain",
+		poll: 80 * time.Second,
+	},
+}
+
+func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
+	for name, p := range regressions {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // the scheduler has a say, too
+				require.Empty(t, p.run(t))
+			}
+		})
+	}
+}

@@ -106,18 +106,16 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	if g.samples < g.enough() {
 		g.samples++
 	}
-	g.Lost(now, slot)
-}
-
-// Lost gives a slot back whose request was sent and will never be answered. Unlike a response, that tells nothing about how
-// long a round trip takes.
-func (g *Global) Lost(now time.Duration, slot Slot) {
-	s := g.held(slot)
-	if s == nil {
-		return
-	}
 	s.use++
 	g.move(slot.index-1, min(now+globalPeriod, s.sent+globalPatience+g.credit()))
+}
+
+// Lost gives a slot back whose request was sent and will never be answered. It may still be on its way to the server, so the
+// slot comes back when the two seconds have passed.
+func (g *Global) Lost(slot Slot) {
+	if s := g.held(slot); s != nil {
+		s.use++
+	}
 }
 
 // Return gives a slot back whose request was never sent. It comes back when it would have without it.

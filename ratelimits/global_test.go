@@ -193,3 +193,20 @@ func TestGlobalZeroSlotIsNoSlot(t *testing.T) {
 	g.Return(ratelimits.Slot{})
 	assert.Equal(t, 1900*ms, g.Wait(100*ms))
 }
+
+// Who gives up at once does not know when the request arrives, so nobody may count on its being over.
+func TestRequestThatWasGivenUpKeepsItsGlobalSlot(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	slot, _ := g.Take(0)
+	g.Lost(slot)
+	assert.Equal(t, 2*time.Second, g.Wait(0))
+	g.Report(time.Second, slot)
+	assert.Equal(t, time.Second, g.Wait(time.Second), "its outcome was known to be lost")
+	second, wait := g.Take(2 * time.Second)
+	assert.Zero(t, wait)
+	g.Lost(ratelimits.Slot{})
+	g.Lost(slot)
+	g.Report(2*time.Second, second)
+	assert.Equal(t, time.Second, g.Wait(2*time.Second))
+}

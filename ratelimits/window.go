@@ -187,7 +187,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 }
 
 // Lost says that the outcome of a request will never be known: it was sent, and the connection broke or the caller gave
-// up. It stays charged as long as the server may remember it.
+// up. It stays charged as long as the server may remember it, if it has reached it by now.
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
 // Adopt charges a request that was sent with a permit from elsewhere, at the given time, and returns the permit under which
