@@ -19,33 +19,30 @@ type body struct {
 	gone bool
 }
 
-// newBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
-// bytes of it in memory, which it gives up when the request's context or life ends. It takes over the request's body.
-func newBody(life context.Context, request *http.Request, limit int64) (*body, error) {
+// take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit bytes of it
+// in memory, which it gives up when the request's context or life ends. It takes over the request's body.
+func (b *body) take(life context.Context, request *http.Request, limit int64) error {
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
-		return &body{}, nil
+		return nil
 	case request.GetBody != nil:
-		return &body{get: request.GetBody, once: request.Body}, nil
+		b.get, b.once = request.GetBody, request.Body
+		return nil
 	case request.ContentLength > limit || limit == 0:
-		return &body{once: request.Body, gone: true}, nil
+		b.once, b.gone = request.Body, true
+		return nil
 	}
 	kept, err := readWhile(life, request.Context(), request.Body, max(limit, limit+1)) // the sum overflows for the largest
 	if err != nil {
 		request.Body.Close()
-		return nil, err
+		return err
 	}
 	if int64(len(kept)) > limit {
-		rest := request.Body
-		return &body{gone: true, once: struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(kept), rest), rest}}, nil
+		b.once, b.gone = withHead(kept, request.Body), true
+		return nil
 	}
-	if err := request.Body.Close(); err != nil {
-		return nil, err
-	}
-	return &body{get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }}, nil
+	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }
+	return request.Body.Close()
 }
 
 // readWhile reads up to limit bytes while both contexts live. When one ends it closes the body, which ends a read from a pipe.

@@ -41,7 +41,7 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		"not found":   {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
 		"slow":        {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
 		"outage":      {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
-		"slow outage": {fault: discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 30 * time.Second}, status: http.StatusGatewayTimeout, took: 30 * time.Second},
+		"slow outage": {fault: discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second}, status: http.StatusGatewayTimeout, took: 12 * time.Second},
 		"refused": {
 			fault: discordsim.Fault{Nth: first, Edit: func(_ discordsim.Call, response *discordsim.Response) {
 				response.Status, response.Body = http.StatusTooManyRequests, []byte(`{"retry_after":3}`)

@@ -32,7 +32,7 @@ type Client struct {
 // New does not fail. A token that cannot be one, a base URL that is none, and a User-Agent that cannot be sent are reported
 // by every Do, before anything is sent: see ErrToken, ErrBaseURL and ErrUserAgent.
 func New(token string, options ...Option) *Client {
-	s := settings{maxReplay: DefaultMaxReplay}
+	s := defaults()
 	for _, option := range options {
 		if option != nil {
 			option(&s)
@@ -107,7 +107,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 		}
 		wait, unready := response.unready()
 		switch {
-		case failed(response.Status), unready && (asked == maxAsked || call.content.once):
+		case isError(response.Status), unready && (asked == maxAsked || call.content.once):
 			return nil, call.newAPIError(response)
 		case !unready:
 			return response, nil

@@ -73,8 +73,8 @@ func readResponse(r *http.Response, route string, limit int64) (*Response, error
 	return &Response{Status: r.StatusCode, Header: r.Header, Body: body, route: route}, nil
 }
 
-// failed reports whether a status means that the request was not done.
-func failed(status int) bool { return status >= 300 && status != http.StatusNotModified }
+// isError reports whether a status means that the request was not done.
+func isError(status int) bool { return status >= 300 && status != http.StatusNotModified }
 
 func (r *Response) decode(out any) error {
 	switch r.Status {

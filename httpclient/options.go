@@ -16,13 +16,31 @@ type Option func(*settings)
 
 // settings are what the options say.
 type settings struct {
-	base       http.RoundTripper
-	manager    *buckets.RESTBucketManager
-	limiter    Limiter
-	buckets    []buckets.Option
-	maxReplay  int64
-	hideLimits bool
-	client     clientSettings
+	base    http.RoundTripper
+	manager *buckets.RESTBucketManager
+	limiter Limiter
+	buckets []buckets.Option
+	client  clientSettings
+	behaviour
+}
+
+// behaviour is what a transport does with requests.
+type behaviour struct {
+	maxReplay      int64
+	hideLimits     bool
+	onlyNeeded     bool // no Authorization where the path has a token
+	attemptTimeout time.Duration
+	retrying       retrying
+}
+
+func defaults() settings {
+	return settings{behaviour: behaviour{
+		maxReplay:      DefaultMaxReplay,
+		attemptTimeout: DefaultAttemptTimeout,
+		retrying: retrying{
+			times: DefaultRetries, within: DefaultRetryTime, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+		},
+	}}
 }
 
 // WithBase sets the transport that sends the requests. The default, also for nil, is http.DefaultTransport.

@@ -1,33 +1,22 @@
 package httpclient
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
-)
-
-const (
-	// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
-	maxRefusal = 64 << 10
-	// refusalPatience is how long.
-	refusalPatience = 5 * time.Second
 )
 
 // Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one from
 // NewTransport; the zero value cannot be used. It is safe for concurrent use.
 type Transport struct {
-	base       http.RoundTripper
-	limiter    Limiter
-	manager    *buckets.RESTBucketManager // the limiter, if it is one
-	owned      bool
-	maxReplay  int64
-	hideLimits bool
+	base    http.RoundTripper
+	limiter Limiter
+	manager *buckets.RESTBucketManager // the limiter, if it is one
+	owned   bool
+	behaviour
+	credentials *credentials
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -37,13 +26,13 @@ type Transport struct {
 // of its manager collects garbage. The options count in their order; a later one of the same name replaces an earlier one,
 // except WithBuckets, which adds to it.
 func NewTransport(options ...Option) *Transport {
-	s := settings{maxReplay: DefaultMaxReplay}
+	s := defaults()
 	for _, option := range options {
 		if option != nil {
 			option(&s)
 		}
 	}
-	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, maxReplay: s.maxReplay, hideLimits: s.hideLimits}
+	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials()}
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -76,6 +65,10 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
+// Readmit lets a credential be used again that a 401 has stopped: the value of the Authorization header. It is not needed for a
+// token that has been replaced by another one.
+func (t *Transport) Readmit(authorization string) { t.credentials.readmit(authorization) }
+
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
@@ -84,43 +77,60 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // RoundTrip waits until the request may leave, sends it, and returns its response at once. After a 429 it waits and sends
-// again, in the place in the queue that it had.
+// again, in the place in the queue that it had. After a failure that will pass it does so if that can do no harm, see
+// WithRetries.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
 // returned untouched. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
 //
-// Besides the errors of the transport below, there are those of buckets.RESTBucketManager.Acquire, which bound the wait;
-// *ratelimits.EdgeError after a refusal that does not say when to come back; and *routes.PathError for a malformed path or
-// an unknown method. The request is not modified, and its body is closed in every case.
+// The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
+//   - those of buckets.RESTBucketManager.Acquire, which bound the wait
+//   - *ratelimits.EdgeError after a refusal that does not say when to come back
+//   - *AttemptTimeoutError if there was no answer in time
+//   - *CredentialError if Discord has refused the credential before
+//   - *routes.PathError for a malformed path or an unknown method
+//
+// The request is not modified, and its body is closed in every case.
 //
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
-		return t.base.RoundTrip(request)
+		return t.base.RoundTrip(withoutSecrets(request))
 	}
 	route, err := t.match(request)
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
-	body, err := newBody(t.life, request, t.maxReplay)
-	if err != nil {
+	x := &exchange{Transport: t, request: request}
+	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
 		return nil, err
 	}
-	defer body.close()
-	ask := buckets.Request{
-		Route:         route,
-		Authorization: request.Header.Get("Authorization"),
-		Fields:        func() []string { return body.fields(request.Header) },
+	defer x.body.close()
+	x.prepare(route)
+	response, err := x.run()
+	if response != nil && t.hideLimits {
+		hide(response.Header)
 	}
-	for {
-		response, again, err := t.attempt(request, &ask, body)
-		if !again {
-			return response, err
-		}
-	}
+	return response, err
 }
+
+// prepare works out what is asked of the limiter, and what leaves out what must not be sent.
+func (x *exchange) prepare(route routes.CompiledRoute) {
+	x.ask = buckets.Request{Route: route, Authorization: x.request.Header.Get("Authorization"), Fields: x.fields}
+	withheld := x.withheld(route)
+	if len(withheld) == 0 {
+		return
+	}
+	x.header = x.request.Header.Clone()
+	for _, name := range withheld {
+		x.header.Del(name)
+	}
+	x.ask.Authorization = x.header.Get("Authorization")
+}
+
+func (x *exchange) fields() []string { return x.body.fields(x.request.Header) }
 
 // match returns the request's route, and no error if the transport is open.
 func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
@@ -134,80 +144,12 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	return routes.Match(methodOf(request), path)
 }
 
-// attempt sends the request once. It reports again if it was refused and is to be repeated.
-func (t *Transport) attempt(request *http.Request, ask *buckets.Request, body *body) (response *http.Response, again bool, err error) {
-	lease, err := t.limiter.AcquireRequest(request.Context(), ask)
-	if err != nil {
-		return nil, false, err
-	}
-	defer lease.Release()
-	content, err := body.next()
-	if err != nil {
-		lease.Return()
-		return nil, false, err
-	}
-	response, err = t.base.RoundTrip(body.in(request, content))
-	if err != nil {
-		return nil, false, err
-	}
-	if response.StatusCode != http.StatusTooManyRequests {
-		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
-		return response, false, nil
-	}
-	refusal, err := readRefusal(response.Body)
-	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
-	lease.Update(limits)
-	if err != nil {
-		response.Body.Close()
-		return nil, false, err
-	}
-	if limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter {
-		response.Body.Close()
-		return nil, false, &ratelimits.EdgeError{Route: ask.Route.Route().String(), Hold: edgeWait(t.limiter)}
-	}
-	if !body.repeatable() {
-		response.Body = withHead(refusal, response.Body)
-		return response, false, nil
-	}
-	response.Body.Close()
-	return nil, true, nil
-}
-
-// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience.
-func readRefusal(body io.ReadCloser) ([]byte, error) {
-	giveUp := time.AfterFunc(refusalPatience, func() { body.Close() })
-	read, err := io.ReadAll(io.LimitReader(body, maxRefusal))
-	if !giveUp.Stop() {
-		err = nil
-	}
-	return read, err
-}
-
 // methodOf returns the request's method; for a client, none means GET.
 func methodOf(request *http.Request) string {
 	if request.Method == "" {
 		return http.MethodGet
 	}
 	return request.Method
-}
-
-// in returns a copy of the request with the body for one attempt. The transport below may ask for it again, if a connection
-// turns out to be dead before anything was sent.
-func (b *body) in(request *http.Request, content io.ReadCloser) *http.Request {
-	attempt := *request
-	attempt.Body, attempt.GetBody = content, b.get
-	if content == nil && request.Body == http.NoBody {
-		attempt.Body = http.NoBody
-	}
-	return &attempt
-}
-
-// withHead returns a body that begins with what was read of it.
-func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(head), rest), rest}
 }
 
 func closeBody(request *http.Request) {

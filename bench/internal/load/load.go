@@ -81,7 +81,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(m.Below(server.base())),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
-		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit)),
+		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
 	defer transport.Close()
 	defer transport.CloseIdleConnections()

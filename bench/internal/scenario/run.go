@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -50,7 +51,10 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 	}
 	defer server.Close()
 	m := meter.New()
-	transport := httpclient.NewTransport(httpclient.WithBase(m.Below(server.RoundTripper())), httpclient.WithBuckets(s.options...))
+	// What is judged is the limiter alone.
+	transport := httpclient.NewTransport(httpclient.WithBase(m.Below(server.RoundTripper())),
+		httpclient.WithBuckets(buckets.WithLogger(nil)), httpclient.WithBuckets(s.options...),
+		httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
 	defer transport.Close()
 
 	r := &run{

@@ -1,0 +1,218 @@
+package httpclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	// A webhook that is gone is not asked for that long; somebody may have been wrong about it.
+	missingFor = 10 * time.Minute
+	// Interaction tokens live 15 minutes (Discord's documentation). Those of webhooks do not end, but memory does.
+	interactionLife = 15 * time.Minute
+	webhookLife     = 24 * time.Hour
+
+	// maxStopped is of how many tokens in paths it is remembered that they do not work.
+	maxStopped = 10_000
+
+	codeUnknownWebhook = 10015
+	maxPeek            = 4 << 10 // bytes of a response that are looked at
+)
+
+// CredentialKind says what a credential is for.
+type CredentialKind int
+
+const (
+	// CredentialAuthorization is the value of an Authorization header, such as a bot's token.
+	CredentialAuthorization CredentialKind = iota
+	// CredentialWebhook is a webhook, by its id and token.
+	CredentialWebhook
+	// CredentialInteraction is the token of an interaction.
+	CredentialInteraction
+)
+
+func (k CredentialKind) String() string {
+	names := [...]string{"Authorization", "webhook", "interaction token"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("CredentialKind(%d)", int(k))
+	}
+	return names[k]
+}
+
+// CredentialError says that a request was not sent because Discord has refused its credential before. More requests with it would
+// only use up the invalid request budget of the address, and in the end the token is revoked.
+type CredentialError struct {
+	// Route is the method and template of this request, without parameters.
+	Route string
+	// Kind is what was refused.
+	Kind CredentialKind
+	// Status is how: 401 for a credential that is not valid, 404 for a webhook that is gone.
+	Status int
+	// RetryAfter is for how long it is not tried again, 0 for ever.
+	RetryAfter time.Duration
+}
+
+func (e *CredentialError) Error() string {
+	advice := "replace it, or call Readmit"
+	if e.Kind != CredentialAuthorization {
+		advice = fmt.Sprintf("it is not tried again for %v", e.RetryAfter.Round(time.Second))
+	}
+	return fmt.Sprintf("%s not sent: Discord has answered %d to its %v; %s", e.Route, e.Status, e.Kind, advice)
+}
+
+// credentials remembers which of them do not work. Only keyed hashes of them are kept.
+type credentials struct {
+	seed  maphash.Seed
+	count atomic.Int32 // so that nobody takes the lock where there is nothing
+
+	mu      sync.Mutex
+	stopped map[credential]stop
+}
+
+type credential struct {
+	kind CredentialKind
+	hash uint64
+}
+
+type stop struct {
+	status int
+	until  time.Time // zero: for ever
+}
+
+func newCredentials() *credentials {
+	return &credentials{seed: maphash.MakeSeed(), stopped: make(map[credential]stop)}
+}
+
+// check returns the error for a request whose credential does not work.
+func (c *credentials) check(authorization string, route routes.CompiledRoute) error {
+	if c.count.Load() == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range []credential{c.inPath(route), c.authorization(authorization)} {
+		s, ok := c.stopped[key]
+		if !ok {
+			continue
+		}
+		err := &CredentialError{Route: route.Route().String(), Kind: key.kind, Status: s.status}
+		if s.until.IsZero() {
+			return err
+		}
+		if err.RetryAfter = time.Until(s.until); err.RetryAfter > 0 {
+			return err
+		}
+		c.forget(key)
+	}
+	return nil
+}
+
+// note takes in a response. Its body is read a little for a 404 of a webhook, and put together again.
+func (c *credentials) note(authorization string, route routes.CompiledRoute, response *http.Response) {
+	token := c.inPath(route)
+	switch response.StatusCode {
+	case http.StatusUnauthorized:
+		switch {
+		case token.kind == CredentialInteraction:
+			c.stop(token, http.StatusUnauthorized, interactionLife)
+		case token.kind == CredentialWebhook && route.MajorToken() != "":
+			c.stop(token, http.StatusUnauthorized, webhookLife)
+		case authorization != "":
+			c.stop(c.authorization(authorization), http.StatusUnauthorized, 0)
+		}
+	case http.StatusNotFound:
+		if token.kind == CredentialWebhook && unknownWebhook(route, response) {
+			c.stop(token, http.StatusNotFound, missingFor)
+		}
+	}
+}
+
+// inPath returns the credential that is part of the path, that of an empty Authorization if there is none.
+func (c *credentials) inPath(route routes.CompiledRoute) credential {
+	r := route.Route()
+	switch {
+	case r.GlobalExempt():
+		return credential{CredentialInteraction, maphash.String(c.seed, route.Major())}
+	case r.Major() == routes.MajorWebhook || r.Major() == routes.MajorWebhookToken:
+		return credential{CredentialWebhook, maphash.String(c.seed, route.Major())}
+	}
+	return credential{}
+}
+
+func (c *credentials) authorization(value string) credential {
+	if value == "" {
+		return credential{}
+	}
+	return credential{CredentialAuthorization, maphash.String(c.seed, value)}
+}
+
+func (c *credentials) stop(key credential, status int, d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := stop{status: status}
+	if d > 0 {
+		s.until = time.Now().Add(d)
+	}
+	if len(c.stopped) >= maxStopped {
+		c.makeRoom()
+	}
+	c.stopped[key] = s
+	c.count.Store(int32(len(c.stopped)))
+}
+
+// makeRoom forgets what is over, and if that is not enough, tokens in paths: they cost one more request each.
+func (c *credentials) makeRoom() {
+	now := time.Now()
+	for key, s := range c.stopped {
+		if !s.until.IsZero() && now.After(s.until) {
+			delete(c.stopped, key)
+		}
+	}
+	for key := range c.stopped {
+		if len(c.stopped) < maxStopped {
+			return
+		}
+		if key.kind != CredentialAuthorization {
+			delete(c.stopped, key)
+		}
+	}
+}
+
+// forget lets a credential be used again. The lock is held.
+func (c *credentials) forget(key credential) {
+	delete(c.stopped, key)
+	c.count.Store(int32(len(c.stopped)))
+}
+
+func (c *credentials) readmit(authorization string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(c.authorization(authorization))
+}
+
+// unknownWebhook reports that a 404 is about the webhook itself, and not about a message or a thread of its.
+func unknownWebhook(route routes.CompiledRoute, response *http.Response) bool {
+	head, _ := io.ReadAll(io.LimitReader(response.Body, maxPeek))
+	response.Body = withHead(head, response.Body)
+	var answer struct {
+		Code int `json:"code"`
+	}
+	if json.NewDecoder(bytes.NewReader(head)).Decode(&answer) == nil && answer.Code != 0 {
+		return answer.Code == codeUnknownWebhook
+	}
+	switch route.Route() { // there is nothing else that could be unknown
+	case routes.GetWebhook, routes.UpdateWebhook, routes.DeleteWebhook,
+		routes.GetWebhookByToken, routes.UpdateWebhookByToken, routes.DeleteWebhookByToken:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+const (
+	// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
+	maxRefusal = 64 << 10
+	// refusalPatience is how long.
+	refusalPatience = 5 * time.Second
+)
+
+// exchange is one request on its way, with all its attempts. It ends with a response or an error.
+//
+//	wait for a lease ── send ──┬── done
+//	     ▲                     ├── refused by a limit: again, as soon as the limiter says
+//	     └─────────────────────┴── failed: again after a pause, if that can do no harm
+type exchange struct {
+	*Transport
+	request *http.Request
+	ask     buckets.Request
+	header  http.Header // of the attempts, if it is not the request's
+	body    body
+	retry   retry
+}
+
+// fate is what became of one attempt.
+type fate int
+
+const (
+	done    fate = iota
+	refused      // by a limit
+	failed       // a server error, or none at all
+)
+
+// run makes attempts until one of them is the last.
+func (x *exchange) run() (*http.Response, error) {
+	for {
+		response, fate, err := x.attempt()
+		switch fate {
+		case refused:
+			continue
+		case failed:
+			pause, reason := x.again(response, err)
+			if reason != nil {
+				return x.giveUp(response, reason, err)
+			}
+			if response != nil {
+				discard(response.Body)
+			}
+			if err := x.sleep(pause); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return response, err
+	}
+}
+
+// attempt sends the request once. The response is nil if there is an error, or if the fate is refused.
+func (x *exchange) attempt() (*http.Response, fate, error) {
+	if err := x.credentials.check(x.ask.Authorization, x.ask.Route); err != nil {
+		return nil, done, err
+	}
+	lease, err := x.limiter.AcquireRequest(x.request.Context(), &x.ask)
+	if err != nil {
+		return nil, done, err
+	}
+	defer lease.Release()
+	content, err := x.body.next()
+	if err != nil {
+		lease.Return()
+		return nil, done, err
+	}
+	x.retry.begin(time.Now())
+	response, err := x.send(content)
+	switch {
+	case err != nil && neverSent(err):
+		lease.Return()
+		return nil, failed, err
+	case err != nil:
+		return nil, failed, err
+	case response.StatusCode == http.StatusTooManyRequests:
+		return x.takeRefusal(response, lease)
+	}
+	lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
+	if passing(response.StatusCode) {
+		return response, failed, nil
+	}
+	x.credentials.note(x.ask.Authorization, x.ask.Route, response)
+	return response, done, nil
+}
+
+// takeRefusal takes in a 429. It is the last attempt if nobody knows when to come back, or if the request cannot be repeated.
+func (x *exchange) takeRefusal(response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
+	refusal, err := readRefusal(response.Body)
+	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
+	lease.Update(limits)
+	switch {
+	case err != nil:
+		response.Body.Close()
+		return nil, done, err
+	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
+		response.Body.Close()
+		return nil, done, &ratelimits.EdgeError{Route: x.ask.Route.Route().String(), Hold: edgeWait(x.limiter)}
+	case !x.body.repeatable():
+		response.Body = withHead(refusal, response.Body)
+		return response, done, nil
+	}
+	response.Body.Close()
+	return nil, refused, nil
+}
+
+// sleep waits, unless the request's context or the transport ends before.
+func (x *exchange) sleep(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	ctx := x.request.Context()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.life.Done():
+		return buckets.ErrClosed
+	}
+}
+
+// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience.
+func readRefusal(body io.ReadCloser) ([]byte, error) {
+	giveUp := time.AfterFunc(refusalPatience, func() { body.Close() })
+	read, err := io.ReadAll(io.LimitReader(body, maxRefusal))
+	if !giveUp.Stop() {
+		err = nil
+	}
+	return read, err
+}
+
+// discard reads what is left of a small body, so that its connection can be used again, and closes it.
+func discard(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxRefusal)
+	body.Close()
+}
+
+// withHead returns a body that begins with what was read of it.
+func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), rest}
+}
+
+// tuning is what a context says about the requests made with it.
+type tuning struct{ retry retryMode }
+
+type tuningKey struct{}
+
+func tuningOf(ctx context.Context) tuning {
+	t, _ := ctx.Value(tuningKey{}).(tuning)
+	return t
+}

@@ -1,0 +1,234 @@
+package httpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
+	DefaultRetries = 3
+	// DefaultRetryTime is for how long after the first attempt others are begun, unless WithRetryTime says otherwise.
+	DefaultRetryTime = 2 * time.Minute
+	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
+	// otherwise.
+	DefaultBackoff    = 500 * time.Millisecond
+	DefaultMaxBackoff = 16 * time.Second
+)
+
+// retrying are the settings of what is repeated after a failure.
+type retrying struct {
+	times   int
+	within  time.Duration
+	unit    time.Duration
+	maximum time.Duration
+	unsafe  bool
+}
+
+// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt that took
+// too long, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
+//
+// Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
+// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a
+// limit (429) do not count and are always repeated.
+func WithRetries(n int) Option {
+	return func(s *settings) { s.retrying.times = max(n, 0) }
+}
+
+// WithRetryTime sets for how long after the first attempt others are begun. Zero or less means no bound but the number.
+func WithRetryTime(d time.Duration) Option {
+	return func(s *settings) { s.retrying.within = max(d, 0) }
+}
+
+// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
+// Zero or less means the default; a maximum below the first pause means the first pause.
+func WithBackoff(first, maximum time.Duration) Option {
+	return func(s *settings) {
+		if first <= 0 {
+			first = DefaultBackoff
+		}
+		if maximum <= 0 {
+			maximum = DefaultMaxBackoff
+		}
+		s.retrying.unit, s.retrying.maximum = first, max(first, maximum)
+	}
+}
+
+// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then carry them out twice: a
+// message may appear twice.
+func WithUnsafeRetries() Option {
+	return func(s *settings) { s.retrying.unsafe = true }
+}
+
+// retryMode is what a context says about repeating requests.
+type retryMode int
+
+const (
+	retrySafe retryMode = iota
+	retryAlways
+	retryNever
+)
+
+// ContextWithRetry lets the requests made with the context be repeated after failures whatever their method: the caller knows that
+// it does no harm if Discord carries them out twice.
+func ContextWithRetry(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tuningKey{}, tuning{retry: retryAlways})
+}
+
+// ContextWithoutRetry keeps the requests made with the context from being repeated after failures. Refusals by a limit are
+// repeated all the same; see buckets.ContextWithMaxWait for those.
+func ContextWithoutRetry(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tuningKey{}, tuning{retry: retryNever})
+}
+
+// RetryError is the error of a request that was repeated in vain, or that could not be repeated. The cause is wrapped.
+type RetryError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Attempts is how often the request was sent, at least 1.
+	Attempts int
+	// Reason says why it was not sent once more.
+	Reason error
+	// Err is the error of the last attempt.
+	Err error
+}
+
+func (e *RetryError) Error() string {
+	return fmt.Sprintf("%s failed after %d attempts, not repeated because %v: %v", e.Route, e.Attempts, e.Reason, e.Err)
+}
+
+// Unwrap returns the error of the last attempt.
+func (e *RetryError) Unwrap() error { return e.Err }
+
+// Timeout reports whether the last attempt took too long.
+func (e *RetryError) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
+// Why a request is not repeated.
+var (
+	// ErrRetriesUsedUp: it was repeated as often as WithRetries allows.
+	ErrRetriesUsedUp = errors.New("all retries are used up")
+	// ErrRetryTime: the time of WithRetryTime has passed.
+	ErrRetryTime = errors.New("the time for retries has passed")
+	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay.
+	ErrNotRepeatable = errors.New("its body can be sent only once")
+
+	errUnsafe = errors.New("it may have been carried out")
+	errOver   = errors.New("its context or the transport has ended")
+)
+
+// retry counts the attempts of one request.
+type retry struct {
+	first    time.Time // when the first attempt was begun
+	attempts int
+	failures int
+	backoff  *ratelimits.Backoff
+}
+
+func (r *retry) begin(now time.Time) {
+	if r.attempts == 0 {
+		r.first = now
+	}
+	r.attempts++
+}
+
+// again returns how long to pause before the next attempt after one failed, or the reason why there is none.
+func (x *exchange) again(response *http.Response, err error) (time.Duration, error) {
+	r, s := &x.retry, &x.retrying
+	switch {
+	case x.request.Context().Err() != nil || x.life.Err() != nil:
+		return 0, errOver
+	case !x.harmless(err):
+		return 0, errUnsafe
+	case !x.body.repeatable():
+		return 0, ErrNotRepeatable
+	case r.failures >= s.times:
+		return 0, ErrRetriesUsedUp
+	}
+	if r.backoff == nil {
+		var problem error
+		if r.backoff, problem = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4); problem != nil {
+			panic("httpclient: " + problem.Error()) // WithBackoff has seen to it
+		}
+	}
+	r.failures++
+	pause := r.backoff.Next()
+	if response != nil {
+		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
+			pause = max(pause, min(limits.RetryAfter, s.maximum))
+		}
+	}
+	if s.within > 0 && time.Since(r.first)+pause > s.within {
+		return 0, ErrRetryTime
+	}
+	return pause, nil
+}
+
+// giveUp returns the outcome of the last attempt: its response untouched, or its error with what was tried.
+func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Response, error) {
+	if err == nil {
+		return response, nil
+	}
+	if reason == errOver || reason == errUnsafe || x.retrying.times == 0 {
+		return nil, err
+	}
+	return nil, &RetryError{Route: x.ask.Route.Route().String(), Attempts: x.retry.attempts, Reason: reason, Err: err}
+}
+
+// harmless reports that nothing bad happens if the server carries out the request twice.
+func (x *exchange) harmless(err error) bool {
+	switch tuningOf(x.request.Context()).retry {
+	case retryNever:
+		return false
+	case retryAlways:
+		return true
+	}
+	switch methodOf(x.request) {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return x.retrying.unsafe || neverSent(err) || x.enforcesNonce()
+}
+
+// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
+// and interactions).
+func (x *exchange) enforcesNonce() bool {
+	if x.ask.Route.Route() != routes.CreateMessage || x.body.get == nil {
+		return false
+	}
+	content, err := x.body.get()
+	if err != nil {
+		return false
+	}
+	defer content.Close()
+	var message struct {
+		Nonce   any  `json:"nonce"`
+		Enforce bool `json:"enforce_nonce"`
+	}
+	return json.NewDecoder(content).Decode(&message) == nil && message.Enforce && message.Nonce != nil && message.Nonce != ""
+}
+
+// passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
+func passing(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
+		return true
+	}
+	return 520 <= status && status <= 524
+}
+
+// neverSent reports an error from before anything was sent: no connection came about.
+func neverSent(err error) bool {
+	var operation *net.OpError
+	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect")
+}

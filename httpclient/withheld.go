@@ -1,0 +1,62 @@
+package httpclient
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// WithoutNeedlessAuthorization sends requests whose path contains a token (webhooks, interactions) without the Authorization header.
+// They do not need it; with it they count for the bot's global limit, and are stopped by a refusal of it.
+func WithoutNeedlessAuthorization() Option {
+	return func(s *settings) { s.onlyNeeded = true }
+}
+
+// secretHeaders are those that must not reach another host: credentials, and the address that led there, which may contain a
+// token.
+var secretHeaders = []string{"Authorization", "Cookie", "Referer"}
+
+// withheld returns the names of the headers that are not sent.
+func (x *exchange) withheld(route routes.CompiledRoute) []string {
+	switch {
+	case crossesHosts(x.request):
+		return secretHeaders
+	case x.onlyNeeded && route.Route().TokenInPath() && x.request.Header.Get("Authorization") != "":
+		return secretHeaders[:1]
+	}
+	return nil
+}
+
+// crossesHosts reports a request to which an http.Client was redirected by another host.
+func crossesHosts(request *http.Request) bool {
+	from := request.Response
+	return from != nil && from.Request != nil && from.Request.URL != nil &&
+		!strings.EqualFold(from.Request.URL.Host, request.URL.Host)
+}
+
+// withoutSecrets returns the request as it may be sent to a host that has nothing to do with limits.
+func withoutSecrets(request *http.Request) *http.Request {
+	if request.URL == nil || !crossesHosts(request) {
+		return request
+	}
+	clean := *request
+	clean.Header = request.Header.Clone()
+	for _, name := range secretHeaders {
+		clean.Header.Del(name)
+	}
+	return &clean
+}
+
+// limitHeaders are what a limiter in the library above would read.
+var limitHeaders = []string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
+	"X-Ratelimit-Global", "X-Ratelimit-Scope", "Retry-After",
+}
+
+// hide removes what a limiter in the library above would read.
+func hide(header http.Header) {
+	for _, name := range limitHeaders {
+		header.Del(name)
+	}
+}
