@@ -110,7 +110,10 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 	for {
 		f := a.entry.family.Load()
-		b := m.bucket(f, a.major)
+		b, found := m.findBucket(f, a.major)
+		if !found {
+			m.catchShadows(b)
+		}
 		b.mu.Lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
 			b.mu.Unlock()

@@ -15,6 +15,7 @@ type authentication struct {
 	manager *RESTBucketManager
 	id      uint64
 	entries atomic.Int64 // route entries that refer to it
+	probes  atomic.Int64 // requests in flight in UNKNOWN buckets
 
 	families map[familyKey]*family // guarded by the manager's lock for moves
 

@@ -189,6 +189,9 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, p *passes, lane *lane) Lea
 
 // launch notes a lease as in flight in this bucket, land takes it out again.
 func (b *RESTBucket) launch(h *held) {
+	if b.family.place == unknown {
+		b.family.authentication.probes.Add(1)
+	}
 	h.bucket.Store(b)
 	h.previous, h.next = nil, b.flying
 	if b.flying != nil {
@@ -198,6 +201,9 @@ func (b *RESTBucket) launch(h *held) {
 }
 
 func (b *RESTBucket) land(h *held) {
+	if b.family.place == unknown {
+		b.family.authentication.probes.Add(-1)
+	}
 	if h.previous == nil {
 		b.flying = h.next
 	} else {

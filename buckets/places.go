@@ -83,15 +83,20 @@ func (e *routeEntry) home(place place, hash string) *family {
 // bucket returns the bucket of a family and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
 // place of discovery for all of them.
 func (m *RESTBucketManager) bucket(f *family, major major) *RESTBucket {
+	b, _ := m.findBucket(f, major)
+	return b
+}
+
+// findBucket is bucket, and reports whether it was found and not made.
+func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, found bool) {
 	if f.place == unknown {
 		major = noMajor
 	}
 	key := bucketKey{f, major}
-	b, ok := m.buckets.Load(key)
-	if ok {
-		return b
+	if b, ok := m.buckets.Load(key); ok {
+		return b, true
 	}
-	b, _ = m.buckets.LoadOrCompute(key, func() (*RESTBucket, bool) {
+	return m.buckets.LoadOrCompute(key, func() (*RESTBucket, bool) {
 		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
@@ -99,7 +104,6 @@ func (m *RESTBucketManager) bucket(f *family, major major) *RESTBucket {
 		}
 		return b, false
 	})
-	return b
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.

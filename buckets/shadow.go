@@ -33,6 +33,16 @@ func (m *RESTBucketManager) castShadow(h *held) {
 	}
 }
 
+// catchShadows charges a bucket that was just made, as the one before was collected, with the requests that may belong to it.
+func (m *RESTBucketManager) catchShadows(b *RESTBucket) {
+	if b.family.place == unknown || b.family.place == unlimited || b.family.authentication.probes.Load() == 0 {
+		return
+	}
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	m.castShadowsOn(b)
+}
+
 // castShadowsOn charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
 func (m *RESTBucketManager) castShadowsOn(there *RESTBucket) {
 	for _, f := range there.family.authentication.families {

@@ -311,6 +311,10 @@ var regressions = map[string]play{
 		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50, world: "plain",
 		poll: 80 * time.Second,
 	},
+	"a bucket that was collected and made anew knew nothing of a request that is under way on a route of its hash": {
+		seed: 27838, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, 250*time.Millisecond),
+		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash", poll: 100 * time.Millisecond,
+	},
 }
 
 func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
