@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+
+	"github.com/disgoorg/disgo/discord"
+	"github.com/disgoorg/disgo/rest"
+	"github.com/disgoorg/snowflake/v2"
+)
+
+// withContext is rest.WithCtx for what lies below disgo's limiter as well: disgo 0.18 waits under that context, and then sends
+// a request without it.
+func withContext(ctx context.Context) rest.RequestOpt {
+	return func(c *rest.RequestConfig) {
+		c.Ctx, c.Request = ctx, c.Request.WithContext(ctx)
+	}
+}
+
+// inDisgo makes calls with disgo.
+type inDisgo struct{ rest.Rest }
+
+// newDisgo returns disgo's REST client.
+func newDisgo(options ...rest.ConfigOpt) inDisgo {
+	quiet := rest.WithLogger(slog.New(slog.DiscardHandler))
+	return inDisgo{rest.New(rest.NewClient(token, append(options, quiet)...))}
+}
+
+func (c inDisgo) message(m *discord.Message, err error) (message, error) {
+	if err != nil || m == nil {
+		return message{}, err
+	}
+	out := message{ID: uint64(m.ID), Channel: uint64(m.ChannelID), Content: m.Content}
+	for _, a := range m.Attachments {
+		out.File, out.Size = a.Filename, a.Size
+	}
+	return out, nil
+}
+
+func (c inDisgo) Send(channel uint64, content string) (message, error) {
+	return c.message(c.CreateMessage(snowflake.ID(channel), discord.MessageCreate{Content: content}))
+}
+
+func (c inDisgo) Edit(channel, id uint64, content string) (message, error) {
+	return c.message(c.UpdateMessage(snowflake.ID(channel), snowflake.ID(id), discord.MessageUpdate{Content: &content}))
+}
+
+func (c inDisgo) Delete(channel, id uint64) error {
+	return c.DeleteMessage(snowflake.ID(channel), snowflake.ID(id))
+}
+
+func (c inDisgo) React(channel, id uint64, emoji string) error {
+	return c.AddReaction(snowflake.ID(channel), snowflake.ID(id), emoji)
+}
+
+func (c inDisgo) Upload(channel uint64, name string, content []byte) (message, error) {
+	return c.message(c.CreateMessage(snowflake.ID(channel), discord.MessageCreate{
+		Files: []*discord.File{discord.NewFile(name, "", bytes.NewReader(content))},
+	}))
+}
+
+func (c inDisgo) Reply(interaction uint64, token, content string) error {
+	return c.CreateInteractionResponse(snowflake.ID(interaction), token, discord.InteractionResponse{
+		Type: discord.InteractionResponseTypeCreateMessage,
+		Data: discord.MessageCreate{Content: content},
+	})
+}
+
+func (c inDisgo) Webhook(id uint64, token, content string) (message, error) {
+	return c.message(c.CreateWebhookMessage(snowflake.ID(id), token, discord.WebhookMessageCreate{Content: content}, true, 0))
+}
+
+var _ client = inDisgo{}
