@@ -81,7 +81,7 @@ func (x *exchange) outgoing(ctx context.Context, content io.ReadCloser) *http.Re
 // timeout tells an attempt that took too long from a caller who gave up.
 func (x *exchange) timeout(ctx context.Context, err error) error {
 	if err != io.EOF && context.Cause(ctx) == errAttemptTimeout {
-		return &AttemptTimeoutError{Route: x.ask.Route.Route().String(), After: x.attemptTimeout}
+		return &AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout}
 	}
 	return err
 }

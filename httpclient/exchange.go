@@ -50,6 +50,7 @@ func (x *exchange) run() (*http.Response, error) {
 			continue
 		case failed:
 			pause, reason := x.again(response, err)
+			x.failing(response, pause, reason)
 			if reason != nil {
 				return x.giveUp(response, reason, err)
 			}
@@ -67,31 +68,28 @@ func (x *exchange) run() (*http.Response, error) {
 
 // attempt sends the request once. The response is nil if there is an error, or if the fate is refused.
 func (x *exchange) attempt() (*http.Response, fate, error) {
-	if err := x.credentials.check(x.ask.Authorization, x.ask.Route); err != nil {
-		return nil, done, err
-	}
-	lease, err := x.limiter.AcquireRequest(x.request.Context(), &x.ask)
+	asked := time.Now()
+	lease, content, err := x.admit()
 	if err != nil {
 		return nil, done, err
 	}
 	defer lease.Release()
-	content, err := x.body.next()
-	if err != nil {
-		lease.Return()
-		return nil, done, err
-	}
-	x.retry.begin(time.Now())
+	now := time.Now()
+	x.retry.begin(now)
+	x.sending(asked)
 	response, err := x.send(content)
-	switch {
-	case err != nil && neverSent(err):
-		lease.Return()
+	if err != nil {
+		if neverSent(err) {
+			lease.Return()
+		}
+		x.sent(now, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
-	case err != nil:
-		return nil, failed, err
-	case response.StatusCode == http.StatusTooManyRequests:
-		return x.takeRefusal(response, lease)
+	}
+	if response.StatusCode == http.StatusTooManyRequests {
+		return x.takeRefusal(now, response, lease)
 	}
 	lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
+	x.sent(now, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil
 	}
@@ -99,18 +97,40 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	return response, done, nil
 }
 
+// admit waits until the request may be sent, and returns what it needs for that.
+func (x *exchange) admit() (buckets.Lease, io.ReadCloser, error) {
+	if err := x.credentials.check(x.ask.Authorization, x.ask.Route); err != nil {
+		return buckets.Lease{}, nil, err
+	}
+	lease, err := x.limiter.AcquireRequest(x.request.Context(), &x.ask)
+	if err != nil {
+		return buckets.Lease{}, nil, err
+	}
+	err = x.credentials.check(x.ask.Authorization, x.ask.Route) // once more, as it may have waited long
+	var content io.ReadCloser
+	if err == nil {
+		content, err = x.body.next()
+	}
+	if err != nil {
+		lease.Return()
+		return buckets.Lease{}, nil, err
+	}
+	return lease, content, nil
+}
+
 // takeRefusal takes in a 429. It is the last attempt if nobody knows when to come back, or if the request cannot be repeated.
-func (x *exchange) takeRefusal(response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
+func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	refusal, err := readRefusal(response.Body)
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
 	lease.Update(limits)
+	x.sent(at, response, limits.Class, err)
 	switch {
 	case err != nil:
 		response.Body.Close()
 		return nil, done, err
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
 		response.Body.Close()
-		return nil, done, &ratelimits.EdgeError{Route: x.ask.Route.Route().String(), Hold: edgeWait(x.limiter)}
+		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter)}
 	case !x.body.repeatable():
 		response.Body = withHead(refusal, response.Body)
 		return response, done, nil

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -31,6 +32,8 @@ type behaviour struct {
 	onlyNeeded     bool // no Authorization where the path has a token
 	attemptTimeout time.Duration
 	retrying       retrying
+	hooks          Hooks
+	logger         *slog.Logger
 }
 
 func defaults() settings {

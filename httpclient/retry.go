@@ -182,7 +182,7 @@ func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Res
 	if reason == errOver || reason == errUnsafe || x.retrying.times == 0 {
 		return nil, err
 	}
-	return nil, &RetryError{Route: x.ask.Route.Route().String(), Attempts: x.retry.attempts, Reason: reason, Err: err}
+	return nil, &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
 // harmless reports that nothing bad happens if the server carries out the request twice.

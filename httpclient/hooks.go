@@ -1,0 +1,99 @@
+package httpclient
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Hooks are told of every attempt. Both are optional. They are called on the goroutine of the request, which they delay, with no
+// lock held. What waits and is held back is told to those of the manager, see buckets.Hooks.
+type Hooks struct {
+	// Request is called before each attempt, when the limiter has let it go.
+	Request func(RequestEvent)
+	// Response is called after each attempt.
+	Response func(ResponseEvent)
+}
+
+// RequestEvent is one attempt that is about to be sent.
+type RequestEvent struct {
+	// Route is the method and template.
+	Route string
+	// Attempt counts the request's attempts, refusals included, from 1.
+	Attempt int
+	// Queued is how long this attempt was held back by the limiter.
+	Queued time.Duration
+}
+
+// ResponseEvent is the outcome of one attempt.
+type ResponseEvent struct {
+	// Route is the method and template.
+	Route string
+	// Attempt counts the request's attempts, refusals included, from 1.
+	Attempt int
+	// Took is the time from sending until the header of the response.
+	Took time.Duration
+	// Status is that of the response, 0 if there was none. Class is whose limit refused it.
+	Status int
+	Class  ratelimits.Class
+	// Err is why there was no response. It may contain what the transport below puts into it.
+	Err error
+}
+
+// WithHooks sets what is told of the attempts.
+func WithHooks(hooks Hooks) Option {
+	return func(s *settings) { s.hooks = hooks }
+}
+
+// WithLogger sets where the transport and its own manager log, see buckets.WithLogger. The transport itself logs each attempt that
+// failed, for debugging. Nil turns logging off.
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *settings) {
+		s.logger = logger
+		s.buckets = append(s.buckets, buckets.WithLogger(logger))
+	}
+}
+
+// sending tells of an attempt that is about to be sent, after it was asked for at the given time.
+func (x *exchange) sending(asked time.Time) {
+	if x.hooks.Request != nil {
+		x.hooks.Request(RequestEvent{Route: x.route(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+	}
+}
+
+// sent tells of the outcome of the attempt that was sent at the given time.
+func (x *exchange) sent(at time.Time, response *http.Response, class ratelimits.Class, err error) {
+	if x.hooks.Response != nil {
+		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: time.Since(at), Class: class, Err: err}
+		if response != nil {
+			e.Status = response.StatusCode
+		}
+		x.hooks.Response(e)
+	}
+}
+
+// failing logs an attempt that failed, and what follows.
+func (x *exchange) failing(response *http.Response, pause time.Duration, reason error) {
+	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	status := 0
+	if response != nil {
+		status = response.StatusCode
+	}
+	attributes := []slog.Attr{
+		slog.String("route", x.route()), slog.Int("attempt", x.retry.attempts), slog.Int("status", status),
+	}
+	if reason != nil {
+		attributes = append(attributes, slog.String("given up", reason.Error()))
+	} else {
+		attributes = append(attributes, slog.Duration("again in", pause))
+	}
+	x.logger.LogAttrs(context.Background(), slog.LevelDebug, "request failed", attributes...)
+}
+
+func (x *exchange) route() string { return x.ask.Route.Route().String() }

@@ -1,0 +1,66 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestHooksAreToldOfEveryAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		below := newScript(
+			refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"),
+			func(*http.Request) (*http.Response, error) { return nil, broken },
+			answer(http.StatusOK, "{}"),
+		)
+		below.takes = 100 * time.Millisecond
+		var requests []httpclient.RequestEvent
+		var responses []httpclient.ResponseEvent
+		transport := newTransport(t, below, httpclient.WithHooks(httpclient.Hooks{
+			Request:  func(e httpclient.RequestEvent) { requests = append(requests, e) },
+			Response: func(e httpclient.ResponseEvent) { responses = append(responses, e) },
+		}))
+		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+		assertStatus(t, http.StatusOK, c)
+
+		const route = "GET /channels/{channel_id}/messages"
+		require.Len(t, requests, 3)
+		assert.Equal(t, httpclient.RequestEvent{Route: route, Attempt: 1}, requests[0])
+		assert.Equal(t, 2, requests[1].Attempt)
+		assert.InDelta(t, 2*time.Second, requests[1].Queued, float64(slack), "held by the 429")
+		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
+		assert.Equal(t, []httpclient.ResponseEvent{
+			{Route: route, Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
+			{Route: route, Attempt: 2, Took: 100 * time.Millisecond, Err: broken},
+			{Route: route, Attempt: 3, Took: 100 * time.Millisecond, Status: 200},
+		}, responses)
+	})
+}
+
+func TestFailuresAreLoggedForDebugging(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"), answer(http.StatusBadGateway, ""))
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		transport := newTransport(t, below, httpclient.WithLogger(logger))
+		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
+		assert.Contains(t, log.String(), "again in")
+		assert.NotContains(t, log.String(), "given up")
+		assertStatus(t, http.StatusBadGateway, send(transport, newMessage(t)))
+		assert.Contains(t, log.String(), "given up")
+		assert.NotContains(t, log.String(), "token")
+	})
+}
