@@ -3,7 +3,6 @@ package httpclient
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -68,24 +67,18 @@ func number(raw json.RawMessage) (float64, bool) {
 	return n, true
 }
 
-// pause waits before the request is sent again. No other request is to be held up by that, so the wait is kept apart: by a
-// manager that knows of one window, which is used up. It bounds the wait as queues do, by the context and by its max wait,
-// which only package buckets can read, and fails early.
+// pause waits before the request is sent again. The wait is bounded like those in queues, and as early.
 func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, wait time.Duration) error {
-	keeper := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(c.transport.Manager().MaxRateLimit()))
-	if err := keeper.Start(); err != nil {
-		return err
+	longest := c.transport.maxRateLimit()
+	if own, ok := buckets.MaxWait(ctx); ok {
+		longest = own
 	}
-	defer keeper.Close()
-	defer context.AfterFunc(c.transport.life, func() { keeper.Close() })()
-	keeper.UpdateRateLimits(route, "", ratelimits.Response{
-		Status: http.StatusAccepted, Limited: true, Bucket: "unready", Limit: 1, ResetAfter: wait,
-	})
-	lease, err := keeper.Acquire(ctx, route, "")
-	lease.Return()
-	var tooLong *ratelimits.TooLongError
-	if errors.As(err, &tooLong) {
-		tooLong.Limit, tooLong.Period = 0, 0 // there is no such window at Discord
+	tooLong := &ratelimits.TooLongError{Route: route.Route().String(), Wait: wait, Max: longest}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < longest {
+		tooLong.Max, tooLong.Deadline = max(time.Until(deadline), 0), true
 	}
-	return err
+	if wait > tooLong.Max {
+		return tooLong
+	}
+	return sleep(ctx, c.transport.life, wait)
 }

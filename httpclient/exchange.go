@@ -57,7 +57,7 @@ func (x *exchange) run() (*http.Response, error) {
 			if response != nil {
 				discard(response.Body)
 			}
-			if err := x.sleep(pause); err != nil {
+			if err := sleep(x.request.Context(), x.life, pause); err != nil {
 				return nil, err
 			}
 			continue
@@ -139,17 +139,16 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 	return nil, refused, nil
 }
 
-// sleep waits, unless the request's context or the transport ends before.
-func (x *exchange) sleep(d time.Duration) error {
+// sleep waits, unless a request's context or the life of its transport ends before.
+func sleep(ctx, life context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	ctx := x.request.Context()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-x.life.Done():
+	case <-life.Done():
 		return buckets.ErrClosed
 	}
 }

@@ -3,6 +3,7 @@ package httpclient
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/routes"
@@ -131,6 +132,14 @@ func (x *exchange) prepare(route routes.CompiledRoute) {
 }
 
 func (x *exchange) fields() []string { return x.body.fields(x.request.Header) }
+
+// maxRateLimit is how long a request may wait.
+func (t *Transport) maxRateLimit() time.Duration {
+	if t.manager == nil {
+		return buckets.DefaultMaxRateLimit
+	}
+	return t.manager.MaxRateLimit()
+}
 
 // match returns the request's route, and no error if the transport is open.
 func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
