@@ -5,6 +5,13 @@
 //	defer transport.Close()
 //	client := &http.Client{Transport: transport}
 //
+// [New] makes a [Client], a small REST client on top of a Transport, for programs that have no library which does that.
+//
+// # What is repeated
+//
+// A 429 is always waited for and repeated, within the max rate limit. Failures that will pass are repeated where that does no
+// harm, see [WithRetries]. Each attempt has a time of its own, see [WithAttemptTimeout].
+//
 // # Timeouts
 //
 // http.Client.Timeout counts the time in the queue. Leave it zero, and bound requests by their contexts: a context whose

@@ -12,7 +12,7 @@ import (
 // WithMaxReplay says otherwise.
 const DefaultMaxReplay = 1 << 20
 
-// Option configures a Transport.
+// Option configures a Transport, or a Client, which is one with more around it.
 type Option func(*settings)
 
 // settings are what the options say.
