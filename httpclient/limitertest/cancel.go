@@ -1,0 +1,225 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// gate is a place where requests wait. prepare sees to it that they do, in a world in which the messages of channel 1 have
+// a limit of five in a second.
+type gate struct {
+	name    string
+	needs   Promise
+	fields  []string
+	prepare func(w *world)
+}
+
+var gates = []gate{
+	{name: "unknown route", prepare: func(w *world) {
+		w.setTrip(time.Second)
+		w.sends(1, message(1))
+		w.setTrip(20 * time.Millisecond)
+	}},
+	{name: "used up window", prepare: func(w *world) {
+		w.sends(5, message(1))
+		w.wait(200 * time.Millisecond)
+	}},
+	{name: "everything in flight", prepare: func(w *world) {
+		w.sends(1, message(1))
+		w.wait(1200 * time.Millisecond)
+		w.setTrip(300 * time.Millisecond)
+		w.sends(1, message(1))
+		w.wait(200 * time.Millisecond)
+		w.sends(9, message(1))
+		w.setTrip(20 * time.Millisecond)
+	}},
+	{name: "refused bucket", prepare: func(w *world) { w.refuse(message(1), "user", 0) }},
+	{name: "refused resource", prepare: func(w *world) { w.refuse(message(1), "shared", 3) }},
+	{name: "refused fields", needs: SubLimits, fields: []string{"content"}, prepare: func(w *world) { w.refuse(message(1), "user", 3) }},
+	{name: "refused credential", prepare: func(w *world) { w.refuse(message(1), "global", 0) }},
+	{name: "refused address", needs: Edge, prepare: func(w *world) { w.refuse(message(1), "edge", 0) }},
+	{name: "global limit", prepare: func(w *world) {
+		if w.settings.global == 0 {
+			w.reporter.Skipf("the limiter has no global limit")
+		}
+		w.sends(1, history(1))
+		w.sends(1, message(1))
+		w.wait(1200 * time.Millisecond)
+		w.burst(w.settings.global, history(1))
+	}},
+}
+
+// setTrip changes how long the round trips take of requests that leave from now on.
+func (w *world) setTrip(d time.Duration) { w.trip.Store(int64(d)) }
+
+// refuse has one request to a route known to the limiter refused, which then waits to be sent again.
+func (w *world) refuse(r routes.CompiledRoute, scope string, remaining int) {
+	w.sends(1, r)
+	w.wait(50 * time.Millisecond)
+	a := fromEdge(time.Second)
+	if scope != "edge" {
+		a = refusal(scope, 800*time.Millisecond)
+	}
+	if scope == "user" || scope == "shared" {
+		a = a.in(limits{"messages", 5, remaining, 800 * time.Millisecond})
+	}
+	n := w.tally().arrived
+	w.faults = func(i int) fault {
+		if i == n {
+			return fault{refusal: &a}
+		}
+		return fault{}
+	}
+	w.send(w.ctx, withFields(r, "content"))
+	w.wait(50 * time.Millisecond)
+}
+
+// leavers says who of five waiters gives up.
+var leavers = []struct {
+	name string
+	who  []int
+}{{"first", []int{0}}, {"two in the middle", []int{1, 2}}, {"last", []int{4}}, {"all", []int{0, 1, 2, 3, 4}}}
+
+func cancelCases() []testCase {
+	var all []testCase
+	for _, g := range gates {
+		for _, l := range leavers {
+			all = append(all, testCase{
+				name: "cancel/" + g.name + "/" + l.name, needs: g.needs,
+				run: func(t *trial) { leave(t, g, l.who) },
+				why: "a waiter that leaves gives back all that it took, and wakes the next one",
+			})
+		}
+	}
+	return all
+}
+
+func leave(t *trial, g gate, leaving []int) {
+	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	g.prepare(w)
+	var waiting []*delivery
+	for range 5 {
+		waiting = append(waiting, w.send(w.ctx, withFields(message(1), g.fields...)))
+	}
+	for i, d := range waiting {
+		_, times := d.grantedAt()
+		w.expect(times == 0, "number %d was expected to wait (%s), but it was granted", i+1, g.name)
+	}
+	for _, i := range leaving {
+		waiting[i].cancel()
+	}
+	w.settle()
+	var staying []*delivery
+	for i, d := range waiting {
+		done, _, err := d.outcome()
+		if !slices.Contains(leaving, i) {
+			staying = append(staying, d)
+			continue
+		}
+		w.expect(done && errors.Is(err, context.Canceled), "number %d was expected to end with context.Canceled at once, but it has ended: %v, error: %v", i+1, done, err)
+	}
+	w.finish(20 * time.Second)
+	w.acceptedAll(staying, "all that did not give up")
+	if !w.without[Order] {
+		w.inOrder(staying)
+	}
+	w.refusedNone()
+	w.fullRate()
+}
+
+// fullRate expects that a bucket of five in a second is as fast as ever.
+func (w *world) fullRate() {
+	w.reporter.Helper()
+	w.wait(2500 * time.Millisecond)
+	after := w.sends(10, message(1))
+	took := w.finish(30 * time.Second)
+	w.acceptedAll(after, "all that came later")
+	w.refusedNone()
+	w.expect(took < 1500*time.Millisecond+w.late(2), "10 later requests of a bucket of 5 in 1s were expected to take little more than 1s, "+
+		"but took %v: something has not been given back", took)
+}
+
+func momentCases() []testCase {
+	return []testCase{
+		{
+			name: "cancel/while the window opens", run: leaveWhileWindowOpens,
+			why: "a grant that nobody takes any more has to be given back, or the bucket loses a place each time",
+		},
+		{
+			name: "cancel/while a place is given back", run: leaveWhilePlaceIsGivenBack,
+			why: "a grant that nobody takes any more has to be given back, or the bucket loses a place each time",
+		},
+		{
+			name: "cancel/while in flight", run: leaveWhileInFlight,
+			why: "a caller that gives up on the response ends its lease with Release, and the others go on",
+		},
+	}
+}
+
+// rounds is how often to try what depends on the moment.
+func (t *trial) rounds(n int) int {
+	if t.realTime {
+		return max(n/10, 1)
+	}
+	return n
+}
+
+func leaveWhileWindowOpens(t *trial) {
+	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	for round := range w.rounds(40) {
+		w.sends(5, message(1))
+		opens := time.Now().Add(time.Second)
+		w.wait(100 * time.Millisecond)
+		head := w.send(w.ctx, request(message(1)))
+		rest := w.sends(4, message(1))
+		offset := time.Duration(round%40) * time.Millisecond
+		time.AfterFunc(time.Until(opens)+offset, head.cancel)
+		w.finish(20 * time.Second)
+		w.acceptedAll(rest, "those behind the one that gave up")
+		w.wait(1500 * time.Millisecond)
+	}
+	w.refusedNone()
+	w.fullRate()
+}
+
+func leaveWhilePlaceIsGivenBack(t *trial) {
+	for range t.rounds(50) {
+		lastOfTwo(t)
+		last := t.must(message(1), "one of two is left")
+		waiting := t.ask(message(1))
+		t.expect(waiting.waiting(), "the one behind the last was expected to wait, but %s", waiting)
+		t.background(waiting.cancel)
+		t.background(last.held().Return)
+		t.settle()
+		t.expect(!waiting.waiting(), "the one that gave up was expected to return, but it waits")
+		waiting.giveBack(t)
+		next := t.must(message(1), "one of two is left, as nobody has sent anything")
+		t.expect(t.waits(request(message(1))), "one grant was expected, because one of two is left, but there are two")
+		next.giveBack(t)
+		t.wait(4 * time.Second)
+	}
+}
+
+func leaveWhileInFlight(t *trial) {
+	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	w.faults = func(n int) fault { return fault{lost: n%2 == 0} }
+	all := w.sends(12, message(1))
+	w.finish(30 * time.Second)
+	for i, d := range all {
+		done, _, err := d.outcome()
+		w.expect(done && err == nil, "number %d was expected to be granted, but its error is %v", i+1, err)
+	}
+	w.refusedNone()
+	w.faults = nil
+	w.fullRate()
+}
+
+// withMaxWait is a context whose requests wait at most so long.
+func (t *trial) withMaxWait(d time.Duration) context.Context {
+	return buckets.ContextWithMaxWait(t.ctx, d)
+}

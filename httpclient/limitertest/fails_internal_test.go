@@ -1,0 +1,167 @@
+package limitertest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// recorder is told what a case finds, without the test failing.
+type recorder struct {
+	mu       sync.Mutex
+	failures []string
+	skipped  string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, arguments ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, fmt.Sprintf(format, arguments...))
+}
+
+func (r *recorder) Fatalf(format string, arguments ...any) {
+	r.Errorf(format, arguments...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Skipf(format string, arguments ...any) {
+	r.skipped = fmt.Sprintf(format, arguments...)
+	runtime.Goexit()
+}
+
+// failuresOf runs a case and returns what it found.
+func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) []string {
+	t.Helper()
+	return record(t, c, newLimiter, options...).failures
+}
+
+func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) *recorder {
+	t.Helper()
+	s := settingsOf(options)
+	var r recorder
+	s.inTime(t, func(t *testing.T) {
+		done := make(chan struct{})
+		go func() { // of its own, so that it can be ended
+			defer close(done)
+			c.perform(t, &r, newLimiter, s)
+		}()
+		<-done
+	})
+	return &r
+}
+
+// named returns the cases whose names begin like that.
+func named(t *testing.T, prefix string) []testCase {
+	t.Helper()
+	var found []testCase
+	for _, c := range cases() {
+		if strings.HasPrefix(c.name, prefix) {
+			found = append(found, c)
+		}
+	}
+	require.NotEmpty(t, found, prefix)
+	return found
+}
+
+// Every limiter that is broken in one way fails the cases that are about that, with a reason.
+func TestBrokenLimitersFail(t *testing.T) {
+	t.Parallel()
+	for _, b := range brokenLimiters {
+		for _, prefix := range b.fails {
+			t.Run(b.name+" fails "+prefix, func(t *testing.T) {
+				t.Parallel()
+				for _, c := range named(t, prefix) {
+					failures := failuresOf(t, c, b.make, b.options...)
+					if assert.NotEmpty(t, failures, c.name) {
+						assert.Contains(t, failures[0], "expected", c.name)
+						assert.Contains(t, failures[0], "why it matters: "+c.why)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What the broken ones are made of is not what breaks them.
+func TestUnbrokenLimiterPasses(t *testing.T) {
+	t.Parallel()
+	Run(t, func(t *testing.T) httpclient.Limiter { return &altered{inner: manager(t)} })
+}
+
+// A case that nobody fails says nothing.
+func TestEveryCaseIsFailedBySomeBrokenLimiter(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases() {
+		assert.True(t, slices.ContainsFunc(brokenLimiters, func(b broken) bool {
+			return slices.ContainsFunc(b.fails, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) })
+		}), "nothing fails %q", c.name)
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, c := range cases() {
+		assert.False(t, seen[c.name], c.name)
+		assert.NotEmpty(t, c.why, c.name)
+		seen[c.name] = true
+	}
+}
+
+func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		option Option
+		word   string
+	}{
+		{"order/first come, first served", Without(Order), "first come, first served"},
+		{"deadline/before the predicted wait", Without(Discovery, Prediction), "at once"},
+		{"global limit/interactions do not count", WithGlobalLimit(0), "no global limit"},
+		{"max wait/of the limiter", WithMaxWait(0), "no bound"},
+		{"memory/of a hold", WithRealTime(), "too long in real time"},
+		{"close/afterwards", Without(), "not an io.Closer"},
+	} {
+		r := record(t, named(t, c.name)[0], func(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }, c.option)
+		assert.Contains(t, r.skipped, c.word)
+		assert.Empty(t, r.failures)
+	}
+}
+
+func TestSuiteRunsInRealTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range named(t, "lease/Return") {
+		assert.Empty(t, failuresOf(t, c, func(t *testing.T) httpclient.Limiter { return manager(t) }, WithRealTime()))
+		assert.NotEmpty(t, failuresOf(t, c, func(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }, WithRealTime()))
+	}
+}
+
+// A grant may be as late as the option says, and a rate as low.
+func TestTolerances(t *testing.T) {
+	t.Parallel()
+	late := alter(altered{context: func(ctx context.Context) context.Context {
+		time.Sleep(20 * time.Millisecond)
+		return ctx
+	}})
+	c := named(t, "window/fixed/round trip 2ms")[0]
+	slow := managed(buckets.WithOrdered())
+	assert.Empty(t, failuresOf(t, c, slow))
+	assert.NotEmpty(t, failuresOf(t, c, slow, WithThroughput(1.01)))
+	c = named(t, "refusal/how long/bucket")[0]
+	assert.NotEmpty(t, failuresOf(t, c, late))
+	assert.NotEmpty(t, failuresOf(t, c, managed(), WithTolerance(time.Nanosecond)))
+	assert.Empty(t, failuresOf(t, c, managed(), WithTolerance(time.Second)))
+}

@@ -1,0 +1,53 @@
+package limitertest_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/limitertest"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	goleak.VerifyTestMain(m)
+}
+
+// managers returns what makes running managers.
+func managers(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
+	return func(t *testing.T) httpclient.Limiter {
+		m := buckets.NewRESTBucketManager(options...)
+		require.NoError(t, m.Start())
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+}
+
+// What limits a manager can be set up with, and what it then leaves out.
+func TestManagerConforms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		manager []buckets.Option
+		suite   []limitertest.Option
+	}{
+		{"as it is", nil, []limitertest.Option{limitertest.WithMaxWait(buckets.DefaultMaxRateLimit)}},
+		{
+			"longer max rate limit, eager collection",
+			[]buckets.Option{buckets.WithMaxRateLimit(time.Hour), buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0)},
+			[]limitertest.Option{limitertest.WithMaxWait(time.Hour)},
+		},
+		{"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)}, []limitertest.Option{limitertest.WithGlobalLimit(0)}},
+		{"high global limit", []buckets.Option{buckets.WithGlobalLimit(500)}, []limitertest.Option{limitertest.WithGlobalLimit(500)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			limitertest.Run(t, managers(c.manager...), c.suite...)
+		})
+	}
+}

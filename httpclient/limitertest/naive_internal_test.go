@@ -1,0 +1,54 @@
+package limitertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// naive is the limiter of many a first attempt: what the latest headers say, by route and major parameter, is believed, and
+// who finds nothing left sleeps until the reset.
+type naive struct {
+	mu     sync.Mutex
+	states map[string]*naiveState
+}
+
+type naiveState struct {
+	remaining int
+	reset     time.Time
+}
+
+func (n *naive) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	key := r.Route.Route().String() + r.Route.Major() + r.Authorization
+	for {
+		n.mu.Lock()
+		s := n.states[key]
+		if s == nil || s.remaining > 0 || !time.Now().Before(s.reset) {
+			n.mu.Unlock()
+			return buckets.NewLease(naiveEnd{n, key}), nil
+		}
+		wait := time.Until(s.reset)
+		n.mu.Unlock()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return buckets.Lease{}, ctx.Err()
+		}
+	}
+}
+
+type naiveEnd struct {
+	*naive
+	key string
+}
+
+func (e naiveEnd) End(_ bool, r ratelimits.Response) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Limited {
+		e.states[e.key] = &naiveState{r.Remaining, time.Now().Add(r.ResetAfter)}
+	}
+}

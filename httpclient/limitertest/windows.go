@@ -1,0 +1,157 @@
+package limitertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// distances are round trips, from next door to several windows.
+var distances = []struct {
+	trip, jitter time.Duration
+	disordered   bool // answers arrive in any order, and nobody can know when a window opened
+}{
+	{2 * time.Millisecond, time.Millisecond, false},
+	{50 * time.Millisecond, 5 * time.Millisecond, false},
+	{300 * time.Millisecond, 10 * time.Millisecond, false},
+	{1500 * time.Millisecond, 10 * time.Millisecond, false},
+	{20 * time.Millisecond, 800 * time.Millisecond, true},
+	{20 * time.Millisecond, 2500 * time.Millisecond, true},
+}
+
+func windowCases() []testCase {
+	all := []testCase{{
+		name: "window/a lower count is not raised by an older answer", run: olderAnswer,
+		why: "answers arrive in any order; what is left never rises within a window",
+	}}
+	for _, k := range kinds {
+		for _, d := range distances {
+			all = append(all, testCase{
+				name: fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter),
+				run: func(t *trial) {
+					w := limited(t, message(1), quota{k, 5, time.Second})
+					w.setTrip(d.trip)
+					w.jitter = d.jitter
+					usedUp(w, d.trip, d.disordered)
+				},
+				why: "as many as allowed in every window, whatever the kind of the bucket and the distance, and no 429",
+			})
+		}
+		all = append(all, testCase{
+			name: fmt.Sprintf("window/%s/one by one", k), run: func(t *trial) { oneByOne(t, k) },
+			why: "who sends one after the other meets the same limit as who sends many together",
+		})
+	}
+	return all
+}
+
+// usedUp sends many requests at once and expects that all are accepted, none is refused, and that it did not take too long.
+func usedUp(w *world, trip time.Duration, disordered bool) {
+	n, q := 60, w.rules[message(1).Route().String()].quota
+	all := w.sends(n, message(1))
+	took := w.finish(10 * time.Minute)
+	w.acceptedAll(all, "all")
+	w.refusedNone()
+	if !w.without[Order] {
+		w.inOrder(all)
+	}
+	if disordered || w.throughput == 0 {
+		return
+	}
+	ideal := time.Duration(n/q.limit-1)*(q.period+trip) + trip
+	reached := float64(ideal) / float64(took)
+	w.expect(reached >= w.throughput, "%v was expected, or at least %.2f of that rate, but it took %v, which is %.2f", ideal, w.throughput, took, reached)
+}
+
+func oneByOne(t *trial, k kind) {
+	w := limited(t, message(1), quota{k, 3, 500 * time.Millisecond})
+	for range 12 {
+		w.sends(1, message(1))
+		w.finish(20 * time.Second)
+	}
+	w.acceptedAll(w.sent, "all")
+	w.refusedNone()
+}
+
+func olderAnswer(t *trial) {
+	t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
+	first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
+	t.wait(10 * time.Millisecond)
+	second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // somebody else has sent one, too
+	first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
+	all := t.asks(4, message(1))
+	t.expect(count(all) <= 1, "one was expected to go at the most, as the lowest count says that one of five is left, but %d did", count(all))
+	t.wait(2*time.Second + t.late(1))
+	t.expect(all[0].granted(), "the first in line was expected to go in the next window, but %s", all[0])
+}
+
+func globalCases() []testCase {
+	all := []testCase{
+		{
+			name: "global limit/each credential for itself", run: globalApart,
+			why: "Discord counts each credential for itself",
+		},
+		{
+			name: "global limit/interactions do not count", run: globalExempt,
+			why: "an interaction has to be answered within three seconds, and is not counted",
+		},
+	}
+	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 999 * time.Millisecond} {
+		all = append(all, testCase{
+			name: fmt.Sprintf("global limit/seconds that begin at %v", phase), run: func(t *trial) { globalPaced(t, phase) },
+			why: "the server's seconds begin when they do, and a global 429 stops everything",
+		})
+	}
+	return all
+}
+
+// globalWorld is a world with a global limit on all that is known, or skips.
+func globalWorld(t *trial) *world {
+	if t.global == 0 {
+		t.reporter.Skipf("the limiter has no global limit")
+	}
+	w := newWorld(t)
+	w.discord.global = t.global
+	w.jitter = time.Millisecond
+	w.sends(1, message(1))
+	w.finish(time.Second)
+	w.wait(1500 * time.Millisecond)
+	return w
+}
+
+func globalPaced(t *trial, phase time.Duration) {
+	w := globalWorld(t)
+	w.phase = phase
+	w.globals = make(map[string]*counter)
+	n := t.global*2 + t.global/2
+	for i := range n {
+		w.post(w.ctx, request(message(i%7+1)))
+	}
+	took := w.finish(time.Minute)
+	w.acceptedAll(w.sent, "all")
+	w.refusedNone()
+	most := 2500*time.Millisecond + w.late(2)
+	w.expect(took < most, "%d requests at %d in a second were expected to take less than %v, but took %v", n, t.global, most, took)
+}
+
+func globalApart(t *trial) {
+	w := globalWorld(t)
+	w.burst(t.global, message(1))
+	w.expect(w.granted() == t.global+1, "%d were expected to go at once, but %d did", t.global, w.granted()-1)
+	w.expect(w.waits(request(message(1))), "the credential has used up its second, so it was expected to wait")
+	w.expect(!w.waits(&buckets.Request{Route: message(1), Authorization: other}), "another credential was expected to go at once")
+	w.finish(10 * time.Second)
+	w.refusedNone()
+}
+
+func globalExempt(t *trial) {
+	w := globalWorld(t)
+	w.tell(callback(1), plain(204))
+	w.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
+	w.burst(t.global, message(1))
+	w.expect(!w.waits(request(callback(2))), "the answer to an interaction was expected to go at once, although the second is used up")
+	w.expect(!w.waits(request(followUp(1))), "a follow-up was expected to go at once, although the second is used up")
+	w.finish(10 * time.Second)
+	w.refusedNone()
+}

@@ -1,0 +1,186 @@
+package limitertest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// leaking lets those wait who have given up, and forgets what they are granted.
+type leaking struct{ inner httpclient.Limiter }
+
+func (l leaking) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if ctx == nil {
+		return l.inner.AcquireRequest(ctx, r)
+	}
+	type result struct {
+		lease buckets.Lease
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		lease, err := l.inner.AcquireRequest(without{Context: ctx, end: true}, r)
+		results <- result{lease, err}
+	}()
+	select {
+	case got := <-results:
+		return got.lease, got.err
+	case <-ctx.Done():
+		return buckets.Lease{}, ctx.Err()
+	}
+}
+
+// lastComeFirstServed asks the inner limiter for one at a time, the latest first.
+type lastComeFirstServed struct {
+	inner httpclient.Limiter
+	mu    sync.Mutex
+	busy  bool
+	stack []chan struct{}
+}
+
+func (l *lastComeFirstServed) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.mu.Lock()
+	if l.busy {
+		turn := make(chan struct{})
+		l.stack = append(l.stack, turn)
+		l.mu.Unlock()
+		<-turn // whether or not the context ends, which is wrong as well
+		l.mu.Lock()
+	}
+	l.busy = true
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.busy = len(l.stack) > 0; l.busy {
+			close(l.stack[len(l.stack)-1])
+			l.stack = l.stack[:len(l.stack)-1]
+		}
+	}()
+	return l.inner.AcquireRequest(ctx, r)
+}
+
+// shortening has a hold of its own for whatever a refusal may be about, which the latest refusal replaces.
+type shortening struct {
+	inner httpclient.Limiter
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (s *shortening) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	for {
+		s.mu.Lock()
+		wait := time.Until(s.until)
+		s.mu.Unlock()
+		if wait <= 0 {
+			break
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return buckets.Lease{}, ctx.Err()
+		}
+	}
+	lease, err := s.inner.AcquireRequest(ctx, r)
+	if err != nil {
+		return lease, err
+	}
+	return buckets.NewLease(alteredEnd{&altered{answer: func(r *ratelimits.Response) {
+		if r.Class != ratelimits.ClassOK {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.until = time.Now().Add(r.RetryAfter)
+			ignore(r)
+		}
+	}}, lease}), nil
+}
+
+// forgetful begins with a new manager when nothing has been asked for a while.
+type forgetful struct {
+	t     *testing.T
+	mu    sync.Mutex
+	inner httpclient.Limiter
+	asked time.Time
+}
+
+func (f *forgetful) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	f.mu.Lock()
+	if f.inner == nil || time.Since(f.asked) > 5*time.Second {
+		f.inner = manager(f.t)
+	}
+	f.asked = time.Now()
+	inner := f.inner
+	f.mu.Unlock()
+	return inner.AcquireRequest(ctx, r)
+}
+
+// open is a limiter whose Close does nothing.
+type open struct{ httpclient.Limiter }
+
+func (open) Close() error { return nil }
+
+// careless does not look at what it is given.
+type careless struct{ inner httpclient.Limiter }
+
+func (c careless) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if _, ok := ctx.Deadline(); ok || r.Authorization != "" && r.Route.IsZero() {
+		return buckets.NewLease(alteredEnd{&altered{}, buckets.Lease{}}), nil
+	}
+	return c.inner.AcquireRequest(ctx, r)
+}
+
+// serial lets one request be in flight, whatever it is for.
+type serial struct {
+	inner httpclient.Limiter
+	turn  chan struct{}
+}
+
+func (s serial) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return buckets.Lease{}, ctx.Err()
+	}
+	lease, err := s.inner.AcquireRequest(ctx, r)
+	if err != nil {
+		<-s.turn
+		return lease, err
+	}
+	return buckets.NewLease(alteredEnd{&altered{answer: func(*ratelimits.Response) { <-s.turn }}, lease}), nil
+}
+
+// stubborn waits for ever when the first answer is not as it expects.
+type stubborn struct {
+	inner httpclient.Limiter
+	mu    sync.Mutex
+	known bool
+	stuck bool
+}
+
+func (s *stubborn) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	lease, err := s.inner.AcquireRequest(ctx, r)
+	if err != nil {
+		return lease, err
+	}
+	s.mu.Lock()
+	stuck := s.stuck
+	s.mu.Unlock()
+	if stuck {
+		lease.Return()
+		<-ctx.Done()
+		return buckets.Lease{}, ctx.Err()
+	}
+	return buckets.NewLease(alteredEnd{&altered{answer: s.learn}, lease}), nil
+}
+
+func (s *stubborn) learn(r *ratelimits.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stuck = s.stuck || !s.known && !(r.Limited && r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0)
+	s.known = true
+}
