@@ -34,6 +34,9 @@ func (e *AttemptTimeoutError) Error() string {
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
 
+// errNoResponse is the error for a transport below that breaks the contract of http.RoundTripper.
+var errNoResponse = errors.New("the transport below returned neither a response nor an error")
+
 // errAttemptTimeout is the cause of an attempt's context that ended by itself.
 var errAttemptTimeout = errors.New("attempt timeout")
 
@@ -46,9 +49,16 @@ func (x *exchange) send(content io.ReadCloser) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	if response == nil {
+		cancel()
+		return nil, errNoResponse
+	}
 	response.Request = x.request
+	if response.Body == nil {
+		response.Body = http.NoBody
+	}
 	switch {
-	case response.Body == http.NoBody || response.Body == nil:
+	case response.Body == http.NoBody:
 		cancel()
 	case x.attemptTimeout > 0:
 		response.Body = &timedBody{response.Body, x, ctx, cancel}

@@ -21,7 +21,7 @@ const (
 	interactionLife = 15 * time.Minute
 	webhookLife     = 24 * time.Hour
 
-	// maxStopped is of how many tokens in paths it is remembered that they do not work.
+	// maxStopped is of how many credentials it is remembered that they do not work.
 	maxStopped = 10_000
 
 	codeUnknownWebhook = 10015
@@ -162,6 +162,9 @@ func (c *credentials) stop(key credential, status int, d time.Duration) {
 	if d > 0 {
 		s.until = time.Now().Add(d)
 	}
+	if before, ok := c.stopped[key]; ok && (before.until.IsZero() || !s.until.IsZero() && s.until.Before(before.until)) {
+		return // a stop is only ever extended
+	}
 	if len(c.stopped) >= maxStopped {
 		c.makeRoom()
 	}
@@ -169,20 +172,22 @@ func (c *credentials) stop(key credential, status int, d time.Duration) {
 	c.count.Store(int32(len(c.stopped)))
 }
 
-// makeRoom forgets what is over, and if that is not enough, tokens in paths: they cost one more request each.
+// makeRoom forgets what is over, and if that is not enough, tokens in paths, and then any: one more request each will tell
+// again.
 func (c *credentials) makeRoom() {
 	now := time.Now()
-	for key, s := range c.stopped {
-		if !s.until.IsZero() && now.After(s.until) {
-			delete(c.stopped, key)
-		}
-	}
-	for key := range c.stopped {
-		if len(c.stopped) < maxStopped {
-			return
-		}
-		if key.kind != CredentialAuthorization {
-			delete(c.stopped, key)
+	for _, dispensable := range []func(credential, stop) bool{
+		func(_ credential, s stop) bool { return !s.until.IsZero() && now.After(s.until) },
+		func(key credential, _ stop) bool { return key.kind != CredentialAuthorization },
+		func(credential, stop) bool { return true },
+	} {
+		for key, s := range c.stopped {
+			if len(c.stopped) < maxStopped {
+				return
+			}
+			if dispensable(key, s) {
+				delete(c.stopped, key)
+			}
 		}
 	}
 }

@@ -16,6 +16,8 @@ const (
 	maxRefusal = 64 << 10
 	// refusalPatience is how long.
 	refusalPatience = 5 * time.Second
+	// discardPatience is how long a body is read that nobody wants.
+	discardPatience = 100 * time.Millisecond
 )
 
 // exchange is one request on its way, with all its attempts. It ends with a response or an error.
@@ -69,7 +71,11 @@ func (x *exchange) run() (*http.Response, error) {
 // attempt sends the request once. The response is nil if there is an error, or if the fate is refused.
 func (x *exchange) attempt() (*http.Response, fate, error) {
 	asked := time.Now()
-	lease, content, err := x.admit()
+	admit := x.admit
+	if x.retry.again && x.retrying.within > 0 {
+		admit = x.admitAgain
+	}
+	lease, content, err := admit(x.request.Context())
 	if err != nil {
 		return nil, done, err
 	}
@@ -98,11 +104,11 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 }
 
 // admit waits until the request may be sent, and returns what it needs for that.
-func (x *exchange) admit() (buckets.Lease, io.ReadCloser, error) {
+func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	if err := x.credentials.check(x.ask.Authorization, x.ask.Route); err != nil {
 		return buckets.Lease{}, nil, err
 	}
-	lease, err := x.limiter.AcquireRequest(x.request.Context(), &x.ask)
+	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
 	if err != nil {
 		return buckets.Lease{}, nil, err
 	}
@@ -163,8 +169,10 @@ func readRefusal(body io.ReadCloser) ([]byte, error) {
 	return read, err
 }
 
-// discard reads what is left of a small body, so that its connection can be used again, and closes it.
+// discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes it.
 func discard(body io.ReadCloser) {
+	giveUp := time.AfterFunc(discardPatience, func() { body.Close() })
+	defer giveUp.Stop()
 	_, _ = io.CopyN(io.Discard, body, maxRefusal)
 	body.Close()
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -123,8 +125,9 @@ var (
 	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
-	errUnsafe = errors.New("it may have been carried out")
-	errOver   = errors.New("its context or the transport has ended")
+	errTooLate = errors.New("it waited for its limit until then")
+	errUnsafe  = errors.New("it may have been carried out")
+	errOver    = errors.New("its context or the transport has ended")
 )
 
 // retry counts the attempts of one request.
@@ -133,6 +136,7 @@ type retry struct {
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
+	again    bool // the next attempt is one after a failure
 }
 
 func (r *retry) begin(now time.Time) {
@@ -140,6 +144,7 @@ func (r *retry) begin(now time.Time) {
 		r.first = now
 	}
 	r.attempts++
+	r.again = false
 }
 
 // again returns how long to pause before the next attempt after one failed, or the reason why there is none.
@@ -162,6 +167,7 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 		}
 	}
 	r.failures++
+	r.again = true
 	pause := r.backoff.Next()
 	if response != nil {
 		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
@@ -179,10 +185,39 @@ func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Res
 	if err == nil {
 		return response, nil
 	}
-	if reason == errOver || reason == errUnsafe || x.retrying.times == 0 {
+	if x.retry.failures == 0 && (reason == errOver || reason == errUnsafe || x.retrying.times == 0) {
 		return nil, err
 	}
-	return nil, &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
+	return nil, x.inVain(reason, err)
+}
+
+func (x *exchange) inVain(reason, err error) error {
+	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
+}
+
+// admitAgain is admit for an attempt after a failure, which must not begin after the time for retries.
+func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+	longest := x.maxRateLimit()
+	if own, ok := buckets.MaxWait(ctx); ok {
+		longest = own
+	}
+	left := x.retrying.within - time.Since(x.retry.first)
+	if left < longest {
+		ctx = buckets.ContextWithMaxWait(ctx, left)
+	}
+	lease, content, err := x.admit(ctx)
+	var tooLong *ratelimits.TooLongError
+	switch {
+	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
+		return lease, nil, x.inVain(ErrRetryTime, err)
+	case err == nil && time.Since(x.retry.first) > x.retrying.within: // it could not be predicted
+		lease.Return()
+		if content != nil {
+			content.Close()
+		}
+		return lease, nil, x.inVain(ErrRetryTime, errTooLate)
+	}
+	return lease, content, err
 }
 
 // harmless reports that nothing bad happens if the server carries out the request twice.

@@ -112,7 +112,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	x.prepare(route)
 	response, err := x.run()
 	if response != nil && t.hideLimits {
-		hide(response.Header)
+		hide(response)
 	}
 	return response, err
 }

@@ -28,11 +28,15 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	return nil
 }
 
-// crossesHosts reports a request to which an http.Client was redirected by another host.
+// crossesHosts reports a request to which an http.Client was redirected by another host, directly or not: it copies the headers
+// of the first request each time.
 func crossesHosts(request *http.Request) bool {
-	from := request.Response
-	return from != nil && from.Request != nil && from.Request.URL != nil &&
-		!strings.EqualFold(from.Request.URL.Host, request.URL.Host)
+	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
+		if !strings.EqualFold(from.Request.URL.Host, request.URL.Host) {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutSecrets returns the request as it may be sent to a host that has nothing to do with limits.
@@ -51,12 +55,15 @@ func withoutSecrets(request *http.Request) *http.Request {
 // limitHeaders are what a limiter in the library above would read.
 var limitHeaders = []string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
-	"X-Ratelimit-Global", "X-Ratelimit-Scope", "Retry-After",
+	"X-Ratelimit-Global", "X-Ratelimit-Scope",
 }
 
 // hide removes what a limiter in the library above would read.
-func hide(header http.Header) {
+func hide(response *http.Response) {
 	for _, name := range limitHeaders {
-		header.Del(name)
+		response.Header.Del(name)
+	}
+	if response.StatusCode == http.StatusTooManyRequests {
+		response.Header.Del("Retry-After")
 	}
 }

@@ -1,0 +1,287 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// slowBody is a body whose text comes after some time, if its request lives that long.
+type slowBody struct {
+	io.Reader
+	context context.Context
+	delay   time.Duration
+	closed  context.Context
+	close   context.CancelFunc
+}
+
+func (s *slowBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(s.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		s.delay = 0
+		return s.Reader.Read(p)
+	case <-s.context.Done():
+		return 0, s.context.Err()
+	case <-s.closed.Done():
+		return 0, errors.New("read from a closed body")
+	}
+}
+
+func (s *slowBody) Close() error {
+	s.close()
+	return nil
+}
+
+// answerSlowly answers at once with a body that takes its time.
+func answerSlowly(status int, text string, delay time.Duration) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		closed, close := context.WithCancel(context.Background())
+		body := &slowBody{strings.NewReader(text), r.Context(), delay, closed, close}
+		return answerWith(status, func() io.ReadCloser { return body })(r)
+	}
+}
+
+func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
+	t.Helper()
+	var timeout *httpclient.AttemptTimeoutError
+	require.ErrorAs(t, err, &timeout)
+	assert.Equal(t, "POST /channels/{channel_id}/messages", timeout.Route)
+	assert.Equal(t, after, timeout.After)
+	assert.True(t, timeout.Timeout())
+	assert.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, after.String())
+	assert.ErrorContains(t, err, timeout.Route)
+}
+
+func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []httpclient.Option
+		takes   time.Duration
+		after   time.Duration // 0: answered
+	}{
+		"in time":             {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 999 * time.Millisecond, 0},
+		"too late":            {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 1001 * time.Millisecond, time.Second},
+		"by default in time":  {nil, 14999 * time.Millisecond, 0},
+		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
+		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
+		"less than no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, "done"))
+				below.takes = c.takes
+				transport := newTransport(t, below, c.options...)
+				sent := send(transport, newMessage(t)).wait()
+				if c.after == 0 {
+					assertStatus(t, http.StatusOK, sent)
+					assert.Equal(t, "done", sent.body)
+					assert.Equal(t, c.takes, sent.took)
+					return
+				}
+				assertAttemptTimeout(t, c.after, sent.err)
+				assert.Equal(t, c.after, sent.took)
+				assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
+
+				_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
+				var outer *url.Error
+				require.ErrorAs(t, err, &outer)
+				assert.True(t, outer.Timeout())
+				assertAttemptTimeout(t, c.after, err)
+			})
+		})
+	}
+}
+
+func TestTheTimeInTheQueueIsNoPartOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 60")
+		below := newScript(answer(http.StatusOK, "", full...))
+		below.takes = 900 * time.Millisecond
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(time.Second))
+		first, second, third := send(transport, newMessage(t)), send(transport, newMessage(t)), send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, first, second, third)
+		assert.Greater(t, max(first.took, second.took, third.took), 2*time.Minute)
+	})
+}
+
+func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), answer(http.StatusOK, ""))
+		below.takes = 900 * time.Millisecond
+		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
+		assertStatus(t, http.StatusOK, sent)
+		assertTook(t, 42700*time.Millisecond, sent.took)
+	})
+}
+
+func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
+	t.Parallel()
+	read := func(t *testing.T, below http.RoundTripper, r *http.Request, want string) error {
+		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)).RoundTrip(r)
+		require.NoError(t, err)
+		start := time.Now()
+		content, err := io.ReadAll(response.Body)
+		if err == nil {
+			assert.Equal(t, want, string(content))
+		} else {
+			assert.LessOrEqual(t, time.Since(start), 2*time.Second)
+		}
+		require.NoError(t, response.Body.Close())
+		return err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
+		assertAttemptTimeout(t, 2*time.Second, read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
+		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t).WithContext(ctx), "")
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+	})
+	synctest.Test(t, func(t *testing.T) { // the same over real HTTP
+		for delay, after := range map[time.Duration]time.Duration{time.Second: 0, 3 * time.Second: 2 * time.Second} {
+			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{BodyDelay: delay}))
+			below := &http.Transport{DialContext: server.DialContext}
+			err := read(t, below, newMessage(t), "{}")
+			if after == 0 {
+				assert.NoError(t, err)
+			} else {
+				assertAttemptTimeout(t, after, err)
+			}
+			below.CloseIdleConnections()
+		}
+	})
+}
+
+func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
+	t.Parallel()
+	mine := errors.New("my own reason")
+	for name, c := range map[string]struct {
+		end  func(ctx context.Context) (context.Context, context.CancelFunc)
+		want error
+	}{
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, context.DeadlineExceeded},
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		}, context.Canceled},
+		"with a reason": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeoutCause(ctx, time.Second, mine)
+		}, mine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, ""))
+				below.takes = time.Minute
+				ctx, cancel := c.end(t.Context())
+				defer cancel()
+				sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
+				assert.ErrorIs(t, sent.err, c.want)
+				assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+				assert.Equal(t, time.Second, sent.took)
+				assert.Len(t, below.requests(), 1)
+			})
+		})
+	}
+}
+
+// The context of an attempt, with its timer, must not outlive what it is for.
+func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	finish := map[string]func(t *testing.T, response *http.Response){
+		"read to the end": func(t *testing.T, response *http.Response) {
+			_, err := io.ReadAll(response.Body)
+			assert.NoError(t, err)
+		},
+		"closed": func(t *testing.T, response *http.Response) { assert.NoError(t, response.Body.Close()) },
+		"closed half-read": func(t *testing.T, response *http.Response) {
+			_, _ = response.Body.Read(make([]byte, 1))
+			response.Body.Close()
+		},
+		"closed repeatedly": func(_ *testing.T, response *http.Response) { response.Body.Close(); response.Body.Close() },
+	}
+	for name, end := range finish {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, "done"))
+				response, err := newTransport(t, below).RoundTrip(getChannel(t))
+				require.NoError(t, err)
+				attempt := below.requests()[0].request.Context()
+				assert.NoError(t, attempt.Err(), "the body is still to be read")
+				end(t, response)
+				assert.ErrorIs(t, attempt.Err(), context.Canceled)
+			})
+		})
+	}
+	t.Run("repeated or refused", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
+			assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
+			require.Len(t, below.requests(), 4)
+			for i, s := range below.requests() {
+				assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
+			}
+		})
+	})
+}
+
+func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
+		response, err := newTransport(t, below).RoundTrip(getChannel(t))
+		require.NoError(t, err)
+		assert.Equal(t, http.NoBody, response.Body)
+		assert.Error(t, below.requests()[0].request.Context().Err())
+	})
+}
+
+func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		body := io.NopCloser(strings.NewReader("done"))
+		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
+		r := getChannel(t)
+		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(r)
+		require.NoError(t, err)
+		assert.Equal(t, body, response.Body)
+		assert.Same(t, r, response.Request)
+		assert.Equal(t, r.Context(), below.requests()[0].request.Context())
+	})
+}
+
+func TestTheResponseNamesTheRequestOfTheCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := getChannel(t)
+		response, err := newTransport(t, newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))).RoundTrip(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		assert.Same(t, r, response.Request)
+	})
+}

@@ -1,0 +1,189 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// The bits that choose between the ways in which a server may answer, and in which it is asked.
+const (
+	bodyBreaksOff = 1 << iota
+	bodyNeverEnds
+	namesAsWritten // headers in no canonical form
+	sentOnce       // the request's body cannot be had again
+	toWebhook
+	toInteraction
+	noAttemptTimeout
+	hideAndWithhold
+)
+
+// FuzzTransportResponse looks for an answer that makes a request panic, never end, or leave something behind. The first attempts
+// get the answer, and those after them are served.
+func FuzzTransportResponse(f *testing.F) {
+	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
+		f.Add(status, "", []byte(nil), uint8(1), uint8(0))
+		f.Add(status, "Retry-After: 1\nX-RateLimit-Bucket: a\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 1.5",
+			[]byte(`{"code":10015,"retry_after":0.5}`), uint8(3), uint8(toWebhook))
+	}
+	for _, seed := range []struct {
+		header, body string
+		choice       uint8
+	}{
+		{"Retry-After: 0\nX-RateLimit-Scope: user", `{"retry_after":0}`, 0},
+		{"Retry-After: 1e300\nX-RateLimit-Scope: shared", `{"retry_after":1e300}`, 0},
+		{"Retry-After: NaN\nX-RateLimit-Scope: global\nVia: 1.1 google", `{"retry_after":null,"global":true}`, toInteraction},
+		{"Content-Type: text/html", "<!DOCTYPE html>error 1015", sentOnce},
+		{"x-ratelimit-limit: -1\nx-ratelimit-remaining: 99\nx-ratelimit-reset-after: Inf", `{"retry_after":-1}`, namesAsWritten | bodyBreaksOff},
+		{"Content-Length: 5\nTransfer-Encoding: chunked\n: \nno colon", "\x00\xff", bodyNeverEnds | hideAndWithhold},
+	} {
+		f.Add(429, seed.header, []byte(seed.body), uint8(200), seed.choice)
+		f.Add(503, seed.header, []byte(seed.body), uint8(200), seed.choice|noAttemptTimeout)
+	}
+	f.Fuzz(func(t *testing.T, status int, header string, body []byte, times, choice uint8) {
+		synctest.Test(t, func(t *testing.T) {
+			fuzzed := &fuzzedAnswer{status: status, header: header, body: body, times: int(times), choice: choice}
+			fuzzed.check(t)
+		})
+	})
+}
+
+// fuzzedAnswer is a transport below that gives the same answer to a number of attempts.
+type fuzzedAnswer struct {
+	status    int
+	header    string
+	body      []byte
+	times     int
+	choice    uint8
+	sent      int
+	responses ledger
+}
+
+func (a *fuzzedAnswer) has(choice uint8) bool { return a.choice&choice != 0 }
+
+func (a *fuzzedAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	a.sent++
+	response := &http.Response{StatusCode: a.status, Header: make(http.Header), ContentLength: -1, Request: r}
+	if a.sent > a.times {
+		response.StatusCode, response.Body = http.StatusOK, a.responses.open(strings.NewReader("served"))
+		return response, nil
+	}
+	for line := range strings.Lines(a.header) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if !a.has(namesAsWritten) {
+			name = http.CanonicalHeaderKey(name)
+		}
+		response.Header[name] = append(response.Header[name], value)
+	}
+	parts, end := []io.Reader{bytes.NewReader(a.body)}, func() {}
+	if a.has(bodyBreaksOff) {
+		parts = append(parts, iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	if a.has(bodyNeverEnds) {
+		closed, cancel := context.WithCancel(context.Background())
+		end = cancel
+		parts = append(parts, &slowBody{Reader: strings.NewReader(""), context: r.Context(), delay: 24 * time.Hour, closed: closed, close: cancel})
+	}
+	response.Body = &closing{a.responses.open(io.MultiReader(parts...)), end}
+	return response, nil
+}
+
+// closing is a body that ends what is being read from it when it is closed.
+type closing struct {
+	io.ReadCloser
+	end func()
+}
+
+func (c *closing) Close() error {
+	c.end()
+	return c.ReadCloser.Close()
+}
+
+// check sends a request, and another one after it.
+func (a *fuzzedAnswer) check(t *testing.T) {
+	var options []httpclient.Option
+	if a.has(noAttemptTimeout) {
+		options = append(options, httpclient.WithAttemptTimeout(0))
+	}
+	if a.has(hideAndWithhold) {
+		options = append(options, httpclient.WithHiddenLimits(), httpclient.WithoutNeedlessAuthorization())
+	}
+	transport := newTransport(t, a, options...)
+	for range 2 {
+		a.send(t, transport)
+		assertNothingHeld(t, transport)
+	}
+	if opened, closed := a.responses.opened.Load(), a.responses.closed.Load(); opened != closed {
+		t.Errorf("%d responses, of which %d were closed", opened, closed)
+	}
+	if most := 2 * (a.times + 2); a.sent > most {
+		t.Errorf("sent %d times, though all is well after %d", a.sent, a.times)
+	}
+}
+
+func (a *fuzzedAnswer) send(t *testing.T, transport *httpclient.Transport) {
+	const patience = 30 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	path := messages
+	switch {
+	case a.has(toWebhook):
+		path = webhook
+	case a.has(toInteraction):
+		path = followUp
+	}
+	var requests ledger
+	r := newRequest(t, http.MethodPut, path, `{"content":"hello"}`).WithContext(ctx)
+	r.Header.Set("Authorization", "Bot "+botSecret)
+	r.Body = requests.open(r.Body)
+	if a.has(sentOnce) {
+		r.GetBody, r.ContentLength = nil, httpclient.DefaultMaxReplay+1
+	}
+	start := time.Now()
+	response, err := transport.RoundTrip(r)
+	if took := time.Since(start); took > patience {
+		t.Errorf("it took %v", took)
+	}
+	requests.assertClosed(t)
+	if (response == nil) == (err == nil) {
+		t.Fatalf("response %v and error %v", response, err)
+	}
+	if err != nil {
+		assertNoSecretIn(t, err)
+		return
+	}
+	a.look(t, response)
+}
+
+// look asserts that a response is whole.
+func (a *fuzzedAnswer) look(t *testing.T, response *http.Response) {
+	content, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	served := response.StatusCode == http.StatusOK && string(content) == "served"
+	if served {
+		return
+	}
+	if response.StatusCode != a.status {
+		t.Errorf("status %d became %d", a.status, response.StatusCode)
+	}
+	if err == nil && a.has(bodyBreaksOff|bodyNeverEnds) {
+		t.Error("a body that breaks off came to an end")
+	}
+	if err != nil && !a.has(bodyBreaksOff|bodyNeverEnds) {
+		t.Errorf("a whole body broke off: %v", err)
+	}
+	if !bytes.HasPrefix(content, a.body) || len(content) > len(a.body) {
+		t.Errorf("%d bytes became %d", len(a.body), len(content))
+	}
+}

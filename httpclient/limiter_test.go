@@ -1,0 +1,217 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+var hiddenFromAbove = []string{
+	"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket",
+	"X-RateLimit-Global", "X-RateLimit-Scope",
+}
+
+func TestHiddenLimitsAreObeyedAndNotSeen(t *testing.T) {
+	t.Parallel()
+	for _, hidden := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
+			var options []httpclient.Option
+			if hidden {
+				options = append(options, httpclient.WithHiddenLimits())
+			}
+			transport := newTransport(t, server.RoundTripper(), options...)
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					response, err := transport.RoundTrip(newMessage(t))
+					if !assert.NoError(t, err) {
+						return
+					}
+					defer response.Body.Close()
+					assert.Equal(t, http.StatusOK, response.StatusCode)
+					assert.Equal(t, !hidden, response.Header.Get("X-RateLimit-Bucket") != "")
+					if hidden {
+						for _, name := range hiddenFromAbove {
+							assert.Empty(t, response.Header.Values(name), name)
+						}
+					}
+					assert.NotEmpty(t, response.Header.Get("Via"), "the rest stays")
+				})
+			}
+			all.Wait()
+			assert.Zero(t, server.Report().Refused.Total())
+		})
+	}
+}
+
+func TestARefusalThatIsReturnedIsHiddenToo(t *testing.T) {
+	t.Parallel()
+	for _, hidden := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
+			options := []httpclient.Option{httpclient.WithMaxReplay(0)}
+			if hidden {
+				options = append(options, httpclient.WithHiddenLimits())
+			}
+			r := newMessage(t)
+			r.GetBody = nil
+			response, err := newTransport(t, newScript(refusal429(`{"retry_after":2}`, lines...)), options...).RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+			for _, name := range append(hiddenFromAbove, "Retry-After") {
+				assert.Equal(t, hidden, response.Header.Get(name) == "", name)
+			}
+			assert.Equal(t, "else", response.Header.Get("Anything"))
+		})
+	}
+}
+
+func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
+		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)), httpclient.WithLimiter(buckets.Unlimited{}))
+		assert.Nil(t, transport.Manager())
+		var calls []*call
+		for range 100 {
+			calls = append(calls, send(transport, newMessage(t)))
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		for _, c := range calls {
+			assert.Zero(t, c.took)
+		}
+		require.NoError(t, transport.Close())
+		assert.ErrorIs(t, send(transport, newMessage(t)).wait().err, buckets.ErrClosed)
+	})
+}
+
+func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
+	t.Parallel()
+	transport := httpclient.NewTransport(httpclient.WithBase(newScript(answer(http.StatusTooManyRequests, "<html>"))),
+		httpclient.WithLimiter(buckets.Unlimited{}))
+	defer transport.Close()
+	_, err := transport.RoundTrip(newMessage(t))
+	var edge *ratelimits.EdgeError
+	require.ErrorAs(t, err, &edge)
+	assert.Zero(t, edge.Hold, "it does not know")
+}
+
+// turnstile lets requests pass one second apart, and notes what it is told.
+type turnstile struct {
+	mu    sync.Mutex
+	asked []buckets.Request
+	ended []ending
+	err   error
+}
+
+type ending struct {
+	sent     bool
+	response ratelimits.Response
+}
+
+func (l *turnstile) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, *r)
+	if l.err != nil {
+		return buckets.Lease{}, l.err
+	}
+	if len(l.asked) > 1 {
+		time.Sleep(time.Second)
+	}
+	return buckets.NewLease(l), ctx.Err()
+}
+
+func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.ended, ending{sent, r}) }
+
+func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
+		limiter := new(turnstile)
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
+		defer transport.Close()
+		assert.Nil(t, transport.Manager())
+		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
+		assertStatus(t, http.StatusOK, sent)
+		assert.InDelta(t, 4+0.5+1+2, sent.took.Seconds(), 0.4)
+		require.Len(t, limiter.asked, 5)
+		for _, r := range limiter.asked {
+			assert.Equal(t, authorization, r.Authorization)
+			assert.Equal(t, "PUT /channels/{channel_id}", r.Route.Route().String())
+			assert.ElementsMatch(t, []string{"name", "topic"}, r.Fields())
+		}
+		require.Len(t, limiter.ended, 5)
+		for i, want := range []struct {
+			sent   bool
+			status int
+		}{{true, 429}, {true, 502}, {true, 0}, {false, 0}, {true, 200}} {
+			assert.Equal(t, want.sent, limiter.ended[i].sent, "attempt %d", i)
+			assert.Equal(t, want.status, limiter.ended[i].response.Status, "attempt %d", i)
+		}
+		assert.Equal(t, ratelimits.ClassShared, limiter.ended[0].response.Class)
+
+		limiter.err = errors.New("the store is down")
+		assert.ErrorIs(t, send(transport, getChannel(t)).wait().err, limiter.err)
+		assert.Len(t, below.requests(), 5)
+	})
+}
+
+func TestALimiterCountsMoreThanAManager(t *testing.T) {
+	t.Parallel()
+	manager := buckets.NewRESTBucketManager()
+	require.NoError(t, manager.Start())
+	defer manager.Close()
+	transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithLimiter(buckets.Unlimited{}))
+	assert.Nil(t, transport.Manager())
+	require.NoError(t, transport.Close())
+
+	for name, options := range map[string][]httpclient.Option{
+		"as a limiter": {httpclient.WithLimiter(manager)},
+		"nil":          {httpclient.WithManager(manager), httpclient.WithLimiter(nil)},
+	} {
+		transport := httpclient.NewTransport(options...)
+		assert.Same(t, manager, transport.Manager(), name)
+		require.NoError(t, transport.Close())
+		lease, err := manager.Acquire(t.Context(), mustMatch(t), "")
+		require.NoError(t, err, "it stays open")
+		lease.Return()
+	}
+	own := newTransport(t, nil, httpclient.WithLimiter(nil))
+	assert.NotNil(t, own.Manager())
+}
+
+func mustMatch(t *testing.T) routes.CompiledRoute {
+	t.Helper()
+	route, err := routes.Match(http.MethodGet, channel)
+	require.NoError(t, err)
+	return route
+}
+
+// WithHiddenLimits promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no limit, and nobody
+// else tells the caller how long to stay away.
+func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusServiceUnavailable, "", "Retry-After: 60"))
+		response, err := newTransport(t, below, httpclient.WithHiddenLimits(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, "60", response.Header.Get("Retry-After"))
+	})
+}

@@ -1,0 +1,241 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// oneLeft names a bucket of two a minute, of which one is left.
+func oneLeft() func(*http.Request) (*http.Response, error) {
+	return answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+}
+
+// Both failures take the last permit of the bucket. That of a request which never left comes back.
+func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		failure     func(*http.Request) (*http.Response, error)
+		least, most time.Duration
+		lost        uint64
+	}{
+		"no connection": {fail(noConnection()), 375 * time.Millisecond, time.Second, 0},
+		"lost":          {fail(lostConnection()), 59 * time.Second, 61 * time.Second, 1},
+		"server error":  {answer(http.StatusBadGateway, ""), 59 * time.Second, 61 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(oneLeft(), c.failure, answer(http.StatusOK, "done"))
+				transport := newTransport(t, below)
+				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+				sent := send(transport, getChannel(t))
+				assertStatus(t, http.StatusOK, sent)
+				assert.GreaterOrEqual(t, sent.took, c.least)
+				assert.LessOrEqual(t, sent.took, c.most)
+				assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
+			})
+		})
+	}
+}
+
+func TestAServerErrorLeavesTheBucketAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{500, 501, 502, 503, 504, 520, 524, 529} {
+		for kind, quota := range map[string]discordsim.Quota{"fixed": discordsim.Fixed(5, 10*time.Second), "sliding": discordsim.Sliding(5, 10*time.Second)} {
+			t.Run(strconv.Itoa(status)+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					failing := false
+					server := newDiscord(t, everything(quota, discordsim.Fault{Status: status, When: func(discordsim.Call) bool { return failing }}))
+					transport := newTransport(t, server.RoundTripper(), httpclient.WithRetries(0))
+					snapshot := func() (limit, remaining int, hash string) {
+						for b := range transport.Manager().Buckets() {
+							if b.Hash == "messages" {
+								return b.Limit, b.Remaining, b.Hash
+							}
+						}
+						return 0, 0, ""
+					}
+					assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+					limit, remaining, hash := snapshot()
+					require.Equal(t, 5, limit)
+					failing = true
+					assertStatus(t, status, send(transport, getChannel(t)))
+					failing = false
+					after, left, sameHash := snapshot()
+					assert.Equal(t, limit, after)
+					assert.Equal(t, hash, sameHash)
+					assert.Equal(t, remaining-1, left, "no more than its own charge")
+
+					start := time.Now()
+					for range 3 { // the rest of the window
+						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+					}
+					assert.Less(t, time.Since(start), time.Second)
+					for range 6 {
+						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+					}
+					assert.Zero(t, server.Report().Refused.Total())
+				})
+			})
+		}
+	}
+}
+
+func TestAnOutageOfManyEndsWellForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{From: time.Second, Until: 4 * time.Second, Status: 503}))
+		transport := newTransport(t, server.RoundTripper())
+		start := time.Now()
+		var calls []*call
+		for range 50 {
+			calls = append(calls, send(transport, getChannel(t)))
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		assert.Less(t, time.Since(start), 20*time.Second)
+		assert.Zero(t, server.Report().Avoidable.Total())
+	})
+}
+
+// A bucket of one in ten seconds. The second request fails and has to wait for the next window like the others, but ahead of
+// those that came after it.
+func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
+	t.Parallel()
+	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
+	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
+		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "half": fail(io.ErrUnexpectedEOF),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(full, failure, full)
+				below.takes = 10 * time.Millisecond
+				transport := newTransport(t, below)
+				var calls []*call
+				for i := range 6 {
+					calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
+					synctest.Wait()
+				}
+				assertStatus(t, http.StatusOK, calls...)
+				order := ""
+				for _, s := range below.requests() {
+					order += s.body
+				}
+				assert.Equal(t, "1223456", order)
+			})
+		})
+	}
+}
+
+func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		no, bad := refuse("user", "1"), answer(http.StatusBadGateway, "")
+		below := newScript(no, no, no, bad, no, no, fail(errors.New("lost")), no, no, answer(http.StatusOK, "done"))
+		transport := newTransport(t, below, httpclient.WithRetries(2))
+		sent := send(transport, getChannel(t))
+		assertStatus(t, http.StatusOK, sent)
+		assert.Equal(t, "done", sent.body)
+		assert.Len(t, below.requests(), 10)
+	})
+}
+
+func TestNothingIsHeldDuringAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failed := newRequest(t, http.MethodPut, channel, "failed")
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut {
+				return answer(http.StatusBadGateway, "")(r)
+			}
+			return answer(http.StatusOK, "")(r)
+		})
+		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 10*time.Second))
+		paused := send(transport, failed)
+		synctest.Wait()
+		assertNothingHeld(t, transport)
+		other := send(transport, getChannel(t))
+		assertStatus(t, http.StatusOK, other)
+		assert.Zero(t, other.took)
+		assertStatus(t, http.StatusBadGateway, paused)
+	})
+}
+
+func TestAGetBodyThatFailsLaterEndsTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
+		gone := errors.New("the file was removed")
+		r := newRequest(t, http.MethodPut, channel, "hello")
+		r.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+		transport := newTransport(t, below)
+		assert.ErrorIs(t, send(transport, r).wait().err, gone)
+		assert.Len(t, below.requests(), 1)
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+	})
+}
+
+func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, &net.OpError{Op: "dial", Err: r.Context().Err()}
+		})
+		transport := newTransport(t, below)
+		c := send(transport, newMessage(t).WithContext(ctx)).wait()
+		assert.ErrorIs(t, c.err, context.DeadlineExceeded)
+		assert.False(t, errors.As(c.err, new(*httpclient.RetryError)))
+		assert.Zero(t, transport.Manager().Stats().Lost)
+	})
+}
+
+// RoundTrip promises a *RetryError "if the request was repeated".
+func TestAnErrorAfterARepetitionSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost := lostConnection()
+		below := newScript(fail(noConnection()), fail(lost))
+		err := send(newTransport(t, below), newMessage(t)).wait().err
+		require.ErrorIs(t, err, lost)
+		var vain *httpclient.RetryError
+		require.ErrorAs(t, err, &vain)
+		assert.Equal(t, 2, vain.Attempts)
+	})
+}
+
+// The body of a failure that is repeated is wanted by nobody, so nobody should wait for it.
+func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]httpclient.Option{
+		"by default": nil, "without a bound for attempts": {httpclient.WithAttemptTimeout(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
+				sent := send(newTransport(t, below, options...), getChannel(t).WithContext(ctx)).wait()
+				assertStatus(t, http.StatusOK, sent)
+				assert.LessOrEqual(t, sent.took, 16*time.Second)
+			})
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+const channel = "/api/v10/channels/1"
+
+// getChannel is a request that does no harm when it is carried out twice.
+func getChannel(t *testing.T) *http.Request {
+	t.Helper()
+	return newRequest(t, http.MethodGet, channel, "")
+}
+
+func lostConnection() error {
+	return &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
+}
+func noConnection() error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+}
+
+func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
+	t.Parallel()
+	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true, 524: true, 529: true}
+	synctest.Test(t, func(t *testing.T) {
+		for status := 200; status < 1000; status++ {
+			if status == http.StatusTooManyRequests {
+				continue
+			}
+			below := newScript(answer(status, ""), answer(http.StatusOK, ""))
+			transport := httpclient.NewTransport(httpclient.WithBase(below))
+			c := send(transport, getChannel(t))
+			if passing[status] {
+				assertStatus(t, http.StatusOK, c)
+				assert.Len(t, below.requests(), 2, "status %d", status)
+			} else {
+				assertStatus(t, status, c)
+				assert.Len(t, below.requests(), 1, "status %d", status)
+				assert.Zero(t, c.took)
+			}
+			assertNothingHeld(t, transport)
+			require.NoError(t, transport.Close())
+		}
+	})
+}
+
+func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
+	t.Parallel()
+	failures := map[string]func(*http.Request) (*http.Response, error){
+		"a server error":       answer(http.StatusBadGateway, "<html>"),
+		"a lost connection":    fail(lostConnection()),
+		"the end of a stream":  fail(io.EOF),
+		"half an answer":       fail(io.ErrUnexpectedEOF),
+		"an unknown error":     fail(errors.New("http2: stream closed")),
+		"no connection at all": fail(noConnection()),
+		"no proxy":             fail(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New("connection refused")}),
+		"a wrapped one":        fail(&url.Error{Op: "Get", URL: "http://proxy", Err: noConnection()}),
+	}
+	neverSent := map[string]bool{"no connection at all": true, "no proxy": true, "a wrapped one": true}
+	for method, safe := range map[string]bool{
+		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
+		http.MethodPost: false, http.MethodPatch: false,
+	} {
+		for name, failure := range failures {
+			t.Run(method+" after "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					below := newScript(failure, answer(http.StatusOK, "done"))
+					transport := newTransport(t, below)
+					r := newRequest(t, method, channel, "")
+					r.Method = method
+					c := send(transport, r).wait()
+					if safe || neverSent[name] {
+						assertStatus(t, http.StatusOK, c)
+						assert.Equal(t, "done", c.body)
+						assert.Len(t, below.requests(), 2)
+						assert.InDelta(t, 0.5, c.took.Seconds(), 0.126)
+						return
+					}
+					assert.Len(t, below.requests(), 1)
+					assert.Zero(t, c.took)
+					if c.err != nil { // the very error, as nothing was tried
+						assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
+						_, want := failure(r)
+						assert.ErrorContains(t, c.err, want.Error())
+						return
+					}
+					assertStatus(t, http.StatusBadGateway, c)
+					assert.Equal(t, "<html>", c.body)
+				})
+			})
+		}
+	}
+}
+
+func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []httpclient.Option
+		sent    int
+	}{
+		"by default":           {nil, 4},
+		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
+		"less than never":      {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
+		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
+		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusBadGateway, "gateway"))
+				assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+				assert.Len(t, below.requests(), c.sent)
+
+				lost := lostConnection()
+				below = newScript(fail(lost))
+				err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
+				require.ErrorIs(t, err, lost)
+				assert.Len(t, below.requests(), c.sent)
+				var vain *httpclient.RetryError
+				if c.sent == 1 {
+					assert.False(t, errors.As(err, &vain), "there is nothing to tell")
+					return
+				}
+				require.ErrorAs(t, err, &vain)
+				assert.Equal(t, c.sent, vain.Attempts)
+			})
+		})
+	}
+}
+
+func TestTheLastResponseIsReturnedWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var bodies ledger
+		page := strings.Repeat("bad gateway ", 10_000)
+		below := newScript(answerWith(http.StatusBadGateway, func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
+			"Anything: else", "Retry-After: 1"))
+		response, err := newTransport(t, below).RoundTrip(getChannel(t))
+		require.NoError(t, err)
+		require.Len(t, below.requests(), 4)
+		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
+		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
+		assert.EqualValues(t, 3, bodies.closed.Load(), "those before it are done with")
+		content, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		assert.Equal(t, page, string(content))
+		require.NoError(t, response.Body.Close())
+		bodies.assertClosed(t)
+	})
+}
+
+func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
+	t.Parallel()
+	lost := lostConnection()
+	once := func(r *http.Request) { unreplayable(r, strings.NewReader("hello"), -1) }
+	for name, c := range map[string]struct {
+		options  []httpclient.Option
+		change   func(*http.Request)
+		takes    time.Duration
+		attempts int
+		reason   error
+		timeout  bool
+	}{
+		"used up":        {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
+		"took too long":  {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
+		"out of time":    {options: []httpclient.Option{httpclient.WithRetryTime(time.Second)}, attempts: 2, reason: httpclient.ErrRetryTime},
+		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxReplay(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(fail(lost))
+				below.takes = c.takes
+				transport := newTransport(t, below, c.options...)
+				r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
+				if c.change != nil {
+					c.change(r)
+				}
+				err := send(transport, r).wait().err
+				var vain *httpclient.RetryError
+				require.ErrorAs(t, err, &vain)
+				assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
+				assert.Equal(t, c.attempts, vain.Attempts)
+				assert.Len(t, below.requests(), c.attempts)
+				assert.Equal(t, c.reason, vain.Reason)
+				assert.Equal(t, c.timeout, vain.Timeout())
+				assert.Equal(t, vain.Err, errors.Unwrap(err))
+				if c.timeout {
+					assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+				} else {
+					assert.ErrorIs(t, err, lost)
+				}
+				for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
+					assert.ErrorContains(t, err, part)
+				}
+
+				_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
+				var outer *url.Error
+				require.ErrorAs(t, err, &outer)
+				assert.Equal(t, c.timeout, outer.Timeout())
+			})
+		})
+	}
+}
+
+// Nobody listens at the address of a server that was closed.
+func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	dials := 0
+	below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	transport := newTransport(t, below, httpclient.WithBackoff(time.Microsecond, time.Microsecond))
+	r := newMessage(t)
+	r.URL.Scheme, r.URL.Host = "http", listener.Addr().String()
+	_, err = transport.RoundTrip(r)
+	var vain *httpclient.RetryError
+	require.ErrorAs(t, err, &vain)
+	assert.Equal(t, 4, vain.Attempts)
+	assert.Equal(t, 4, dials)
+	assert.Zero(t, transport.Manager().Stats().Lost)
+}

@@ -1,0 +1,220 @@
+package httpclient_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+func TestAuthorizationIsNotSentWhereItIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path   string
+		needed bool
+	}{
+		"webhook":                 {webhook, false},
+		"message of a webhook":    {webhook + "/messages/2", false},
+		"Slack":                   {webhook + "/slack", false},
+		"follow-up":               {followUp, false},
+		"callback":                {callback, false},
+		"message":                 {messages, true},
+		"webhook by its id":       {"/api/v10/webhooks/1", true},
+		"webhooks of a channel":   {channel + "/webhooks", true},
+		"something new, no token": {"/api/v10/somethings/1", true},
+	} {
+		for _, on := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, %v", name, on), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
+					var options []httpclient.Option
+					if on {
+						options = append(options, httpclient.WithoutNeedlessAuthorization())
+					}
+					r := newRequest(t, http.MethodPatch, c.path, "{}")
+					r.Header.Set("Cookie", "a=b")
+					header := r.Header.Clone()
+					assertStatus(t, http.StatusOK, send(newTransport(t, below, options...), r))
+					assert.Equal(t, header, r.Header, "the caller's own")
+					want := header.Clone()
+					if on && !c.needed {
+						want.Del("Authorization")
+					}
+					require.Len(t, below.requests(), 2)
+					for _, s := range below.requests() {
+						assert.Equal(t, want, s.request.Header)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A refusal of the bot as a whole must not hold up webhooks, if they are not sent with its credential.
+func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		t.Run(fmt.Sprint(on), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(refuse("global", "20"), answer(http.StatusOK, ""))
+				var options []httpclient.Option
+				if on {
+					options = append(options, httpclient.WithoutNeedlessAuthorization())
+				}
+				transport := newTransport(t, below, options...)
+				bot := send(transport, newMessage(t))
+				synctest.Wait()
+				hook := send(transport, newRequest(t, http.MethodPost, webhook, "{}"))
+				assertStatus(t, http.StatusOK, bot, hook)
+				assertTook(t, 20*time.Second, bot.took)
+				if on {
+					assert.Zero(t, hook.took)
+				} else {
+					assertTook(t, 20*time.Second, hook.took)
+				}
+			})
+		})
+	}
+}
+
+func TestAStoppedBotDoesNotStopWebhooksThatGoWithoutIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, "{}", func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		transport := newTransport(t, below, httpclient.WithoutNeedlessAuthorization())
+		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
+		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
+		assert.ErrorAs(t, send(transport, newMessage(t)).wait().err, new(*httpclient.CredentialError))
+	})
+}
+
+func TestARequestWithoutHeadersCanBeSent(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, ""))
+	r := newRequest(t, http.MethodGet, webhook, "")
+	r.Header = nil
+	assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithoutNeedlessAuthorization()), r))
+	assert.Empty(t, below.requests()[0].request.Header)
+}
+
+// A redirect from http to https keeps the Referer here, as the one who copies headers puts it there.
+func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		location string
+		carried  bool
+	}{
+		"path":              {"/api/v10/channels/2", true},
+		"same host":         {"https://discord.test/api/v10/channels/2", true},
+		"in capitals":       {"https://DISCORD.test/api/v10/channels/2", true},
+		"a host below":      {"https://evil.discord.test/api/v10/channels/2", false},
+		"another host":      {"https://evil.example/api/v10/channels/2", false},
+		"another port":      {"https://discord.test:8443/api/v10/channels/2", false},
+		"the CDN":           {"https://cdn.discordapp.com/attachments/1/2/file.png", false},
+		"a host of media":   {"https://media.discordapp.net/attachments/1/2/file.png", false},
+		"the one before it": {"https://discordapp.com/api/v10/channels/2", false},
+	} {
+		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+			t.Run(fmt.Sprintf("%s, %d", name, status), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					below := newScript(answer(status, "", "Location: "+c.location), answer(http.StatusOK, "{}"))
+					client := &http.Client{Transport: newTransport(t, below)}
+					// A client that copies all headers, as Go's own did once.
+					client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+						r.Header = via[0].Header.Clone()
+						r.Header.Set("Referer", via[0].URL.String())
+						return nil
+					}
+					r := getChannel(t)
+					r.Header.Set("Cookie", "session=SeCrEt")
+					r.Header.Set("Anything", "else")
+					response, err := client.Do(r)
+					require.NoError(t, err)
+					require.NoError(t, response.Body.Close())
+					require.Len(t, below.requests(), 2)
+					first, second := below.requests()[0].request.Header, below.requests()[1].request.Header
+					assert.Equal(t, authorization, first.Get("Authorization"))
+					for name, want := range map[string]string{"Authorization": authorization, "Cookie": "session=SeCrEt", "Referer": discordsim.BaseURL + channel} {
+						if !c.carried {
+							want = ""
+						}
+						assert.Equal(t, want, second.Get(name), name)
+					}
+					assert.Equal(t, "else", second.Get("Anything"))
+				})
+			})
+		}
+	}
+}
+
+func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.test/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.test"),
+			answer(http.StatusOK, "{}"))
+		client := &http.Client{Transport: newTransport(t, below), Jar: jar}
+		response, err := client.Do(newRequest(t, http.MethodPost, webhook, `{"content":"hello"}`))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Len(t, below.requests(), 2)
+		second := below.requests()[1]
+		assert.Equal(t, "evil.discord.test", second.request.URL.Host)
+		assert.Equal(t, `{"content":"hello"}`, second.body)
+		for name, values := range second.request.Header {
+			assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
+		}
+		assert.Empty(t, second.request.Header.Get("Authorization"))
+	})
+}
+
+func TestARedirectedRequestIsNotModified(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"cdn.discordapp.com", "evil.example"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusOK, ""))
+			r := newRequest(t, http.MethodGet, "/attachments/1", "")
+			r.URL.Host = host
+			r.Response = &http.Response{Request: getChannel(t)} // as http.Client does
+			header := r.Header.Clone()
+			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+			assert.Equal(t, header, r.Header)
+			assert.Empty(t, below.requests()[0].request.Header.Get("Authorization"))
+		})
+	}
+}
+
+// The second hop stays on its host, but that host is not the one that the secrets were meant for. http.Client copies the headers
+// of the first request each time.
+func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/a"),
+			answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/b"), answer(http.StatusOK, "{}"))
+		client := &http.Client{Transport: newTransport(t, below)}
+		r := getChannel(t)
+		r.Header.Set("Cookie", "session=SeCrEt")
+		response, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Len(t, below.requests(), 3)
+		for _, s := range below.requests()[1:] {
+			assert.Empty(t, s.request.Header.Get("Authorization"), s.request.URL)
+			assert.Empty(t, s.request.Header.Get("Cookie"), s.request.URL)
+		}
+	})
+}

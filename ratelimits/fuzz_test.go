@@ -1,0 +1,98 @@
+package ratelimits
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// FuzzRefusalClass looks for a response that is sorted into a class it cannot be of, or whose numbers make no sense. The header
+// is lines of names and values, in any case and any number.
+func FuzzRefusalClass(f *testing.F) {
+	for _, seed := range []struct{ header, body string }{
+		{"", ""},
+		{"Via: 1.1 google\nRetry-After: 1", ""},
+		{"X-RateLimit-Scope: user\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 1", `{"retry_after":0.5,"code":20028}`},
+		{"X-RateLimit-Scope: shared\nX-RateLimit-Remaining: 4", `{"retry_after":1163}`},
+		{"X-RateLimit-Scope: global\nX-RateLimit-Global: true", `{"global":true,"retry_after":"0.3"}`},
+		{"Content-Type: text/html", "<html>error 1015"},
+		{"content-type: application/json\nserver: cloudflare", `{"message":"You are being blocked","code":0}`},
+		{"x-ratelimit-bucket: a\nX-RATELIMIT-LIMIT: 1e9\nx-Ratelimit-Remaining: 1e10\nX-Ratelimit-Reset-After: 604800", `{"retry_after":[],"global":"true"}`},
+		{"Retry-After: 0x1p-2\nRetry-After: 9", `{"retry_after":1e400}`},
+		{"X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset-After: 1e-9\nRetry-After: Inf", `{"RETRY_AFTER":5}`},
+	} {
+		for _, status := range []int{200, 401, 429, 503} {
+			f.Add(status, seed.header, []byte(seed.body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, lines string, body []byte) {
+		canonical, written := http.Header{}, http.Header{}
+		for line := range strings.Lines(lines) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			name = http.CanonicalHeaderKey(name)
+			canonical.Add(name, value)
+			written[strings.ToLower(name)] = canonical[name]
+		}
+		before := string(body)
+		r := ParseResponse(status, canonical, body)
+		if string(body) != before {
+			t.Fatal("the body was changed")
+		}
+		if other := ParseResponse(status, written, body); other != r {
+			t.Fatalf("in lower case it is %+v instead of %+v", other, r)
+		}
+		if r.Status != status || r.Bucket != canonical.Get("X-RateLimit-Bucket") {
+			t.Fatalf("status %d, bucket %q", r.Status, r.Bucket)
+		}
+		assertSensible(t, r)
+		if status != http.StatusTooManyRequests {
+			if other := ParseResponse(status, canonical, nil); other != r || r.Class != ClassOK || r.Code != 0 {
+				t.Fatalf("the body of a %d was looked at: %+v", status, r)
+			}
+			return
+		}
+		assertClass(t, r, canonical)
+	})
+}
+
+func assertSensible(t *testing.T, r Response) {
+	t.Helper()
+	switch {
+	case !r.Limited && (r.Limit != 0 || r.Remaining != 0 || r.ResetAfter != 0):
+		t.Fatalf("numbers of a limit that is none: %+v", r)
+	case r.Limited && (r.Limit < 1 || r.Limit > 1e9 || r.Remaining < 0 || r.Remaining > r.Limit):
+		t.Fatalf("%d of %d requests", r.Remaining, r.Limit)
+	case r.ResetAfter < 0 || r.ResetAfter > 7*24*time.Hour:
+		t.Fatalf("a reset after %v", r.ResetAfter)
+	case r.RetryAfter < 0 || r.RetryAfter > longest || !r.HasRetryAfter && r.RetryAfter != 0:
+		t.Fatalf("a wait of %v", r.RetryAfter)
+	case r.Code < 0:
+		t.Fatalf("code %d", r.Code)
+	case r.Class >= NumClasses:
+		t.Fatalf("class %d", r.Class)
+	}
+}
+
+// assertClass asserts what a scope, Discord's own word, leaves open.
+func assertClass(t *testing.T, r Response, header http.Header) {
+	t.Helper()
+	scope := strings.ToLower(strings.TrimSpace(header.Get("X-RateLimit-Scope")))
+	flag := strings.EqualFold(strings.TrimSpace(header.Get("X-RateLimit-Global")), "true")
+	switch {
+	case r.Class == ClassOK:
+		t.Fatal("a 429 of no class")
+	case (flag || scope == "global") && r.Class != ClassGlobal:
+		t.Fatalf("%v instead of global", r.Class)
+	case r.Class == ClassShared && scope != "shared":
+		t.Fatalf("shared with the scope %q", scope)
+	case r.Class == ClassEdge && (scope != "" || r.Bucket != ""):
+		t.Fatalf("edge with the scope %q and bucket %q", scope, r.Bucket)
+	case scope == "shared" && !flag && r.Class != ClassShared && r.Class != ClassGlobal: // the body may say that it is global
+		t.Fatalf("%v instead of shared", r.Class)
+	case r.Class == ClassSubLimit && (!r.Limited || r.Remaining == 0 && r.RetryAfter <= r.ResetAfter):
+		t.Fatalf("a sub-limit of a bucket without room: %+v", r)
+	case r.Invalid() != (r.Class != ClassShared):
+		t.Fatalf("%v counts as %v", r.Class, r.Invalid())
+	}
+}
