@@ -107,8 +107,8 @@ func (e *RetryError) Error() string {
 	return fmt.Sprintf("%s failed after %d attempts, not repeated because %v: %v", e.Route, e.Attempts, e.Reason, e.Err)
 }
 
-// Unwrap returns the error of the last attempt.
-func (e *RetryError) Unwrap() error { return e.Err }
+// Unwrap returns the error of the last attempt and the reason, for errors.Is and errors.As.
+func (e *RetryError) Unwrap() []error { return []error{e.Err, e.Reason} }
 
 // Timeout reports whether the last attempt took too long.
 func (e *RetryError) Timeout() bool {
@@ -127,7 +127,7 @@ var (
 
 	errTooLate = errors.New("it waited for its limit until then")
 	errUnsafe  = errors.New("it may have been carried out")
-	errOver    = errors.New("its context or the transport has ended")
+	errOver    = errors.New("its context or the transport has ended, or will before the next attempt")
 )
 
 // retry counts the attempts of one request.
@@ -166,8 +166,6 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 			panic("httpclient: " + problem.Error()) // WithBackoff has seen to it
 		}
 	}
-	r.failures++
-	r.again = true
 	pause := r.backoff.Next()
 	if response != nil {
 		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
@@ -177,6 +175,11 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 	if s.within > 0 && time.Since(r.first)+pause > s.within {
 		return 0, ErrRetryTime
 	}
+	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
+		return 0, errOver // there is no point in waiting for it
+	}
+	r.failures++
+	r.again = true
 	return pause, nil
 }
 

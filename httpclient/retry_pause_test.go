@@ -155,6 +155,20 @@ func TestTheTimeForRetriesBeginsWhenTheFirstAttemptIsSent(t *testing.T) {
 	})
 }
 
+func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, "sorry"))
+		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		sent := send(transport, getChannel(t).WithContext(ctx))
+		assertStatus(t, http.StatusBadGateway, sent)
+		assert.Equal(t, "sorry", sent.body)
+		assert.Zero(t, sent.took)
+	})
+}
+
 func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -166,11 +180,6 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 			time.AfterFunc(3*time.Second, cancel)
 			return r.WithContext(ctx)
 		}, context.Canceled},
-		"past its deadline": {func(t *testing.T, r *http.Request, _ *httpclient.Transport) *http.Request {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			t.Cleanup(cancel)
-			return r.WithContext(ctx)
-		}, context.DeadlineExceeded},
 		"closed": {func(_ *testing.T, r *http.Request, transport *httpclient.Transport) *http.Request {
 			time.AfterFunc(3*time.Second, func() { transport.Close() })
 			return r

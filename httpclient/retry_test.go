@@ -199,7 +199,8 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 				assert.Len(t, below.requests(), c.attempts)
 				assert.Equal(t, c.reason, vain.Reason)
 				assert.Equal(t, c.timeout, vain.Timeout())
-				assert.Equal(t, vain.Err, errors.Unwrap(err))
+				assert.ErrorIs(t, err, c.reason)
+				assert.ErrorIs(t, err, vain.Err)
 				if c.timeout {
 					assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
 				} else {
