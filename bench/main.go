@@ -1,5 +1,5 @@
-// Command bench measures Ratelight: a load through its transport to a simulated or a real server, and the scenarios that
-// judge its limiter. See its -h, and `go test -bench . ./bench` for what a request costs.
+// Command bench measures Ratelight: a load through its transport to a simulated or a real server, the scenarios that
+// judge its limiter, and a soak. See its -h, and `go test -bench . ./bench` for what a request costs.
 package main
 
 import (
@@ -37,7 +37,10 @@ func run(ctx context.Context, arguments []string, environment func(string) strin
 	if err != nil {
 		return misused(stderr, err)
 	}
-	if o.Scenario != "" {
+	switch {
+	case o.Soak > 0:
+		return soakFor(ctx, o, stdout, stderr)
+	case o.Scenario != "":
 		return judge(ctx, o, stdout, stderr)
 	}
 	return measure(ctx, o, stdout, stderr)

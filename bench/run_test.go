@@ -136,6 +136,10 @@ func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	status, stdout, _ = call(ended(t), nil, "-scenario", "all")
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
+
+	status, stdout, _ = call(ended(t), nil, "-soak", "10m")
+	assert.Equal(t, statusInterrupted, status)
+	assert.Contains(t, stdout, "INTERRUPTED")
 }
 
 // Whatever happens to the requests, what was secret does not come out again.

@@ -13,7 +13,7 @@ import (
 
 // check refuses flags that contradict each other.
 func (o *Options) check(groups []group, given map[string]bool) error {
-	instead := map[mode]string{real: "-target", judged: "-scenario"}
+	instead := map[mode]string{real: "-target", judged: "-scenario", soaked: "-soak"}
 	for _, group := range groups {
 		for _, f := range group.flags {
 			switch {

@@ -20,6 +20,7 @@ Examples:
   go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, and nothing above it
   go run ./bench -max-rate-limit 3s                    who would wait longer is refused at once
   go run ./bench -scenario all                         judge the limiter where it is hard
+  go run ./bench -soak 10m                             memory, goroutines, tokens: what must not add up
   go run ./bench -json -min-efficiency 0.95            for a script
   go run ./bench -target https://discord.com -requests 10
                                                        REAL requests: GET /api/v10/gateway

@@ -41,6 +41,8 @@ type Options struct {
 
 	Scenario string // a name, "all" or "list"; "": a load
 
+	Soak time.Duration // how long; 0: no soak
+
 	JSON          bool
 	FailOn429     bool
 	MinEfficiency float64 // 0: none is asked for
@@ -103,10 +105,13 @@ const (
 	simulated mode = 1 << iota
 	real
 	judged
+	soaked
 )
 
 func (o *Options) mode() mode {
 	switch {
+	case o.Soak > 0:
+		return soaked
 	case o.Scenario != "":
 		return judged
 	case o.target != "":
@@ -145,7 +150,7 @@ func (o *Options) groups() []group {
 			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), simulated, "how a bucket fills up again: all at once when the window ends, each request a window later, or one each window/limit"},
 			{"latency", span(&o.Latency, 0, time.Minute), simulated, "mean round trip"},
 			{"jitter", span(&o.Jitter, 0, time.Minute), simulated, "how far a round trip may lie from the mean; at most the latency"},
-			{"seed", seed(&o.Seed), simulated | judged, "where the random latencies start from"},
+			{"seed", seed(&o.Seed), simulated | judged | soaked, "where everything random starts from"},
 		}},
 		{"Real server, in place of the simulated one", []option{
 			{"target", address(&o.target), real, "SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits"},
@@ -154,6 +159,9 @@ func (o *Options) groups() []group {
 		}},
 		{"Judging the limiter", []option{
 			{"scenario", text("name", &o.Scenario), judged, "run a scenario by name, all of them at once (all, about 20 s), or show their names (list)"},
+		}},
+		{"Looking for what adds up in time", []option{
+			{"soak", optional(span(&o.Soak, time.Second, 31*24*time.Hour)), soaked, "1000 requests a minute for so long, such as 10m, in a world where everything goes wrong that can; then some minutes of rest, and a look at what is left"},
 		}},
 		{"Output and verdict", []option{
 			{"json", boolean(&o.JSON), load | judged, "print JSON and nothing else to standard output"},

@@ -71,6 +71,11 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-scenario all -requests 5", []string{"-requests has no effect together with -scenario"}},
 		{"-scenario all -fail-on-429", []string{"-fail-on-429 has no effect together with -scenario"}},
 		{"-scenario all -target https://discord.com", []string{"-target has no effect together with -scenario"}},
+		{"-soak 10", []string{"-soak", `"10"`, "duration with its unit from 1s"}},
+		{"-soak 10m -requests 5", []string{"-requests has no effect together with -soak"}},
+		{"-soak 10m -scenario all", []string{"-scenario has no effect together with -soak"}},
+		{"-soak 10m -json", []string{"-json has no effect together with -soak"}},
+
 		{"-path /x", []string{"-path has an effect only together with -target"}},
 		{"-token x", []string{"-token has an effect only together with -target"}},
 		{"-target https://discord.com -window 1s", []string{"-window has no effect together with -target"}},
@@ -91,6 +96,14 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestSoakTakesItsLengthAndASeed(t *testing.T) {
+	t.Parallel()
+	o, err := parse("-soak", "24h", "-seed", "7")
+	require.NoError(t, err)
+	assert.Equal(t, 24*time.Hour, o.Soak)
+	assert.EqualValues(t, 7, o.Seed)
 }
 
 func TestRealServerGetsFewRequestsUnlessMoreAreAskedFor(t *testing.T) {

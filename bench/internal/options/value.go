@@ -67,6 +67,12 @@ func span(target *time.Duration, low, high time.Duration) value {
 	}}
 }
 
+// optional is a value that nobody is asked for; there is no default to show.
+func optional(v value) value {
+	v.initial = ""
+	return v
+}
+
 // short is a duration without the zero units at its end.
 func short(d time.Duration) string {
 	s := d.String()
