@@ -265,3 +265,24 @@ func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
 		assert.Zero(t, m.Stats().Waited)
 	})
 }
+
+// A shared limit is the resource's: whoever asks is refused.
+func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			for _, channel := range []int{1, 2} {
+				as(m, credential, message(channel)).update(limited("messages", 5, 4, time.Second))
+			}
+		}
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		held := as(m, "Bot two", message(1))
+		elsewhere := as(m, "Bot two", message(2))
+		assert.True(t, elsewhere.granted(), "another channel")
+		wait(19 * time.Second)
+		assert.False(t, held.done())
+		wait(2 * time.Second)
+		assert.True(t, held.granted())
+	})
+}

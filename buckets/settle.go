@@ -57,6 +57,9 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 		b.dispatchFree(now)
 		b.mu.Unlock()
 	}
+	if o.response.Class == ratelimits.ClassShared {
+		m.shareHold(h, &o.response)
+	}
 	for _, s := range h.shadows { // it has departed, so nobody changes them any more
 		s.end(o)
 	}
@@ -64,6 +67,24 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
 	m.settings.budgetUsed(m.budget, now, passed)
+}
+
+// shareHold holds back what other credentials want of a resource that is used up for everybody.
+func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
+	b := h.bucket.Load()
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for _, a := range m.authentications.All() {
+		f := a.families[b.family.familyKey]
+		if f == nil || f == b.family || f.place == unknown {
+			continue
+		}
+		other := m.lockedBucket(f, b.major)
+		now := m.now()
+		other.window.Hold(now, saidHold(r))
+		other.refuseLate(now)
+		other.mu.Unlock()
+	}
 }
 
 // misplaced reports that a response shows that its request does not belong into this bucket.

@@ -26,6 +26,9 @@ const (
 
 	codeUnknownWebhook = 10015
 	maxPeek            = 4 << 10 // bytes of a response that are looked at
+
+	// sweepEvery is how often those are forgotten that are over, if another one is stopped then.
+	sweepEvery = time.Minute
 )
 
 // CredentialKind says what a credential is for.
@@ -76,6 +79,7 @@ type credentials struct {
 
 	mu      sync.Mutex
 	stopped map[credential]stop
+	swept   time.Time
 }
 
 type credential struct {
@@ -165,7 +169,7 @@ func (c *credentials) stop(key credential, status int, d time.Duration) {
 	if before, ok := c.stopped[key]; ok && (before.until.IsZero() || !s.until.IsZero() && s.until.Before(before.until)) {
 		return // a stop is only ever extended
 	}
-	if len(c.stopped) >= maxStopped {
+	if len(c.stopped) >= maxStopped || time.Since(c.swept) > sweepEvery {
 		c.makeRoom()
 	}
 	c.stopped[key] = s
@@ -175,17 +179,21 @@ func (c *credentials) stop(key credential, status int, d time.Duration) {
 // makeRoom forgets what is over, and if that is not enough, tokens in paths, and then any: one more request each will tell
 // again.
 func (c *credentials) makeRoom() {
-	now := time.Now()
-	for _, dispensable := range []func(credential, stop) bool{
-		func(_ credential, s stop) bool { return !s.until.IsZero() && now.After(s.until) },
-		func(key credential, _ stop) bool { return key.kind != CredentialAuthorization },
-		func(credential, stop) bool { return true },
+	c.swept = time.Now()
+	for key, s := range c.stopped {
+		if !s.until.IsZero() && c.swept.After(s.until) {
+			delete(c.stopped, key)
+		}
+	}
+	for _, dispensable := range []func(credential) bool{
+		func(key credential) bool { return key.kind != CredentialAuthorization },
+		func(credential) bool { return true },
 	} {
-		for key, s := range c.stopped {
+		for key := range c.stopped {
 			if len(c.stopped) < maxStopped {
 				return
 			}
-			if dispensable(key, s) {
+			if dispensable(key) {
 				delete(c.stopped, key)
 			}
 		}

@@ -96,7 +96,7 @@ const headerRounding = time.Second + tick
 // longerWait combines the Retry-After header with the body's retry_after. The header is the body rounded up to a second, so
 // the body is the precise one, unless the header asks for more than that: then they disagree, and the longer one counts.
 func longerWait(header time.Duration, hasHeader bool, body time.Duration) time.Duration {
-	if !hasHeader || header-body < time.Second {
+	if !hasHeader || header-body < time.Second || header > longestSensible && body <= longestSensible {
 		return body
 	}
 	return header
