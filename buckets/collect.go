@@ -27,6 +27,10 @@ func (m *RESTBucketManager) evict(key bucketKey, b *RESTBucket) bool {
 		return false
 	}
 	b.evicted = true
+	if limit := b.window.Limit(); limit > 0 {
+		key.family.limit.Store(int64(limit))
+		key.family.period.Store(int64(b.window.Period()))
+	}
 	m.buckets.Delete(key)
 	key.family.buckets.Add(-1)
 	return true

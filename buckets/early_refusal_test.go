@@ -221,3 +221,24 @@ func TestRefusalDisturbsNobody(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// Where nothing answers, nothing can be predicted; but nobody waits much longer than it may, one lost probe after the other.
+func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 10)
+		for range 3 {
+			require.True(t, probe.granted())
+			wait(10 * time.Second)
+			probe.lease.Release()
+			wait(0)
+			probe, waiting = waiting[0], waiting[1:]
+		}
+		for _, c := range waiting {
+			tooLong(t, c)
+		}
+		tooLong(t, probe)
+	})
+}

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -102,6 +103,7 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
+		b.window.Recall(int(f.limit.Load()), time.Duration(f.period.Load()))
 		return b, false
 	})
 }

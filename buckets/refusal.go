@@ -59,6 +59,22 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	b.queue.refuseLate(b, now)
 }
 
+// refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
+// predicted from.
+func (b *RESTBucket) refuseOverdue(now time.Duration) {
+	if b.queue == nil {
+		return
+	}
+	for e := b.queue.waiting.Head(); e != nil; {
+		w := e.Value
+		e = e.Next()
+		if now > w.latest {
+			b.remove(w)
+			b.answer(w, Lease{}, w.tooLong(b, 0, false, ratelimits.ClassOK))
+		}
+	}
+}
+
 // refuseLate refuses those who wait, under one authentication or under all of them, and would wait too long after a hold was
 // raised.
 func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {

@@ -81,6 +81,12 @@ func MaxWait(ctx context.Context) (d time.Duration, ok bool) {
 	return t.maxWait, t.hasMaxWait
 }
 
+// Ordered reports whether ContextWithOrdered was used.
+func Ordered(ctx context.Context) bool { return tuningOf(ctx).ordered }
+
+// Priority reports whether ContextWithPriority was used.
+func Priority(ctx context.Context) bool { return tuningOf(ctx).priority }
+
 // major is the major parameter as a key of maps: the id as a number, and a keyed hash of the token where there is one.
 type major struct{ id, token uint64 }
 

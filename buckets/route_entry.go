@@ -28,6 +28,10 @@ type family struct {
 	authentication *authentication
 	familyKey
 	buckets atomic.Int64 // how many there are
+
+	// What was known of the one that was forgotten last: what to expect of the next.
+	limit  atomic.Int64
+	period atomic.Int64
 }
 
 // familyKey names a family of an authentication.

@@ -133,6 +133,9 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	if r.Class != ratelimits.ClassOK || b.window.Limit() != limit {
 		b.refuseLate(now) // what was predicted has changed
 	}
+	if r.Status == 0 {
+		b.refuseOverdue(now) // nobody can predict when somebody answers
+	}
 }
 
 // depart takes a lease out of those in flight, without a word on what became of its request.

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strconv"
@@ -36,6 +37,21 @@ type Stats struct {
 	Lost uint64
 	// Evicted counts the buckets that were removed by the garbage collector.
 	Evicted uint64
+}
+
+// MarshalJSON writes the numbers under names that say what they are: classes by name, times in seconds.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	classes := make(map[string]uint64, len(s.Responses))
+	for class, n := range s.Responses {
+		classes[ratelimits.Class(class).String()] = n
+	}
+	return json.Marshal(map[string]any{
+		"buckets": s.Buckets, "routes": s.Routes, "authentications": s.Authentications,
+		"waiting": s.Waiting, "in_flight": s.InFlight,
+		"granted": s.Granted, "waited": s.Waited, "wait_seconds": s.WaitTime.Seconds(),
+		"too_long": s.TooLong, "queue_full": s.QueueFull, "over_budget": s.OverBudget, "cancelled": s.Cancelled,
+		"responses": classes, "invalid": s.Invalid, "invalid_limit": s.InvalidLimit, "lost": s.Lost, "evicted": s.Evicted,
+	})
 }
 
 // counters are spread over several memory cells each, as every request changes some of them.

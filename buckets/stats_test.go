@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -140,4 +141,17 @@ func TestNumbersCanBeReadWhileEverythingMoves(t *testing.T) {
 	require.Equal(t, uint64(1600), s.Granted)
 	require.Equal(t, uint64(1600), s.Responses[ratelimits.ClassOK])
 	drained(t, m)
+}
+
+func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	s := buckets.Stats{Granted: 7, WaitTime: 1500 * time.Millisecond, InvalidLimit: 9500}
+	s.Responses[ratelimits.ClassSubLimit] = 3
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{
+		"buckets": 0, "routes": 0, "authentications": 0, "waiting": 0, "in_flight": 0, "granted": 7, "waited": 0, "wait_seconds": 1.5,
+		"too_long": 0, "queue_full": 0, "over_budget": 0, "cancelled": 0, "invalid": 0, "invalid_limit": 9500, "lost": 0, "evicted": 0,
+		"responses": {"ok": 0, "user": 0, "shared": 0, "sub-limit": 3, "global": 0, "edge": 0}
+	}`, string(text))
 }

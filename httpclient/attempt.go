@@ -12,10 +12,18 @@ import (
 // DefaultAttemptTimeout is how long one attempt may take, unless WithAttemptTimeout says otherwise.
 const DefaultAttemptTimeout = 15 * time.Second
 
-// WithAttemptTimeout sets how long one attempt may take, from sending until the response's body is read. The time in queues is
-// not counted, and neither are pauses. Zero or less means no bound.
+// WithAttemptTimeout sets how long one attempt may take, from sending until the response's body is read: with a large upload,
+// that is most of it. The time in queues is not counted, and neither are pauses. Zero or less means no bound. The default is
+// DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
+}
+
+// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context, for a large file, say.
+func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
+	t := tuningOf(ctx)
+	t.timeout, t.hasTimeout = max(d, 0), true
+	return context.WithValue(ctx, tuningKey{}, t)
 }
 
 // AttemptTimeoutError is the error of an attempt that took too long. It is not the caller's deadline, and does not match
@@ -28,7 +36,7 @@ type AttemptTimeoutError struct {
 }
 
 func (e *AttemptTimeoutError) Error() string {
-	return fmt.Sprintf("%s: no answer within %v", e.Route, e.After)
+	return fmt.Sprintf("%s: no complete answer within %v", e.Route, e.After)
 }
 
 // Timeout returns true.

@@ -285,3 +285,18 @@ func TestTheResponseNamesTheRequestOfTheCaller(t *testing.T) {
 		assert.Same(t, r, response.Request)
 	})
 }
+
+func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "done"))
+		below.takes = 30 * time.Second
+		transport := newTransport(t, below, httpclient.WithRetries(0))
+		r := getChannel(t)
+		assert.Error(t, send(transport, r).wait().err)
+		patient := httpclient.ContextWithoutRetry(httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute))
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
+		unbounded := httpclient.ContextWithAttemptTimeout(t.Context(), -1)
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(unbounded)))
+	})
+}

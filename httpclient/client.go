@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"reflect"
 )
 
 // Client sends requests to Discord's REST API for programs that have no library which does it for them. It is a Transport
@@ -122,8 +123,13 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 // is decoded into out, a pointer as json.Unmarshal wants it; if out is nil it is ignored, and after 204, 205 and 304, which
 // have no content, out is left alone.
 //
-// Besides the errors of Do there is *DecodeError for a successful response that is no JSON, or none that fits out.
+// Besides the errors of Do there are ErrOut for an out that nothing can be decoded into, before anything is sent, and *DecodeError for a successful response that is no JSON, or none that fits out.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
+	if out != nil {
+		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {
+			return ErrOut // before anything is sent
+		}
+	}
 	body, given := in.(Body)
 	if in != nil && !given {
 		body = JSON(in)

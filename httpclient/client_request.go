@@ -121,6 +121,9 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	}
 	whole := path
 	if path[0] == '/' {
+		if below, ok := strings.CutPrefix(path, c.base.EscapedPath()); ok && strings.HasPrefix(below, "/") {
+			path = below // as the documentation of Discord and the addresses of other libraries have it
+		}
 		whole = c.base.String() + path
 	}
 	target, err := url.Parse(whole)

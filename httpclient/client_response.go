@@ -99,3 +99,6 @@ func isJSON(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json"))
 }
+
+// ErrOut is returned by DoJSON for an out that is no pointer, or a nil one.
+var ErrOut = errors.New("out must be a pointer to what is to be decoded, as for json.Unmarshal, or nil")

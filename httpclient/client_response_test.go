@@ -161,3 +161,27 @@ func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T
 		assert.Len(t, below.sent(), 1)
 	}
 }
+
+func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	client := httpclient.New("token", httpclient.WithBase(below))
+	defer client.Close()
+	var nothing *struct{}
+	for _, out := range []any{struct{}{}, nothing, map[string]any{}} {
+		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), httpclient.ErrOut)
+	}
+	assert.Empty(t, below.requests())
+}
+
+func TestClientTakesAPathWithOrWithoutThatOfTheBaseURL(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/gateway", "/api/v10/gateway"} {
+		below := newScript(answer(http.StatusOK, "{}"))
+		client := httpclient.New("token", httpclient.WithBase(below))
+		_, err := client.Do(t.Context(), http.MethodGet, path, nil)
+		require.NoError(t, err)
+		assert.Equal(t, "/api/v10/gateway", below.requests()[0].request.URL.Path)
+		require.NoError(t, client.Close())
+	}
+}

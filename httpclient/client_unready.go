@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -69,16 +68,8 @@ func number(raw json.RawMessage) (float64, bool) {
 
 // pause waits before the request is sent again. The wait is bounded like those in queues, and as early.
 func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, wait time.Duration) error {
-	longest := c.transport.maxRateLimit()
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
-	}
-	tooLong := &ratelimits.TooLongError{Route: route.Route().String(), Wait: wait, Max: longest}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < longest {
-		tooLong.Max, tooLong.Deadline = max(time.Until(deadline), 0), true
-	}
-	if wait > tooLong.Max {
-		return tooLong
+	if err := waitError(ctx, route, wait, c.transport.maxRateLimit()); err != nil {
+		return err
 	}
 	return sleep(ctx, c.transport.life, wait)
 }

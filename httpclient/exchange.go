@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 const (
@@ -30,8 +31,15 @@ type exchange struct {
 	request *http.Request
 	ask     buckets.Request
 	header  http.Header // of the attempts, if it is not the request's
-	body    body
-	retry   retry
+
+	attemptTimeout time.Duration // the request's own, or the transport's
+
+	body  body
+	retry retry
+
+	// What the latest 429 asked for, which a limiter that is no manager may not know.
+	limits   ratelimits.Response
+	refusals ratelimits.Refusals
 }
 
 // fate is what became of one attempt.
@@ -49,6 +57,9 @@ func (x *exchange) run() (*http.Response, error) {
 		response, fate, err := x.attempt()
 		switch fate {
 		case refused:
+			if err := x.obey(); err != nil {
+				return nil, err
+			}
 			continue
 		case failed:
 			pause, reason := x.again(response, err)
@@ -129,6 +140,7 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 	refusal, err := readRefusal(response.Body)
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
 	lease.Update(limits)
+	x.limits = limits
 	x.sent(at, response, limits.Class, err)
 	switch {
 	case err != nil:
@@ -143,6 +155,34 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 	}
 	response.Body.Close()
 	return nil, refused, nil
+}
+
+// obey waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With another limiter, or
+// none, the request would otherwise be sent again at once, and again.
+func (x *exchange) obey() error {
+	if x.manager != nil {
+		return nil
+	}
+	wait := max(min(x.limits.RetryAfter, ratelimits.LongestTrust), x.refusals.Again(false))
+	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
+		return err
+	}
+	return sleep(x.request.Context(), x.life, wait)
+}
+
+// waitError returns the error for a wait that is longer than the context or longest allow, nil if it is not.
+func waitError(ctx context.Context, route routes.CompiledRoute, wait, longest time.Duration) error {
+	if own, ok := buckets.MaxWait(ctx); ok {
+		longest = own
+	}
+	e := &ratelimits.TooLongError{Route: route.Route().String(), Wait: wait, Max: longest}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < longest {
+		e.Max, e.Deadline = max(time.Until(deadline), 0), true
+	}
+	if wait > e.Max {
+		return e
+	}
+	return nil
 }
 
 // sleep waits, unless a request's context or the life of its transport ends before.
@@ -186,7 +226,11 @@ func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
 }
 
 // tuning is what a context says about the requests made with it.
-type tuning struct{ retry retryMode }
+type tuning struct {
+	retry      retryMode
+	timeout    time.Duration
+	hasTimeout bool
+}
 
 type tuningKey struct{}
 

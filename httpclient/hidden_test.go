@@ -207,3 +207,30 @@ func TestDeletesOfYoungAndOldMessagesDoNotWaitForEachOther(t *testing.T) {
 		assert.Zero(t, server.Report().Refused.Total())
 	})
 }
+
+// A bucket that was collected is remembered by its hash: the first answer after it may say nothing of limits.
+func TestACollectedBucketIsNotExceededWhenTheFirstAnswerSaysNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := discordsim.NoHeaders()
+		silent.Nth = []int{5}
+		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{
+			Path: "/channels/{id}/pins/{id}", Hash: "pins", Quota: discordsim.Fixed(1, 5*time.Second), Faults: []discordsim.Fault{silent},
+		}}})
+		transport := newTransport(t, server.RoundTripper())
+		pin := func() *call { return send(transport, newRequest(t, http.MethodPut, "/api/v10/channels/1/pins/2", "")) }
+		for range 4 {
+			assertStatus(t, http.StatusOK, pin())
+		}
+		time.Sleep(2 * time.Minute)
+		assert.Zero(t, transport.Manager().Stats().Buckets)
+		var all []*call
+		for range 20 {
+			all = append(all, pin())
+		}
+		for _, c := range all {
+			assertStatus(t, http.StatusOK, c)
+		}
+		assert.Zero(t, server.Report().Refused.Total())
+	})
+}

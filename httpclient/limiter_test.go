@@ -149,7 +149,7 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 		assert.Nil(t, transport.Manager())
 		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
 		assertStatus(t, http.StatusOK, sent)
-		assert.InDelta(t, 4+0.5+1+2, sent.took.Seconds(), 0.4)
+		assert.InDelta(t, 1+4+0.5+1+2, sent.took.Seconds(), 0.4)
 		require.Len(t, limiter.asked, 5)
 		for _, r := range limiter.asked {
 			assert.Equal(t, authorization, r.Authorization)
@@ -214,4 +214,31 @@ func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		assert.Equal(t, "60", response.Header.Get("Retry-After"))
 	})
+}
+
+// A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.
+func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "1"))
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(buckets.Unlimited{}))
+		defer transport.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := transport.RoundTrip(newMessage(t).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		assert.Less(t, len(below.requests()), 15)
+		assert.Greater(t, len(below.requests()), 5)
+
+		_, err = transport.RoundTrip(newMessage(t).WithContext(buckets.ContextWithMaxWait(t.Context(), 0)))
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+	})
+}
+
+func TestAManagerThatIsNilIsNoLimiter(t *testing.T) {
+	t.Parallel()
+	transport := httpclient.NewTransport(httpclient.WithLimiter((*buckets.RESTBucketManager)(nil)))
+	defer transport.Close()
+	assert.NotNil(t, transport.Manager())
 }

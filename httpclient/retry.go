@@ -35,8 +35,8 @@ type retrying struct {
 	unsafe  bool
 }
 
-// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt that took
-// too long, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
+// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt that brought
+// no response in time, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
 // Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
 // a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a
@@ -51,7 +51,8 @@ func WithRetryTime(d time.Duration) Option {
 }
 
 // WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
-// Zero or less means the default; a maximum below the first pause means the first pause.
+// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default; a maximum below the first
+// pause means the first pause.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {
@@ -80,18 +81,23 @@ const (
 )
 
 // ContextWithRetry lets the requests made with the context be repeated after failures whatever their method: the caller knows that
-// it does no harm if Discord carries them out twice.
+// it does no harm if Discord carries them out twice. The latest of this and ContextWithoutRetry counts.
 func ContextWithRetry(ctx context.Context) context.Context {
-	return context.WithValue(ctx, tuningKey{}, tuning{retry: retryAlways})
+	t := tuningOf(ctx)
+	t.retry = retryAlways
+	return context.WithValue(ctx, tuningKey{}, t)
 }
 
 // ContextWithoutRetry keeps the requests made with the context from being repeated after failures. Refusals by a limit are
 // repeated all the same; see buckets.ContextWithMaxWait for those.
 func ContextWithoutRetry(ctx context.Context) context.Context {
-	return context.WithValue(ctx, tuningKey{}, tuning{retry: retryNever})
+	t := tuningOf(ctx)
+	t.retry = retryNever
+	return context.WithValue(ctx, tuningKey{}, t)
 }
 
-// RetryError is the error of a request that was repeated in vain, or that could not be repeated. The cause is wrapped.
+// RetryError is the error of a request that got no response, after it was repeated in vain or because its body can be sent only
+// once. A response is returned as it came, whatever its status. The cause is wrapped.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string

@@ -39,7 +39,7 @@ func NewTransport(options ...Option) *Transport {
 		t.base = http.DefaultTransport
 	}
 	switch {
-	case t.limiter != nil:
+	case !isNil(t.limiter):
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
 		return t
 	case t.manager == nil:
@@ -50,6 +50,12 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t.limiter = t.manager
 	return t
+}
+
+// isNil reports whether there is no limiter, or a manager that is none.
+func isNil(l Limiter) bool {
+	m, ok := l.(*buckets.RESTBucketManager)
+	return l == nil || ok && m == nil
 }
 
 // Manager returns the manager that decides when requests may leave, nil if WithLimiter has put something else in its place.
@@ -104,7 +110,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, err
 	}
-	x := &exchange{Transport: t, request: request}
+	x := &exchange{Transport: t, request: request, attemptTimeout: t.attemptTimeout}
+	if tuning := tuningOf(request.Context()); tuning.hasTimeout {
+		x.attemptTimeout = tuning.timeout
+	}
 	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
 		return nil, err
 	}

@@ -20,8 +20,9 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	since := int(w.answered - p.answered - 1)
 	bound := m.spent + w.inflight + int32(since)
 
-	if w.unlimited || w.limit == 0 {
-		w.unlimited = false
+	if w.unlimited || w.limit == 0 || w.recalled {
+		w.unlimited, w.recalled = false, false
+		w.limit, w.longest = int32(r.Limit), 0
 		w.used = bound
 	}
 	w.resize(now, int32(r.Limit))

@@ -55,6 +55,7 @@ type Window struct {
 	kind        Kind
 	holdClass   Class // of the 429 that the hold comes from
 	unlimited   bool
+	recalled    bool // what is known is from before the window was forgotten
 	probing     bool
 	probeOut    bool // the one request that goes first is in flight
 	raisedTwice bool // and the one before it
@@ -117,7 +118,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		return now, w.inflight == 0
 	case w.sliding != nil:
 		return w.sliding.next(w.kind, now, int(w.limit), int(w.inflight))
-	case w.used < w.limit && !(w.probing && w.adrift()):
+	case w.used < w.limit && !(w.probing && w.adrift() && !w.recalled):
 		return now, true
 	}
 	at, ok = w.settles()
@@ -283,11 +284,20 @@ func (w *Window) hold429(now, d time.Duration, class Class) {
 	w.probing = true
 }
 
+// Recall tells a new window what was known of the bucket before it was forgotten. That is no more than a guess: one request
+// goes first, and the first response that carries limits replaces it. But should there be none, it bounds what goes.
+func (w *Window) Recall(limit int, period time.Duration) {
+	if limit > 0 && w.limit == 0 && !w.unlimited {
+		w.limit, w.longest = int32(min(limit, largestSensible)), period
+		w.recalled, w.probing = true, true
+	}
+}
+
 // Unlimit says that this bucket's responses carry no limits, so that nothing has to wait. The first response that does
 // carry them ends it.
 func (w *Window) Unlimit() {
-	if w.limit == 0 {
-		w.unlimited = true
+	if w.limit == 0 || w.recalled {
+		w.limit, w.recalled, w.unlimited = 0, false, true
 	}
 }
 

@@ -175,3 +175,34 @@ func TestHeadersOfASuccessReachTheBucket(t *testing.T) {
 	b.burst(0, 2)
 	b.closedUntil(0, 1250*ms+rounding)
 }
+
+func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]int{5: 4, 50: 49, 1: 0} {
+		var w ratelimits.Window
+		w.Recall(5, 10*second)
+		first, ok1 := w.Take(0)
+		require.True(t, ok1)
+		_, more := w.Take(0)
+		require.False(t, more, "one goes first")
+		w.Report(10*ms, first, ok(limit, limit-1, second))
+		assert.Equal(t, limit, w.Limit())
+		assert.Equal(t, want, w.Remaining(10*ms))
+		assert.LessOrEqual(t, w.Period(), second)
+	}
+}
+
+func TestRecalledWindowIsNotExceededWhenNobodySaysAnything(t *testing.T) {
+	t.Parallel()
+	var w ratelimits.Window
+	w.Recall(2, 10*second)
+	for range 2 {
+		p, ok := w.Take(0)
+		require.True(t, ok)
+		w.Report(0, p, ratelimits.Response{Status: 200})
+	}
+	_, more := w.Take(9 * second)
+	assert.False(t, more)
+	_, more = w.Take(11 * second)
+	assert.True(t, more)
+}

@@ -81,6 +81,9 @@ func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.
 	}
 	trial := newTrial(r, s, c.why)
 	trial.limiter = newLimiter(t)
+	if trial.limiter == nil {
+		t.Fatal("newLimiter returned nil: expected a limiter that is ready for use")
+	}
 	defer trial.finish()
 	c.run(trial)
 }
