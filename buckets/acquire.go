@@ -31,12 +31,18 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 	}
 	a := m.ask(ctx, r)
 	lease, w, err := m.grantOrQueue(&a)
-	if err == nil && w == nil && lease == (Lease{}) { // it has to wait, where the names of its fields may matter
-		a.shape = shapeOf(m.seed, r.Route, r.Fields)
-		lease, w, err = m.grantOrQueue(&a)
+	for err == nil && w == nil && lease == (Lease{}) { // it has to wait
+		if a.shape == 0 {
+			a.shape = shapeOf(m.seed, r.Route, r.Fields)
+		} else {
+			a.announced = true
+			m.settings.waiting(&a)
+		}
+		if err = ctx.Err(); err == nil { // that may have taken its time
+			lease, w, err = m.grantOrQueue(&a)
+		}
 	}
 	if w != nil {
-		m.settings.waiting(&a)
 		lease, err = m.await(ctx, w)
 	}
 	if err != nil {
@@ -48,8 +54,9 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 	return lease, nil
 }
 
-// grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its shape is not
-// known: to find out calls a function of the caller, which must not happen under a lock.
+// grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its shape is not known,
+// or the wait is not announced: functions of the caller are called for that, which must happen neither under a lock nor
+// when something has been taken already.
 func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
 	b := m.enter(a)
 	defer b.mu.Unlock()
@@ -63,9 +70,18 @@ func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
 	if a.shape == 0 {
 		return Lease{}, nil, nil
 	}
-	b.place(now, a)
-	w, err := m.queue(now, b, a)
-	return Lease{}, w, err
+	placed := *a // it gets its place only when it takes it
+	b.place(now, &placed)
+	err := m.refuse(now, b, &placed)
+	switch {
+	case err != nil:
+		return Lease{}, nil, err
+	case !a.announced:
+		a.predicted, a.waitGlobal, a.waitClass = placed.predicted, placed.waitGlobal, placed.waitClass
+		return Lease{}, nil, nil
+	}
+	a.arrived = placed.arrived
+	return Lease{}, b.enqueue(now, a), nil
 }
 
 func (m *RESTBucketManager) alive() error {
@@ -90,6 +106,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 		arrived: r.arrived, returns: r.arrived != 0,
 		asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
 	}
+	a.announced = !m.settings.listens()
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -131,21 +148,18 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 	}
 }
 
-// queue lets the ask wait in b, which is locked, if it may.
-func (m *RESTBucketManager) queue(now time.Duration, b *RESTBucket, a *ask) (*waiter, error) {
+// refuse returns why the ask must not wait in b, which is locked, nil if it may.
+func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask) error {
 	ahead := b.waiting()
 	if a.returns {
 		ahead = 0 // it comes back to its place
 	} else if err := m.full(a, ahead); err != nil {
-		return nil, err
+		return err
 	}
 	if a.priority {
 		ahead = b.ahead(a)
 	}
-	if err := b.refusal(now, a, ahead); err != nil {
-		return nil, err
-	}
-	return b.enqueue(now, a), nil
+	return b.refusal(now, a, ahead)
 }
 
 // full returns an error if as many wait as may.

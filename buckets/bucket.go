@@ -54,7 +54,7 @@ func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authenticati
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
 func (b *RESTBucket) arrive(now time.Duration) time.Duration {
-	b.arrived = max(now, b.arrived+1)
+	b.arrived = max(now+HeadStart, b.arrived+1) // so that there is room before the first
 	return b.arrived
 }
 

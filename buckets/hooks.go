@@ -9,8 +9,8 @@ import (
 )
 
 // Hooks are told what a manager does. All are optional. They are called on the goroutine of the request or of the garbage
-// collector, with no lock held, so they may call the manager; but what they delay is that request. None gets to see a
-// credential or a token.
+// collector, with no lock held, so they may call the manager (except Collected, which must not call Close); but what they delay
+// is that request. None gets to see a credential or a token.
 type Hooks struct {
 	// Waiting is called for each request that has to wait.
 	Waiting func(Waiting)
@@ -86,10 +86,10 @@ func (s *settings) warn(message string, attributes ...slog.Attr) {
 	}
 }
 
+// listens reports that somebody wants to be told who has to wait.
+func (s *settings) listens() bool { return s.hooks.Waiting != nil || s.logger != nil }
+
 func (s *settings) waiting(a *ask) {
-	if s.hooks.Waiting == nil && s.logger == nil {
-		return
-	}
 	w := Waiting{Route: a.route.Route().String(), Wait: a.predicted, Class: a.waitClass, Global: a.waitGlobal}
 	s.debug("request waits", slog.String("route", w.Route), slog.Duration("predicted", w.Wait), slog.String("class", w.Class.String()))
 	if s.hooks.Waiting != nil {

@@ -138,3 +138,45 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 		})
 	}
 }
+
+// A panic of the caller's own function must not take anything with it.
+func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) { panic("of the hook") }}))
+		probe := ask(m, message(1))
+		func() {
+			defer func() { assert.Equal(t, "of the hook", recover()) }()
+			_, _ = m.Acquire(t.Context(), message(1), bot)
+		}()
+		probe.update(roomy)
+		assert.Zero(t, m.Stats().Waiting)
+		assert.Zero(t, m.Stats().InFlight)
+
+		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { panic("of the fields") }}
+		lease, err := m.AcquireRequest(t.Context(), &request)
+		require.NoError(t, err)
+		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
+		assert.Zero(t, m.Stats().InFlight)
+		drained(t, m)
+	})
+}
+
+// A hook that takes its time takes no permit with it.
+func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) { time.Sleep(time.Minute) }}))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		slow := patient(m, 5*time.Second)
+		wait(10 * time.Second)
+		quick := ask(m, message(1))
+		assert.True(t, quick.granted())
+		quick.update(limited("messages", 1, 0, time.Second))
+		wait(2 * time.Minute)
+		assert.Equal(t, true, slow.done())
+		if slow.granted() {
+			slow.update(roomy)
+		}
+	})
+}

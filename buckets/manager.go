@@ -160,14 +160,17 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	now := m.now()
+	now, d := m.now(), min(d, ratelimits.LongestTrust)
 	m.moves.Lock()
+	free := m.throttled.Wait(now) == 0
 	m.throttled.Extend(now, d)
 	m.moves.Unlock()
 	for _, a := range m.authentications.All() {
 		a.hold(now, d)
 	}
-	m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
+	if free {
+		m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
+	}
 }
 
 // UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent

@@ -24,7 +24,7 @@ type Request struct {
 	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
 	// hidden limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
 	// limit. It is called at most twice, when the request has to wait or has met such a limit, and never under a lock. It
-	// may be nil.
+	// may be nil. A panic in it counts as no fields.
 	Fields func() []string
 
 	shape   uint64        // from the fields; 0: not looked at yet
@@ -125,6 +125,16 @@ func (m major) String() string {
 	return strconv.FormatUint(m.id, 10)
 }
 
+// calm calls a function of the caller's. It is called where a panic would leave things half done, so one counts as no fields.
+func calm(fields func() []string) (names []string) {
+	defer func() {
+		if recover() != nil {
+			names = nil
+		}
+	}()
+	return fields()
+}
+
 // shapeOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
 // the fields that the body sets. It is never 0.
 func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
@@ -133,7 +143,7 @@ func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []stri
 	h.WriteString(route.Method())
 	h.WriteString(route.Path())
 	if fields != nil {
-		for _, name := range slices.Sorted(slices.Values(fields())) {
+		for _, name := range slices.Sorted(slices.Values(calm(fields))) {
 			h.WriteByte(0)
 			h.WriteString(name)
 		}

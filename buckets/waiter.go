@@ -22,7 +22,8 @@ type ask struct {
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
 
-	// What was predicted when it began to wait.
+	// What was predicted when it began to wait, and whether the caller's functions have been called about that.
+	announced  bool
 	predicted  time.Duration
 	waitClass  ratelimits.Class
 	waitGlobal bool

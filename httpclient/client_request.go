@@ -130,6 +130,8 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	switch {
 	case err != nil:
 		return nil, none, fmt.Errorf("%w: it makes no URL", ErrPath)
+	case strings.Contains(target.RawQuery, " "):
+		return nil, none, fmt.Errorf("%w: the query has a space, write it as %%20", ErrPath)
 	case strings.Contains(path, "#"):
 		return nil, none, fmt.Errorf("%w: nothing behind a # is sent, write it as %%23", ErrPath)
 	case target.Scheme != c.base.Scheme || !strings.EqualFold(target.Host, c.base.Host) || target.User != nil:

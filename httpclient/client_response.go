@@ -52,7 +52,21 @@ var ErrNotJSON = errors.New("not JSON")
 
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("%s: response (status %d, content type %q) cannot be decoded: %v", e.Route, e.Response.Status,
-		clip(e.Response.Header.Get("Content-Type")), e.Err)
+		clip(e.Response.Header.Get("Content-Type")), clip(e.reason()))
+}
+
+// reason describes the error without what the response contains, which may be a token.
+func (e *DecodeError) reason() string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(e.Err, &kind):
+		value, _, _ := strings.Cut(kind.Value, " ") // "number 12" says more than it should
+		return fmt.Sprintf("a %s does not fit into %s, field %q", value, kind.Type, kind.Field)
+	case errors.As(e.Err, &syntax), errors.Is(e.Err, ErrNotJSON):
+		return e.Err.Error()
+	}
+	return "a value does not fit"
 }
 
 // Unwrap returns Err.

@@ -2,12 +2,14 @@ package httpclient_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -115,4 +117,53 @@ func TestClientSendsWhatAPipeFileHolds(t *testing.T) {
 	_, err = newClient(t, below).Do(t.Context(), "POST", clientMessages, httpclient.Multipart(nil, httpclient.File{Content: reader}))
 	require.NoError(t, err)
 	assert.Equal(t, "content", partsOf(t, below.only(t))[0].content)
+}
+
+// reading is a stream that says when it was closed.
+type reading struct {
+	io.Reader
+	closed bool
+}
+
+func (r *reading) Close() error {
+	r.closed = true
+	return nil
+}
+
+func TestClientClosesAStreamWhenALaterFileCannotBeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		long := &reading{Reader: strings.NewReader("longer than is kept")}
+		body := httpclient.Multipart(nil, httpclient.File{Name: "a", Content: long},
+			httpclient.File{Name: "b", Content: iotest.ErrReader(errors.New("broken"))})
+		client := httpclient.New("token", httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithMaxReplay(4))
+		defer client.Close()
+		_, err := client.Do(t.Context(), http.MethodPost, "/channels/1/messages", body)
+		assert.ErrorContains(t, err, "broken")
+		assert.True(t, long.closed)
+	})
+}
+
+func TestClientsWaitForAStreamEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := io.Pipe()
+		body := httpclient.Multipart(nil, httpclient.File{Name: "a", Content: reader})
+		client := httpclient.New("token", httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))))
+		first := make(chan error)
+		go func() {
+			_, err := client.Do(t.Context(), http.MethodPost, "/channels/1/messages", body)
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages", body)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(start))
+		require.NoError(t, client.Close())
+		assert.Error(t, <-first)
+		writer.Close()
+	})
 }

@@ -24,8 +24,9 @@ const (
 	// maxStopped is of how many credentials it is remembered that they do not work.
 	maxStopped = 10_000
 
-	codeUnknownWebhook = 10015
-	maxPeek            = 4 << 10 // bytes of a response that are looked at
+	codeUnknownWebhook   = 10015
+	codeInvalidPathToken = 50027
+	maxPeek              = 4 << 10 // bytes of a response that are looked at
 
 	// sweepEvery is how often those are forgotten that are over, if another one is stopped then.
 	sweepEvery = time.Minute
@@ -80,6 +81,8 @@ type credentials struct {
 	mu      sync.Mutex
 	stopped map[credential]stop
 	swept   time.Time
+
+	readmitted time.Time // when an Authorization was the last time
 }
 
 type credential struct {
@@ -120,22 +123,28 @@ func (c *credentials) check(authorization string, route routes.CompiledRoute) er
 	return nil
 }
 
-// note takes in a response. Its body is read a little for a 404 of a webhook, and put together again.
-func (c *credentials) note(authorization string, route routes.CompiledRoute, response *http.Response) {
+// note takes in the response to a request that was sent at the given time. Where it matters its body is read a little, and put
+// together again.
+func (c *credentials) note(sent time.Time, authorization string, route routes.CompiledRoute, response *http.Response) {
 	token := c.inPath(route)
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
+		code, ours := peek(response)
+		inPath := token.kind == CredentialInteraction || token.kind == CredentialWebhook && route.MajorToken() != ""
 		switch {
-		case token.kind == CredentialInteraction:
-			c.stop(token, http.StatusUnauthorized, interactionLife)
-		case token.kind == CredentialWebhook && route.MajorToken() != "":
-			c.stop(token, http.StatusUnauthorized, webhookLife)
+		case !ours: // a proxy's, say
+		case inPath && (authorization == "" || code == codeInvalidPathToken):
+			life := webhookLife
+			if token.kind == CredentialInteraction {
+				life = interactionLife
+			}
+			c.stop(sent, token, http.StatusUnauthorized, life)
 		case authorization != "":
-			c.stop(c.authorization(authorization), http.StatusUnauthorized, 0)
+			c.stop(sent, c.authorization(authorization), http.StatusUnauthorized, 0)
 		}
 	case http.StatusNotFound:
 		if token.kind == CredentialWebhook && unknownWebhook(route, response) {
-			c.stop(token, http.StatusNotFound, missingFor)
+			c.stop(sent, token, http.StatusNotFound, missingFor)
 		}
 	}
 }
@@ -159,9 +168,12 @@ func (c *credentials) authorization(value string) credential {
 	return credential{CredentialAuthorization, maphash.String(c.seed, value)}
 }
 
-func (c *credentials) stop(key credential, status int, d time.Duration) {
+func (c *credentials) stop(sent time.Time, key credential, status int, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if sent.Before(c.readmitted) && key.kind == CredentialAuthorization {
+		return // it was under way when somebody said that all is well again
+	}
 	s := stop{status: status}
 	if d > 0 {
 		s.until = time.Now().Add(d)
@@ -209,18 +221,14 @@ func (c *credentials) forget(key credential) {
 func (c *credentials) readmit(authorization string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.readmitted = time.Now()
 	c.forget(c.authorization(authorization))
 }
 
 // unknownWebhook reports that a 404 is about the webhook itself, and not about a message or a thread of its.
 func unknownWebhook(route routes.CompiledRoute, response *http.Response) bool {
-	head, _ := io.ReadAll(io.LimitReader(response.Body, maxPeek))
-	response.Body = withHead(head, response.Body)
-	var answer struct {
-		Code int `json:"code"`
-	}
-	if json.NewDecoder(bytes.NewReader(head)).Decode(&answer) == nil && answer.Code != 0 {
-		return answer.Code == codeUnknownWebhook
+	if code, _ := peek(response); code != 0 {
+		return code == codeUnknownWebhook
 	}
 	switch route.Route() { // there is nothing else that could be unknown
 	case routes.GetWebhook, routes.UpdateWebhook, routes.DeleteWebhook,
@@ -228,4 +236,16 @@ func unknownWebhook(route routes.CompiledRoute, response *http.Response) bool {
 		return true
 	}
 	return false
+}
+
+// peek returns the code in the body of an error, 0 if it has none, and whether the body can be Discord's: a JSON object, or
+// nothing.
+func peek(response *http.Response) (code int, ours bool) {
+	head, _ := io.ReadAll(io.LimitReader(response.Body, maxPeek))
+	response.Body = withHead(head, response.Body)
+	var answer struct {
+		Code int `json:"code"`
+	}
+	err := json.NewDecoder(bytes.NewReader(head)).Decode(&answer)
+	return answer.Code, err == nil || len(bytes.TrimSpace(head)) == 0
 }

@@ -21,7 +21,9 @@ func webhookRoute(t *testing.T, i int) routes.CompiledRoute {
 	return route
 }
 
-var unauthorized = &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody}
+func unauthorized() *http.Response {
+	return &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody}
+}
 
 func TestStoppedTokensAreBounded(t *testing.T) {
 	t.Parallel()
@@ -29,10 +31,10 @@ func TestStoppedTokensAreBounded(t *testing.T) {
 		c := newCredentials()
 		message, err := routes.Match(http.MethodPost, "/channels/1/messages")
 		require.NoError(t, err)
-		c.note("Bot bad", message, unauthorized)
+		c.note(time.Now(), "Bot bad", message, unauthorized())
 		const more = 500
 		for i := range maxStopped + more {
-			c.note("", webhookRoute(t, i), unauthorized)
+			c.note(time.Now(), "", webhookRoute(t, i), unauthorized())
 			require.LessOrEqual(t, len(c.stopped), maxStopped)
 			require.EqualValues(t, len(c.stopped), c.count.Load())
 		}
@@ -41,7 +43,7 @@ func TestStoppedTokensAreBounded(t *testing.T) {
 
 		time.Sleep(webhookLife + time.Hour) // all but the Authorization are over, and go first
 		for i := range more {
-			c.note("", webhookRoute(t, i), unauthorized)
+			c.note(time.Now(), "", webhookRoute(t, i), unauthorized())
 		}
 		for i := range more {
 			require.Error(t, c.check("", webhookRoute(t, i)))
@@ -55,7 +57,7 @@ func TestATokenIsForgottenWhenItsTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials()
 		route := webhookRoute(t, 1)
-		c.note("", route, unauthorized)
+		c.note(time.Now(), "", route, unauthorized())
 		require.Error(t, c.check("", route))
 		time.Sleep(webhookLife)
 		require.NoError(t, c.check("", route))
@@ -72,7 +74,7 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for i := range 100 {
 				route := webhookRoute(t, i)
-				c.note("", route, unauthorized)
+				c.note(time.Now(), "", route, unauthorized())
 				_ = c.check("Bot a", route)
 				c.readmit("Bot a")
 			}
@@ -89,7 +91,7 @@ func TestStoppedAuthorizationsAreBoundedToo(t *testing.T) {
 	route, err := routes.Match(http.MethodGet, "/users/@me")
 	require.NoError(t, err)
 	for i := range maxStopped + 100 {
-		c.note("Bearer "+strconv.Itoa(i), route, unauthorized)
+		c.note(time.Now(), "Bearer "+strconv.Itoa(i), route, unauthorized())
 	}
 	require.LessOrEqual(t, len(c.stopped), maxStopped)
 }

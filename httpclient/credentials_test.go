@@ -185,7 +185,7 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 						return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
 					}
 					edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
-					below := byCredential(http.StatusUnauthorized, "{}", withPath(webhookSecret, replySecret))
+					below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
 					transport := newTransport(t, below)
 					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
 					c.stopped.Status = http.StatusUnauthorized
@@ -235,4 +235,53 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 		assert.NoError(t, errors.Unwrap(err))
 	}
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
+}
+
+// Without the code of an invalid token in the path, it is the Authorization that was refused: nobody else's use of the webhook stops.
+func TestA401OfTheAuthorizationOnAWebhookStopsTheAuthorization(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Authorization") == "Bot bad" {
+				return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)(r)
+			}
+			return answer(http.StatusOK, "{}")(r)
+		})
+		transport := newTransport(t, below)
+		post := func(credential string) *call {
+			return send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), credential))
+		}
+		assertStatus(t, http.StatusUnauthorized, post("Bot bad"))
+		assertStatus(t, http.StatusOK, post("Bot good"))
+		assertStatus(t, http.StatusOK, post(""))
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, post("Bot bad").wait().err, &stopped)
+		assert.Equal(t, httpclient.CredentialAuthorization, stopped.Kind)
+	})
+}
+
+func TestA401ThatIsNotDiscordsStopsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusUnauthorized, "<html>Log in to the hotel's network", "Content-Type: text/html"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		first := send(transport, newMessage(t))
+		assertStatus(t, http.StatusUnauthorized, first)
+		assert.Contains(t, first.body, "hotel", "the body is whole")
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
+}
+
+func TestA401UnderWayWhenReadmittedStopsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusUnauthorized, "{}"), answer(http.StatusOK, "{}"))
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		late := send(transport, newMessage(t))
+		time.Sleep(500 * time.Millisecond)
+		transport.Readmit(authorization)
+		assertStatus(t, http.StatusUnauthorized, late)
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
 }

@@ -83,7 +83,7 @@ func (x *exchange) run() (*http.Response, error) {
 func (x *exchange) attempt() (*http.Response, fate, error) {
 	asked := time.Now()
 	admit := x.admit
-	if x.retry.again && x.retrying.within > 0 {
+	if (x.retry.again || x.retry.bounded) && x.retrying.within > 0 {
 		admit = x.admitAgain
 	}
 	lease, content, err := admit(x.request.Context())
@@ -96,8 +96,10 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	x.sending(asked)
 	response, err := x.send(content)
 	if err != nil {
-		if neverSent(err) {
+		if neverSent(err) && !x.repeatedBelow() {
 			lease.Return()
+		} else {
+			lease.Release()
 		}
 		x.sent(now, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
@@ -110,7 +112,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	if passing(response.StatusCode) {
 		return response, failed, nil
 	}
-	x.credentials.note(x.ask.Authorization, x.ask.Route, response)
+	x.credentials.note(now, x.ask.Authorization, x.ask.Route, response)
 	return response, done, nil
 }
 
@@ -126,7 +128,9 @@ func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, err
 	err = x.credentials.check(x.ask.Authorization, x.ask.Route) // once more, as it may have waited long
 	var content io.ReadCloser
 	if err == nil {
-		content, err = x.body.next()
+		if content, err = x.body.next(); err != nil && x.retry.failures > 0 {
+			err = x.inVain(ErrNotRepeatable, err)
+		}
 	}
 	if err != nil {
 		lease.Return()
@@ -143,7 +147,7 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 	x.limits = limits
 	x.sent(at, response, limits.Class, err)
 	switch {
-	case err != nil:
+	case err != nil && x.request.Context().Err() != nil:
 		response.Body.Close()
 		return nil, done, err
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:

@@ -64,3 +64,23 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 		assert.NotContains(t, log.String(), "token")
 	})
 }
+
+// Who reports errors into a channel uses the very bucket that the error came from.
+func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
+		var transport *httpclient.Transport
+		reported := 0
+		transport = newTransport(t, below, httpclient.WithRetries(0), httpclient.WithHooks(httpclient.Hooks{
+			Response: func(e httpclient.ResponseEvent) {
+				if e.Err != nil {
+					reported++
+					assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+				}
+			},
+		}))
+		assert.Error(t, send(transport, newMessage(t)).wait().err)
+		assert.Equal(t, 1, reported)
+	})
+}

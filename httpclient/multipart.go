@@ -43,7 +43,7 @@ func Multipart(payload any, files ...File) Body {
 	for i, file := range files {
 		m.fail(file.check(i))
 		m.fail(writePart(w, file.disposition(i), file.mediaType()))
-		m.parts = append(m.parts, part{bytes.Clone(head.Bytes()), &source{content: file.Content}})
+		m.parts = append(m.parts, part{bytes.Clone(head.Bytes()), newSource(file.Content)})
 		head.Reset()
 	}
 	m.fail(w.Close())
@@ -80,6 +80,9 @@ func (m *multipartBody) prepare(life, ctx context.Context, limit int64) (content
 	for i, p := range m.parts {
 		kept, err := p.file.prepare(life, ctx, limit)
 		if err != nil {
+			for _, before := range m.parts[:i] {
+				before.file.giveUp()
+			}
 			return c, fmt.Errorf("file %d: %w", i, err)
 		}
 		limit -= kept

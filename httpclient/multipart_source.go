@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 // source is the content of a file, which it gives again and again if it can.
@@ -14,17 +16,38 @@ import (
 // anywhere, such as what was kept of a stream), or a stream: what was read of one that is too long, and the rest, to be sent
 // once.
 type source struct {
-	mu      sync.Mutex
+	lock    chan struct{} // of capacity 1: full while somebody looks at the rest. Who waits for a stream to be read can give up
 	content io.Reader
 	ready   bool
 	held    *io.SectionReader
 	stream  io.ReadCloser // nil when it has been sent
 }
 
+// newSource returns a source of the content, nil for none.
+func newSource(content io.Reader) *source {
+	return &source{lock: make(chan struct{}, 1), content: content}
+}
+
+// giveUp closes a stream that will not be sent.
+func (s *source) giveUp() {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	if s.stream != nil {
+		s.stream.Close()
+		s.stream = nil
+	}
+}
+
 // prepare finds out how the content can be sent, and returns how many bytes of it are kept in memory for that.
 func (s *source) prepare(life, ctx context.Context, limit int64) (kept int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-life.Done():
+		return 0, buckets.ErrClosed
+	}
 	if s.ready {
 		return 0, nil
 	}
@@ -70,8 +93,8 @@ func (s *source) open() (io.ReadCloser, error) {
 	if s.held != nil {
 		return io.NopCloser(io.NewSectionReader(s.held, 0, s.held.Size())), nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
 	if s.stream == nil {
 		return nil, fmt.Errorf("%w: the stream has been read, and was not kept: see WithMaxReplay", ErrBody)
 	}

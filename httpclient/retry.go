@@ -143,6 +143,7 @@ type retry struct {
 	failures int
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt is one after a failure
+	bounded  bool // no attempt may begin after the time for retries, not even after a 429: a nonce holds for minutes only
 }
 
 func (r *retry) begin(now time.Time) {
@@ -241,7 +242,22 @@ func (x *exchange) harmless(err error) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return x.retrying.unsafe || neverSent(err) || x.enforcesNonce()
+	if x.retrying.unsafe || neverSent(err) {
+		return true
+	}
+	nonce := x.enforcesNonce()
+	x.retry.bounded = x.retry.bounded || nonce
+	return nonce
+}
+
+// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http repeats some
+// requests by itself when a connection that was idle turns out to be dead.
+func (x *exchange) repeatedBelow() bool {
+	switch methodOf(x.request) {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks

@@ -58,3 +58,15 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 		}
 	})
 }
+
+// Discord remembers a nonce for minutes only: after that the same message would be a second one.
+func TestANonceIsNotReliedOnForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
+		r := newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
+		err := send(newTransport(t, below), r).wait().err
+		require.ErrorIs(t, err, httpclient.ErrRetryTime)
+		assert.Len(t, below.requests(), 2)
+	})
+}

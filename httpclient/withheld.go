@@ -29,10 +29,11 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 }
 
 // crossesHosts reports a request to which an http.Client was redirected by another host, directly or not: it copies the headers
-// of the first request each time.
+// of the first request each time. The same host without encryption is another one.
 func crossesHosts(request *http.Request) bool {
 	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
-		if !strings.EqualFold(from.Request.URL.Host, request.URL.Host) {
+		before, now := from.Request.URL, request.URL
+		if !strings.EqualFold(before.Host, now.Host) || before.Scheme == "https" && now.Scheme != "https" {
 			return true
 		}
 	}

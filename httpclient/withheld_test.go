@@ -218,3 +218,20 @@ func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 		}
 	})
 }
+
+func TestARedirectToTheSameHostWithoutEncryptionCarriesNoSecrets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusFound, "", "Location: http://discord.test/api/v10/gateway"), answer(http.StatusOK, "{}"))
+		client := &http.Client{Transport: newTransport(t, below)}
+		r, err := http.NewRequest(http.MethodGet, "https://discord.test/api/v10/gateway", nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", authorization)
+		response, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Len(t, below.requests(), 2)
+		assert.Equal(t, authorization, below.requests()[0].request.Header.Get("Authorization"))
+		assert.Empty(t, below.requests()[1].request.Header.Get("Authorization"))
+	})
+}

@@ -45,7 +45,7 @@ func (b *Backoff) Next() time.Duration {
 		delay = float64(b.maximum)
 	}
 	shift := (2*b.random() - 1) * float64(b.jitter)
-	return time.Duration(max(delay+shift, 0))
+	return time.Duration(min(max(delay+shift, 0), float64(longest)))
 }
 
 // Reset starts again from the first delay.

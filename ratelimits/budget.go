@@ -34,7 +34,7 @@ func NewBudget(limit int, period time.Duration) *Budget {
 	if limit <= 0 || period <= 0 {
 		return &Budget{}
 	}
-	return &Budget{limit: limit, part: max(period/budgetParts, 1)}
+	return &Budget{limit: limit, part: max(min(period, longest)/budgetParts, 1)}
 }
 
 // Take takes for a request that is sent now. When nothing is left, it takes nothing and returns how long it will be, at the
