@@ -42,14 +42,6 @@ type queue struct {
 	ordered int // ordered requests in flight
 }
 
-// passes are what was taken of the gates on behalf of a bucket's next request.
-type passes struct {
-	slot    ratelimits.Slot
-	hasSlot bool
-	edge    edgePermit
-	hasEdge bool
-}
-
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
@@ -128,38 +120,6 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 		return 0, false
 	}
 	return b.window.Next(now)
-}
-
-// gate is what a bucket can stand in line for.
-type gate interface {
-	park(now time.Duration, b *RESTBucket)
-}
-
-// pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
-func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
-	if !p.hasEdge {
-		e := b.manager().edge
-		if p.edge, p.hasEdge = e.take(now); !p.hasEdge {
-			return e
-		}
-	}
-	if !a.exempt && !p.hasSlot {
-		auth := b.family.authentication
-		if p.slot, p.hasSlot = auth.take(now); !p.hasSlot {
-			return auth
-		}
-	}
-	return nil
-}
-
-// giveBack gives back what was taken of the gates and not used.
-func (b *RESTBucket) giveBack(now time.Duration, p passes) {
-	if p.hasEdge {
-		b.manager().edge.giveBack(now, p.edge)
-	}
-	if p.hasSlot {
-		b.family.authentication.giveBack(now, p.slot)
-	}
 }
 
 // grant makes a lease. Everything that it needs has been found to be there.

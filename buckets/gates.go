@@ -1,0 +1,47 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// passes are what was taken of the gates on behalf of a bucket's next request.
+type passes struct {
+	slot    ratelimits.Slot
+	hasSlot bool
+	edge    edgePermit
+	hasEdge bool
+}
+
+// gate is what a bucket can stand in line for.
+type gate interface {
+	park(now time.Duration, b *RESTBucket)
+}
+
+// pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
+func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
+	if !p.hasEdge {
+		e := b.manager().edge
+		if p.edge, p.hasEdge = e.take(now); !p.hasEdge {
+			return e
+		}
+	}
+	if !a.exempt && !p.hasSlot {
+		auth := b.family.authentication
+		if p.slot, p.hasSlot = auth.take(now); !p.hasSlot {
+			return auth
+		}
+	}
+	return nil
+}
+
+// giveBack gives back what was taken of the gates and not used.
+func (b *RESTBucket) giveBack(now time.Duration, p passes) {
+	if p.hasEdge {
+		b.manager().edge.giveBack(now, p.edge)
+	}
+	if p.hasSlot {
+		b.family.authentication.giveBack(now, p.slot)
+	}
+}

@@ -1,0 +1,178 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// relocate ends a lease whose response shows that its request belongs elsewhere: the route's hash was learnt, or it changed.
+func (m *RESTBucketManager) relocate(h *held, o *outcome) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	b := h.lock()
+	now := m.now()
+	if !b.misplaced(now, h, o) {
+		b.apply(now, h, o)
+		b.dispatchFree(now)
+		b.mu.Unlock()
+		return
+	}
+	target, all := h.entry.learn(now, b.family, &o.response)
+	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
+	there := m.lockedBucket(target, h.major)
+	permit := h.permit
+	b.depart(h)
+	h.lane, h.ordered = nil, false
+	h.permit = there.window.Adopt(now, permit.Sent())
+	there.launch(h)
+	there.mu.Unlock()
+	b.mu.Unlock()
+
+	var touched []*RESTBucket
+	if all {
+		touched = m.move(h.entry, b, target)
+		m.castShadowsOn(there)
+	}
+	b.mu.Lock()
+	b.window.Return(now, permit) // it was not counted here
+	b.dispatchFree(m.now())
+	b.mu.Unlock()
+	there.mu.Lock()
+	there.apply(m.now(), h, o)
+	there.dispatchFree(m.now())
+	there.mu.Unlock()
+	for _, b := range touched {
+		b.mu.Lock()
+		if b.queue != nil {
+			b.queue.detours(m.now())
+		}
+		b.refuseLate(m.now())
+		b.dispatchFree(m.now())
+		b.mu.Unlock()
+	}
+}
+
+// move lets all requests of a route, waiting or in flight, move from the family of b to another one, each to the bucket of
+// its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It returns the
+// buckets that have to be dispatched.
+func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RESTBucket {
+	e.moving.Lock()
+	defer e.moving.Unlock()
+	e.changing.Store(true)
+	defer e.changing.Store(false)
+	touched := make(map[*RESTBucket]struct{})
+	for _, source := range m.bucketsOf(b) {
+		source.mu.Lock()
+		with := func(major major, f func(to *RESTBucket)) {
+			target := m.lockedBucket(to, major)
+			f(target)
+			target.mu.Unlock()
+			touched[target] = struct{}{}
+		}
+		if source.family.place != unknown && source.holds(m.now()) {
+			with(source.major, source.handOverHolds)
+		}
+		source.empty(e, with)
+		source.dispatchFree(m.now())
+		source.mu.Unlock()
+	}
+	e.family.Store(to)
+	result := make([]*RESTBucket, 0, len(touched))
+	for b := range touched {
+		result = append(result, b)
+	}
+	return result
+}
+
+// bucketsOf returns all buckets of b's family.
+func (m *RESTBucketManager) bucketsOf(b *RESTBucket) []*RESTBucket {
+	if b.family.place == unknown {
+		return []*RESTBucket{b}
+	}
+	var all []*RESTBucket
+	for key, other := range m.buckets.All() {
+		if key.family == b.family {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// empty moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
+// major parameter in which they belong from now on, locked.
+func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
+	now := b.manager().now()
+	for h := b.flying; h != nil; {
+		next := h.next
+		if h.entry == e {
+			transfer(h.major, func(to *RESTBucket) { b.handOver(now, h, to) })
+		}
+		h = next
+	}
+	if b.queue == nil {
+		return
+	}
+	for _, lane := range b.queue.lanes {
+		for element := lane.waiting.Head(); element != nil; {
+			w := element.Value
+			element = element.Next()
+			if w.entry == e {
+				transfer(w.major, func(to *RESTBucket) {
+					lane.waiting.Remove(&w.Element)
+					to.takeOver(w)
+				})
+			}
+		}
+	}
+	for element := b.queue.waiting.Head(); element != nil; {
+		w := element.Value
+		element = element.Next()
+		if w.entry == e {
+			transfer(w.major, func(to *RESTBucket) {
+				b.remove(w)
+				to.takeOver(w)
+			})
+		}
+	}
+}
+
+// holds reports whether something is held back that still is when a route moves to another bucket.
+func (b *RESTBucket) holds(now time.Duration) bool {
+	return b.window.HoldWait(now) > 0 || b.queue != nil && len(b.queue.lanes) > 0
+}
+
+// handOverHolds holds in another bucket what is held here, by limits that are not those of the bucket: the resource's, those
+// of bodies, and, where no hash is known, whatever it is.
+func (b *RESTBucket) handOverHolds(to *RESTBucket) {
+	now := b.manager().now()
+	if !b.family.named() || b.window.HoldClass(now) == ratelimits.ClassShared {
+		to.window.Hold(now, b.window.HoldWait(now))
+	}
+	if b.queue != nil {
+		for shape, lane := range b.queue.lanes {
+			to.open().openLane(shape).hold.Extend(now, lane.hold.Wait(now))
+		}
+	}
+}
+
+// handOver moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
+func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
+	b.depart(h)
+	b.window.Lost(now, h.permit)
+	h.permit = to.window.Adopt(now, h.permit.Sent())
+	h.uncast(now, to)
+	h.lane = nil
+	if h.ordered {
+		to.open().ordered++
+	}
+	to.launch(h)
+}
+
+// takeOver lets somebody wait here who waited in another bucket.
+func (b *RESTBucket) takeOver(w *waiter) {
+	w.lane = nil
+	w.ordered = w.ordered || b.family.place == erratic
+	w.bucket.Store(b)
+	b.open().waiting.Insert(&w.Element)
+}

@@ -1,0 +1,87 @@
+package httpclient
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
+	DefaultRetries = 3
+	// DefaultRetryTime is for how long after the first attempt others are begun, unless WithRetryTime says otherwise.
+	DefaultRetryTime = 2 * time.Minute
+	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
+	// otherwise.
+	DefaultBackoff    = 500 * time.Millisecond
+	DefaultMaxBackoff = 16 * time.Second
+)
+
+// retrying are the settings of what is repeated after a failure.
+type retrying struct {
+	times   int
+	within  time.Duration
+	unit    time.Duration
+	maximum time.Duration
+	unsafe  bool
+}
+
+// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt that brought
+// no response in time, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
+//
+// Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
+// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a
+// limit (429) do not count and are always repeated.
+func WithRetries(n int) Option {
+	return func(s *settings) { s.retrying.times = max(n, 0) }
+}
+
+// WithRetryTime sets for how long after the first attempt others are begun. Zero or less means no bound but the number.
+func WithRetryTime(d time.Duration) Option {
+	return func(s *settings) { s.retrying.within = max(d, 0) }
+}
+
+// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
+// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default; a maximum below the first
+// pause means the first pause.
+func WithBackoff(first, maximum time.Duration) Option {
+	return func(s *settings) {
+		if first <= 0 {
+			first = DefaultBackoff
+		}
+		if maximum <= 0 {
+			maximum = DefaultMaxBackoff
+		}
+		s.retrying.unit, s.retrying.maximum = first, max(first, maximum)
+	}
+}
+
+// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then carry them out twice: a
+// message may appear twice.
+func WithUnsafeRetries() Option {
+	return func(s *settings) { s.retrying.unsafe = true }
+}
+
+// retryMode is what a context says about repeating requests.
+type retryMode int
+
+const (
+	retrySafe retryMode = iota
+	retryAlways
+	retryNever
+)
+
+// ContextWithRetry lets the requests made with the context be repeated after failures whatever their method: the caller knows that
+// it does no harm if Discord carries them out twice. The latest of this and ContextWithoutRetry counts.
+func ContextWithRetry(ctx context.Context) context.Context {
+	t := tuningOf(ctx)
+	t.retry = retryAlways
+	return context.WithValue(ctx, tuningKey{}, t)
+}
+
+// ContextWithoutRetry keeps the requests made with the context from being repeated after failures. Refusals by a limit are
+// repeated all the same; see buckets.ContextWithMaxWait for those.
+func ContextWithoutRetry(ctx context.Context) context.Context {
+	t := tuningOf(ctx)
+	t.retry = retryNever
+	return context.WithValue(ctx, tuningKey{}, t)
+}
