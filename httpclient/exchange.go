@@ -83,7 +83,7 @@ func (x *exchange) run() (*http.Response, error) {
 func (x *exchange) attempt() (*http.Response, fate, error) {
 	asked := time.Now()
 	admit := x.admit
-	if (x.retry.again || x.retry.bounded) && x.retrying.within > 0 {
+	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
 		admit = x.admitAgain
 	}
 	lease, content, err := admit(x.request.Context())
@@ -93,8 +93,9 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	defer lease.Release()
 	now := time.Now()
 	x.retry.begin(now)
-	x.sending(asked)
+	x.announce(asked, lease, content)
 	response, err := x.send(content)
+	defer closeInPanic(response)
 	if err != nil {
 		if neverSent(err) && !x.repeatedBelow() {
 			lease.Return()
@@ -125,6 +126,12 @@ func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, err
 	if err != nil {
 		return buckets.Lease{}, nil, err
 	}
+	taken := false
+	defer func() { // also if the caller's GetBody panics
+		if !taken {
+			lease.Return()
+		}
+	}()
 	err = x.credentials.check(x.ask.Authorization, x.ask.Route) // once more, as it may have waited long
 	var content io.ReadCloser
 	if err == nil {
@@ -133,10 +140,36 @@ func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, err
 		}
 	}
 	if err != nil {
-		lease.Return()
 		return buckets.Lease{}, nil, err
 	}
+	taken = true
 	return lease, content, nil
+}
+
+// announce tells of an attempt that is about to be sent. Should the hook panic, nothing is sent and all is given back.
+func (x *exchange) announce(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
+	told := false
+	defer func() {
+		if told {
+			return
+		}
+		lease.Return()
+		if content != nil {
+			content.Close()
+		}
+	}()
+	x.sending(asked)
+	told = true
+}
+
+// closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.
+func closeInPanic(response *http.Response) {
+	if problem := recover(); problem != nil {
+		if response != nil {
+			response.Body.Close()
+		}
+		panic(problem)
+	}
 }
 
 // takeRefusal takes in a 429. It is the last attempt if nobody knows when to come back, or if the request cannot be repeated.

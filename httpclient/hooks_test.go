@@ -3,8 +3,10 @@ package httpclient_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,4 +85,48 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 		assert.Error(t, send(transport, newMessage(t)).wait().err)
 		assert.Equal(t, 1, reported)
 	})
+}
+
+// A panic of the caller's own function goes on to the caller, and takes nothing with it.
+func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
+	t.Parallel()
+	boom := func() { panic("boom") }
+	for name, c := range map[string]struct {
+		hooks   httpclient.Hooks
+		getBody func() (io.ReadCloser, error)
+		sent    int
+		lost    uint64
+	}{
+		"request hook":  {httpclient.Hooks{Request: func(httpclient.RequestEvent) { boom() }}, nil, 0, 0},
+		"response hook": {httpclient.Hooks{Response: func(httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
+		"GetBody":       {httpclient.Hooks{}, func() (io.ReadCloser, error) { panic("boom") }, 1, 0},
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			if name == "GetBody" && status == http.StatusOK {
+				continue // it is asked for only when the request is repeated
+			}
+			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var requests, responses ledger
+					below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
+						"X-RateLimit-Scope: user", "Retry-After: 1"))
+					transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
+					r := newMessage(t)
+					r.Body = requests.open(r.Body)
+					if c.getBody != nil {
+						r.GetBody = c.getBody
+					}
+					assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
+					assert.Len(t, below.requests(), c.sent)
+					assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
+					if c.sent == 0 {
+						requests.assertClosed(t)
+					} else {
+						responses.assertClosed(t)
+					}
+				})
+			})
+		}
+	}
 }

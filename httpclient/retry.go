@@ -130,7 +130,11 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
 	}
-	left := x.retrying.within - time.Since(x.retry.first)
+	within := x.retrying.within
+	if within == 0 { // bounded by the nonce all the same
+		within = DefaultRetryTime
+	}
+	left := within - time.Since(x.retry.first)
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)
 	}
@@ -139,7 +143,7 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
 		return lease, nil, x.inVain(ErrRetryTime, err)
-	case err == nil && time.Since(x.retry.first) > x.retrying.within: // it could not be predicted
+	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
 		lease.Return()
 		if content != nil {
 			content.Close()
