@@ -286,3 +286,16 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 		assert.True(t, held.granted())
 	})
 }
+
+func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, buckets.Request{Route: message(1), Authorization: "Bot two"})
+		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
+	})
+}

@@ -146,8 +146,8 @@ func (b *RESTBucket) holds(now time.Duration) bool {
 // of bodies, and, where no hash is known, whatever it is.
 func (b *RESTBucket) handOverHolds(to *RESTBucket) {
 	now := b.manager().now()
-	if !b.family.named() || b.window.HoldClass(now) == ratelimits.ClassShared {
-		to.window.Hold(now, b.window.HoldWait(now))
+	if class := b.window.HoldClass(now); !b.family.named() || class == ratelimits.ClassShared {
+		to.window.HoldFor(now, b.window.HoldWait(now), class)
 	}
 	if b.queue != nil {
 		for shape, lane := range b.queue.lanes {

@@ -81,7 +81,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 		}
 		other := m.lockedBucket(f, b.major)
 		now := m.now()
-		other.window.Hold(now, saidHold(r))
+		other.window.HoldFor(now, saidHold(r), ratelimits.ClassShared)
 		other.refuseLate(now)
 		other.mu.Unlock()
 	}

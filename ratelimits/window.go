@@ -232,7 +232,7 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	case ClassShared:
 		wait := max(r.wait(unsaidWait), w.again(now))
 		w.hidden.refuse(now, min(wait, LongestTrust))
-		w.hold429(now, wait, ClassShared)
+		w.HoldFor(now, wait, ClassShared)
 	}
 	if w.limit == 0 || w.unlimited || w.sliding != nil {
 		w.used = w.inflight // the rest is counted elsewhere, or not at all
@@ -268,13 +268,13 @@ func (w *Window) blind(now time.Duration) {
 
 // Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
 // more than a day is not believed.
-func (w *Window) Hold(now, d time.Duration) { w.hold429(now, d, ClassOK) }
+func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
 // HoldRefused is Hold after a 429 that speaks of another limit, which nothing else holds. Several in a row make it longer.
-func (w *Window) HoldRefused(now, d time.Duration) { w.hold429(now, max(d, w.again(now)), ClassOK) }
+func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 
-// hold429 is Hold for a 429 of the given class.
-func (w *Window) hold429(now, d time.Duration, class Class) {
+// HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
+func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if d <= 0 {
 		return
 	}
@@ -330,7 +330,7 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 	}
 	wait := r.wait(unsaidWait << w.surprise.strikes)
 	wait += w.surprise.stagger(w.answered, max(wait, w.longest))
-	w.hold429(now, max(wait, w.again(now)), ClassUser)
+	w.HoldFor(now, max(wait, w.again(now)), ClassUser)
 }
 
 func (w *Window) again(now time.Duration) time.Duration {
