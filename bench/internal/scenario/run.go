@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/pause"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -122,7 +123,7 @@ func (r *run) offerAll(ctx context.Context, streams []stream) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for i, offer := range schedule(streams) {
-		if sleep(ctx, time.Until(r.start.Add(offer.due))) != nil {
+		if pause.For(ctx, time.Until(r.start.Add(offer.due))) != nil {
 			return
 		}
 		group.Go(func() { r.make(ctx, offer, i+1) })
@@ -141,21 +142,7 @@ func (r *run) entered() int {
 	for _, n := range stats.Responses[1:] {
 		again += int(n)
 	}
-	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.Cancelled) + stats.Waiting - again
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
 }
 
 // make makes one request and notes its outcome.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/pause"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -22,7 +23,7 @@ func (s *soak) offer(ctx context.Context, w weather) (most buckets.Stats) {
 			if at >= s.length {
 				break
 			}
-			if sleep(ctx, time.Until(began.Add(at))) != nil {
+			if pause.For(ctx, time.Until(began.Add(at))) != nil {
 				return most
 			}
 			p := s.draw(s.made, w, s.botB(w, at))
@@ -141,18 +142,4 @@ func (p plan) context() (context.Context, context.CancelFunc) {
 		}
 	}
 	return ctx, func() {}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
