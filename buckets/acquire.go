@@ -12,9 +12,10 @@ import (
 // authorization is the value of the request's Authorization header, empty if it has none.
 //
 // The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's deadline,
-// immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; the
-// context's error when it ends; a *ratelimits.BudgetError if too many responses were invalid of late; ErrNotStarted, ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero,
-// and whoever else waits is served as if the request had never been.
+// immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; a
+// *ratelimits.BudgetError if too many responses were invalid of late; the context's error when it ends; ErrNotStarted,
+// ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero, and whoever else waits is served as if the
+// request had never been.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
 	return m.AcquireRequest(ctx, &r)

@@ -19,6 +19,9 @@
 // The global limit is counted for each authentication, and its slots are taken at the moment of sending. The edge is the
 // network in front of Discord, which counts by IP address: when it refuses, everything from this manager waits.
 //
+// Responses of 401, 403 and 429 are counted for the whole process, as Discord bans an address for too many of them: requests
+// are refused before that ([WithInvalidBudget]).
+//
 // What a 429 holds back depends on its class, see [ratelimits.Class]; a request that is acquired again after one, with the
 // same [Request], stands where it stood before.
 //

@@ -123,7 +123,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 // is decoded into out, a pointer as json.Unmarshal wants it; if out is nil it is ignored, and after 204, 205 and 304, which
 // have no content, out is left alone.
 //
-// Besides the errors of Do there are ErrOut for an out that nothing can be decoded into, before anything is sent, and *DecodeError for a successful response that is no JSON, or none that fits out.
+// Besides the errors of Do there are ErrOut for an out that nothing can be decoded into, before anything is sent, and
+// *DecodeError for a successful response that is no JSON, or none that fits out.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
 	if out != nil {
 		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {

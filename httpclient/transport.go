@@ -88,7 +88,7 @@ func (t *Transport) CloseIdleConnections() {
 // WithRetries.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
-// returned untouched. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
+// returned untouched; only the bodies of a 401 and of a webhook's 404 are looked at first. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
