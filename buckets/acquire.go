@@ -23,66 +23,80 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 
 // AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
-	if err := checked(ctx, r); err != nil {
-		m.counters.refuse(err)
-		return Lease{}, err
-	}
-	if err := m.alive(); err != nil {
-		return Lease{}, err
-	}
-	a := m.ask(ctx, r)
-	lease, w, err := m.grantOrQueue(&a)
-	for err == nil && w == nil && lease == (Lease{}) { // it has to wait
-		if a.shape == 0 {
-			a.shape = shapeOf(m.seed, r.Route, r.Fields)
-		} else {
-			a.announced = true
-			m.settings.waiting(&a)
-		}
-		if err = ctx.Err(); err == nil { // that may have taken its time
-			lease, w, err = m.grantOrQueue(&a)
-		}
-	}
+	lease, w, err := m.request(ctx, r, nil)
 	if w != nil {
 		lease, err = m.await(ctx, w)
 	}
+	return m.hand(r, lease, err)
+}
+
+// request grants what is asked for, or lets it wait as a waiter of its own: async if that is not nil.
+func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *waiter) (Lease, *waiter, error) {
+	if err := checked(ctx, r); err != nil {
+		return Lease{}, nil, err
+	}
+	if err := m.alive(); err != nil {
+		return Lease{}, nil, err
+	}
+	a := m.ask(ctx, r)
+	announced := !m.settings.listens()
+	for {
+		lease, w, f, err := m.grantOrQueue(&a, announced, async)
+		if w != nil || err != nil || lease != (Lease{}) {
+			return lease, w, err
+		}
+		// It has to wait, and functions of the caller have to be called first, under no lock.
+		if r.shape == 0 {
+			r.shape = shapeOf(m.seed, r.Route, r.Fields)
+		} else {
+			announced = true
+			m.settings.waiting(r, f)
+		}
+		if err := ctx.Err(); err != nil { // that may have taken its time
+			return Lease{}, nil, err
+		}
+	}
+}
+
+// hand hands over what became of a request.
+func (m *RESTBucketManager) hand(r *Request, lease Lease, err error) (Lease, error) {
 	if err != nil {
 		m.counters.refuse(err)
 		return Lease{}, err
 	}
-	r.shape, r.arrived = a.shape, a.arrived
+	r.shape, r.arrived = lease.held.shape, lease.held.arrived
 	m.castShadow(lease.held)
 	return lease, nil
 }
 
 // grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its shape is not known,
-// or the wait is not announced: functions of the caller are called for that, which must happen neither under a lock nor
-// when something has been taken already.
-func (m *RESTBucketManager) grantOrQueue(a *ask) (Lease, *waiter, error) {
+// or the wait, which is returned, is not announced: functions of the caller are called for that, which must happen
+// neither under a lock nor when something has been taken already.
+func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) (Lease, *waiter, forecast, error) {
 	b := m.enter(a)
 	defer b.mu.Unlock()
 	if m.closed() { // since we looked
-		return Lease{}, nil, ErrClosed
+		return Lease{}, nil, forecast{}, ErrClosed
 	}
 	now := m.now()
 	if lease, ok, err := b.tryGrant(now, a); ok || err != nil {
-		return lease, nil, err
+		return lease, nil, forecast{}, err
 	}
-	if a.shape == 0 {
-		return Lease{}, nil, nil
+	if a.request.shape == 0 {
+		return Lease{}, nil, forecast{}, nil
 	}
-	placed := *a // it gets its place only when it takes it
-	b.place(now, &placed)
-	err := m.refuse(now, b, &placed)
-	switch {
-	case err != nil:
-		return Lease{}, nil, err
-	case !a.announced:
-		a.predicted, a.waitGlobal, a.waitClass = placed.predicted, placed.waitGlobal, placed.waitClass
-		return Lease{}, nil, nil
+	before := b.arrived
+	arrived := b.place(now, a)
+	f, err := m.refuse(now, b, a, arrived)
+	if err != nil || !announced {
+		b.arrived = before // it gets its place only when it takes it
+		return Lease{}, nil, f, err
 	}
-	a.arrived = placed.arrived
-	return Lease{}, b.enqueue(now, a), nil
+	w := async
+	if w == nil {
+		w = m.waiters.get()
+	}
+	return Lease{}, b.enqueue(now, a, arrived, w), f, nil
 }
 
 func (m *RESTBucketManager) alive() error {
@@ -103,11 +117,9 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
 	route := r.Route.Route()
 	a := ask{
-		entry: m.entry(route, r.Authorization), route: r.Route, major: majorOf(m.seed, r.Route), fields: r.Fields, shape: r.shape,
-		arrived: r.arrived, returns: r.arrived != 0,
-		asked: now, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
+		request: r, entry: m.entry(route, r.Authorization),
+		returns: r.arrived != 0, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
 	}
-	a.announced = !m.settings.listens()
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -126,9 +138,10 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 
 // enter returns the bucket in which the ask has to wait, locked.
 func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
+	major := a.major()
 	for {
 		f := a.entry.family.Load()
-		b, found := m.findBucket(f, a.major)
+		b, found := m.findBucket(f, major)
 		if !found {
 			m.catchShadows(b)
 		}
@@ -149,16 +162,16 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 	}
 }
 
-// refuse returns why the ask must not wait in b, which is locked, nil if it may.
-func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask) error {
+// refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
+func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arrived time.Duration) (forecast, error) {
 	ahead := b.waiting()
 	if a.returns {
 		ahead = 0 // it comes back to its place
 	} else if err := m.full(a, ahead); err != nil {
-		return err
+		return forecast{}, err
 	}
 	if a.priority {
-		ahead = b.ahead(a)
+		ahead = b.ahead(arrived)
 	}
 	return b.refusal(now, a, ahead)
 }
@@ -166,11 +179,11 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask) err
 // full returns an error if as many wait as may.
 func (m *RESTBucketManager) full(a *ask, waiting int) error {
 	if bound := m.settings.maxWaiting; bound > 0 && waiting >= bound {
-		return &ratelimits.QueueFullError{Route: a.route.Route().String(), Waiting: waiting, Max: bound}
+		return &ratelimits.QueueFullError{Route: a.request.Route.Route().String(), Waiting: waiting, Max: bound}
 	}
 	if bound := m.settings.maxTotal; bound > 0 {
 		if total := int(m.waiting.Load()); total >= bound {
-			return &ratelimits.QueueFullError{Route: a.route.Route().String(), Waiting: total, Max: bound, Total: true}
+			return &ratelimits.QueueFullError{Route: a.request.Route.Route().String(), Waiting: total, Max: bound, Total: true}
 		}
 	}
 	return nil
@@ -187,15 +200,15 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 		}
 		<-w.ready
 		if w.err == nil {
-			w.lease.Return()
+			w.held.lease().Return()
 			return Lease{}, ctx.Err()
 		}
 	}
 	if w.err != nil {
 		return Lease{}, w.err
 	}
-	m.counters.waited(m.now() - w.asked)
-	return w.lease, nil
+	m.counters.waited(m.now() - w.asked())
+	return w.held.lease(), nil
 }
 
 // withdraw takes a waiter out of wherever it waits and lets the others move up. It reports false if the waiter has been

@@ -51,14 +51,16 @@ func (b *RESTBucket) arrive(now time.Duration) time.Duration {
 	return b.arrived
 }
 
-// place gives the ask its place in the queue: when it arrived, or earlier if it has priority. One that comes back has one.
-func (b *RESTBucket) place(now time.Duration, a *ask) {
-	if a.arrived == 0 {
-		a.arrived = b.arrive(now)
-		if a.priority {
-			a.arrived = max(a.arrived-HeadStart, 1)
-		}
+// place returns the ask's place in the queue: when it arrived, or earlier if it has priority. One that comes back has one.
+func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
+	if a.request.arrived != 0 {
+		return a.request.arrived
 	}
+	arrived := b.arrive(now)
+	if a.priority {
+		return max(arrived-HeadStart, 1)
+	}
+	return arrived
 }
 
 // open returns the queue, creating it if need be.
@@ -81,12 +83,12 @@ func (b *RESTBucket) waiting() int {
 	return n
 }
 
-// ahead returns how many wait who came before the ask's place in the queue.
-func (b *RESTBucket) ahead(a *ask) (n int) {
+// ahead returns how many wait who arrived before.
+func (b *RESTBucket) ahead(arrived time.Duration) (n int) {
 	if b.queue == nil {
 		return 0
 	}
-	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= a.arrived; e = e.Next() {
+	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
 		n++
 	}
 	return n
@@ -111,8 +113,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 		b.giveBack(now, p)
 		return Lease{}, false, nil
 	}
-	b.place(now, a)
-	return b.grant(now, a, &p, nil), true, nil
+	return b.grant(now, a, b.place(now, a), &p, nil), true, nil
 }
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
@@ -124,15 +125,15 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 }
 
 // grant makes a lease. Everything that it needs has been found to be there.
-func (b *RESTBucket) grant(now time.Duration, a *ask, p *passes, lane *lane) Lease {
+func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *passes, lane *lane) Lease {
 	h := leases.Get().(*held)
 	permit, ok := b.window.Take(now)
 	if !ok {
 		panic("buckets: window promised a permit and gave none")
 	}
 	h.grant = grant{
-		permit: permit, entry: a.entry, route: a.route, major: a.major, fields: a.fields, shape: a.shape, arrived: a.arrived,
-		edge: p.edge, lane: lane, ordered: a.ordered,
+		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, shape: a.request.shape,
+		arrived: arrived, edge: p.edge, lane: lane, ordered: a.ordered,
 	}
 	p.hasEdge = false
 	if a.exempt {
@@ -145,7 +146,7 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, p *passes, lane *lane) Lea
 	}
 	b.launch(h)
 	b.manager().counters.granted.Inc()
-	return Lease{h, h.generation.Load()}
+	return h.lease()
 }
 
 // launch notes a lease as in flight in this bucket, land takes it out again.
@@ -220,7 +221,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			break
 		}
 		q.waiting.Remove(&w.Element)
-		b.answer(w, b.grant(now, &w.ask, p, w.lane), nil)
+		b.answer(w, b.grant(now, &w.ask, w.Arrived, p, w.lane), nil)
 	}
 	if wake > 0 {
 		if clock := b.manager().settings.clock; !b.manager().closed() {
@@ -241,8 +242,13 @@ func (b *RESTBucket) shut() {
 
 // answer tells a waiter, which is in no queue any more, what became of it.
 func (b *RESTBucket) answer(w *waiter, l Lease, err error) {
-	w.lease, w.err = l, err
-	b.manager().waiting.Add(-1)
+	m := b.manager()
+	m.waiting.Add(-1)
+	w.held, w.err = l.held, err
+	if w.granted != nil {
+		m.calls.push(w)
+		return
+	}
 	w.ready <- struct{}{}
 }
 
@@ -274,9 +280,9 @@ func (b *RESTBucket) serve(p passes) {
 	b.giveBack(now, p)
 }
 
-// enqueue lets an ask wait.
-func (b *RESTBucket) enqueue(now time.Duration, a *ask) *waiter {
-	w := b.manager().waiters.get(a)
+// enqueue lets an ask wait at its place, as w.
+func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *waiter) *waiter {
+	w.Value, w.Arrived, w.ask = w, arrived, *a
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
 	b.manager().waiting.Add(1)
@@ -286,7 +292,7 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask) *waiter {
 
 // remove takes a waiter out of the queue or lane in which it waits. It reports false if it is in none.
 func (b *RESTBucket) remove(w *waiter) bool {
-	if b.queue == nil {
+	if !w.Queued() { // it has been answered, and its request may be in use again
 		return false
 	}
 	if b.queue.waiting.Remove(&w.Element) {

@@ -37,7 +37,7 @@ func (b *budget) take(now time.Duration, a *ask) error {
 		return nil
 	}
 	return &ratelimits.BudgetError{
-		Route: a.route.Route().String(), Used: b.counts.Used(now), InFlight: b.counts.InFlight(),
+		Route: a.request.Route.Route().String(), Used: b.counts.Used(now), InFlight: b.counts.InFlight(),
 		Limit: b.limit, Period: b.period, RetryAfter: wait,
 	}
 }

@@ -16,7 +16,7 @@ type Ender interface {
 func NewLease(e Ender) Lease {
 	h := leases.Get().(*held)
 	h.ender = e
-	return Lease{h, h.generation.Load()}
+	return h.lease()
 }
 
 // Unlimited is a limiter without limits: everything goes at once. Use it where something else limits, or in tests.

@@ -89,8 +89,8 @@ func (s *settings) warn(message string, attributes ...slog.Attr) {
 // listens reports that somebody wants to be told who has to wait.
 func (s *settings) listens() bool { return s.hooks.Waiting != nil || s.logger != nil }
 
-func (s *settings) waiting(a *ask) {
-	w := Waiting{Route: a.route.Route().String(), Wait: a.predicted, Class: a.waitClass, Global: a.waitGlobal}
+func (s *settings) waiting(r *Request, f forecast) {
+	w := Waiting{Route: r.Route.Route().String(), Wait: f.wait, Class: f.class, Global: f.global}
 	s.debug("request waits", slog.String("route", w.Route), slog.Duration("predicted", w.Wait), slog.String("class", w.Class.String()))
 	if s.hooks.Waiting != nil {
 		s.hooks.Waiting(w)

@@ -20,11 +20,11 @@ type lane struct {
 }
 
 // laneOf returns the lane of an ask, nil if there is none.
-func (q *queue) laneOf(a *ask) *lane { return q.lanes[a.shape] }
+func (q *queue) laneOf(a *ask) *lane { return q.lanes[a.request.shape] }
 
 // blocks reports that an ask has to go behind others. Whether it belongs into a lane can be told only by its shape.
 func (q *queue) blocks(a *ask) bool {
-	return q.waiting.Len() > 0 || len(q.lanes) > 0 && (a.shape == 0 || q.laneOf(a) != nil)
+	return q.waiting.Len() > 0 || len(q.lanes) > 0 && (a.request.shape == 0 || q.laneOf(a) != nil)
 }
 
 // detour puts a waiter of the queue into its lane, and reports whether it has one. The one whose turn it is passes, unless
@@ -125,7 +125,7 @@ func (q *queue) refuseLate(b *RESTBucket, now time.Duration) {
 		for e := lane.waiting.Head(); e != nil; ahead++ {
 			w := e.Value
 			e = e.Next()
-			if err := b.refusal(now, &w.ask, ahead); err != nil {
+			if _, err := b.refusal(now, &w.ask, ahead); err != nil {
 				lane.waiting.Remove(&w.Element)
 				b.answer(w, Lease{}, err)
 			}

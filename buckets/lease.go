@@ -46,6 +46,9 @@ type grant struct {
 	ordered bool
 }
 
+// lease returns the lease that was just made of h.
+func (h *held) lease() Lease { return Lease{h, h.generation.Load()} }
+
 var leases = sync.Pool{New: func() any { return new(held) }}
 
 // Update ends the lease with the response that came, whatever its status. It applies what the response says about limits,

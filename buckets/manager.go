@@ -27,6 +27,7 @@ type RESTBucketManager struct {
 	budget   *budget
 	waiting  atomic.Int64
 	waiters  waiterPool
+	calls    calls
 
 	life  sync.Mutex // guards starting and closing
 	state atomic.Int32
@@ -81,6 +82,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
 	m.edge = newEdge(m)
+	m.calls.manager = m
 	return m
 }
 
@@ -180,15 +182,15 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 		return
 	}
 	entry := m.entry(route.Route(), authorization)
-	a := ask{entry: entry, route: route, major: majorOf(m.seed, route)}
+	a := ask{request: &Request{Route: route}, entry: entry}
 	b := m.enter(&a)
 	now := m.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major, arrived: now}
+	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
 	m.budget.force()
 	b.launch(h)
 	m.counters.granted.Inc()
-	lease := Lease{h, h.generation.Load()}
+	lease := h.lease()
 	b.mu.Unlock()
 	lease.Update(r)
 	m.counters.granted.Dec() // it was not granted here

@@ -118,7 +118,7 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 			w := element.Value
 			element = element.Next()
 			if w.entry == e {
-				transfer(w.major, func(to *RESTBucket) {
+				transfer(w.major(), func(to *RESTBucket) {
 					lane.waiting.Remove(&w.Element)
 					to.takeOver(w)
 				})
@@ -129,7 +129,7 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 		w := element.Value
 		element = element.Next()
 		if w.entry == e {
-			transfer(w.major, func(to *RESTBucket) {
+			transfer(w.major(), func(to *RESTBucket) {
 				b.remove(w)
 				to.takeOver(w)
 			})

@@ -6,38 +6,43 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// predict returns how long an ask would have to wait with so many ahead of it, and whether that is for the global limit or the
-// edge rather than for the bucket.
-func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) (wait time.Duration, global bool, class ratelimits.Class) {
-	wait, class = b.window.Predict(now, ahead), b.window.HoldClass(now)
+// forecast is how long somebody will have to wait, and for what.
+type forecast struct {
+	wait   time.Duration
+	class  ratelimits.Class // of the 429 whose hold it is, ClassOK if it is none
+	global bool             // it is for the global limit or the edge rather than for the bucket
+}
+
+// predict returns how long an ask would have to wait with so many ahead of it.
+func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
+	f := forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
 	if !a.exempt {
-		if w := b.family.authentication.wait(now, ahead); w > wait {
-			wait, global, class = w, true, ratelimits.ClassOK
+		if w := b.family.authentication.wait(now, ahead); w > f.wait {
+			f = forecast{w, ratelimits.ClassOK, true}
 			if b.family.authentication.holdWait(now) > 0 {
-				class = ratelimits.ClassGlobal
+				f.class = ratelimits.ClassGlobal
 			}
 		}
 	}
-	if w := b.manager().edge.wait(now); w > wait {
-		wait, global, class = w, true, ratelimits.ClassEdge
+	if w := b.manager().edge.wait(now); w > f.wait {
+		f = forecast{w, ratelimits.ClassEdge, true}
 	}
 	if b.queue != nil {
-		if w := b.queue.laneWait(now, a); w > wait {
-			wait, global, class = w, false, ratelimits.ClassSubLimit
+		if w := b.queue.laneWait(now, a); w > f.wait {
+			f = forecast{w, ratelimits.ClassSubLimit, false}
 		}
 	}
-	return wait, global, class
+	return f
 }
 
-// refusal returns the error for an ask that must not wait as long as it would have to, nil if it may.
-func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) error {
-	wait, global, class := b.predict(now, a, ahead)
-	a.predicted, a.waitGlobal, a.waitClass = wait, global, class
+// refusal returns how long an ask will have to wait, and the error if that is too long.
+func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) (forecast, error) {
+	f := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
-	if a.atOnce || wait > 0 && now+wait > a.latest+2*precision {
-		return a.tooLong(b, wait, global, class)
+	if a.atOnce || f.wait > 0 && now+f.wait > a.latest+2*precision {
+		return f, a.tooLong(b, f)
 	}
-	return nil
+	return f, nil
 }
 
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
@@ -49,7 +54,7 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		if err := b.refusal(now, &w.ask, ahead); err != nil {
+		if _, err := b.refusal(now, &w.ask, ahead); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue
@@ -70,7 +75,7 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 		e = e.Next()
 		if now > w.latest {
 			b.remove(w)
-			b.answer(w, Lease{}, w.tooLong(b, 0, false, ratelimits.ClassOK))
+			b.answer(w, Lease{}, w.tooLong(b, forecast{}))
 		}
 	}
 }

@@ -7,26 +7,14 @@ import (
 
 	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 // ask is one call of Acquire: what is asked for, and how long it may take.
 type ask struct {
+	request *Request
 	entry   *routeEntry
-	route   routes.CompiledRoute
-	major   major
-	fields  func() []string
-	shape   uint64        // what its hidden limits are told apart by; 0: not looked at yet, as it need not wait
-	arrived time.Duration // its place in the queue
-	asked   time.Duration
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
-
-	// What was predicted when it began to wait, and whether the caller's functions have been called about that.
-	announced  bool
-	predicted  time.Duration
-	waitClass  ratelimits.Class
-	waitGlobal bool
 
 	returns  bool // it was granted before, and refused by the server
 	deadline bool // latest is the context's deadline, not the max rate limit
@@ -36,13 +24,19 @@ type ask struct {
 	exempt   bool // from the global limit
 }
 
-// tooLong returns the error for a request that would have to wait so long.
-func (a *ask) tooLong(b *RESTBucket, wait time.Duration, global bool, class ratelimits.Class) error {
+// major returns the major parameter of what is asked for.
+func (a *ask) major() major { return majorOf(a.entry.manager.seed, a.request.Route) }
+
+// asked returns when it was asked.
+func (a *ask) asked() time.Duration { return a.latest - a.longest }
+
+// tooLong returns the error for a request whose wait is forecast to be longer than it may be.
+func (a *ask) tooLong(b *RESTBucket, f forecast) error {
 	return &ratelimits.TooLongError{
-		Route:    a.route.Route().String(),
-		Class:    class,
-		Global:   global,
-		Wait:     wait,
+		Route:    a.request.Route.Route().String(),
+		Class:    f.class,
+		Global:   f.global,
+		Wait:     f.wait,
 		Max:      a.longest,
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
@@ -53,30 +47,33 @@ func (a *ask) tooLong(b *RESTBucket, wait time.Duration, global bool, class rate
 // waiter is an ask that has to wait, in the queue of a bucket or in one of its lanes.
 //
 //	queued    until it is granted, refused or withdrawn
-//	answered  it is in no queue any more, lease or err is set, ready has been signalled
+//	answered  it is in no queue any more, and its caller has been told, or will be
 //	withdrawn it left by itself and is in no queue any more
+//
+// There may be hundreds of thousands of them, so it keeps nothing that can be had from its request.
 type waiter struct {
 	fifo.Element[*waiter]
 	ask
 	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	lane   *lane                      // whose only request under way it is, nil if none
-	lease  Lease
-	err    error
-	ready  chan struct{} // capacity 1
+
+	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
+	held    *held
+	err     error
+	ready   chan struct{}
+	granted func(Lease, error)
+	unwatch atomic.Pointer[func() bool] // ends the watch on the context of a call
 }
 
 // waiterPool keeps waiters for another use. Each manager has its own, so that the channels stay in the synctest bubble in
 // which they were made.
 type waiterPool struct{ pool sync.Pool }
 
-func (p *waiterPool) get(a *ask) *waiter {
+func (p *waiterPool) get() *waiter {
 	w, ok := p.pool.Get().(*waiter)
 	if !ok {
 		w = &waiter{ready: make(chan struct{}, 1)}
 	}
-	w.Value = w
-	w.ask = *a
-	w.Arrived = a.arrived
 	return w
 }
 

@@ -1,0 +1,121 @@
+package buckets
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// rightNow is the context of requests that do not wait.
+var rightNow = ContextWithMaxWait(context.Background(), 0)
+
+// TryAcquire is Acquire that never waits: it returns a lease if the request may be sent now, and otherwise at once a
+// *ratelimits.TooLongError with the wait that is predicted, 0 if none can be, or another of the errors of Acquire.
+func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization string) (Lease, error) {
+	return m.Acquire(rightNow, route, authorization)
+}
+
+// AcquireFunc is AcquireRequest that does not block: it calls granted when the request may be sent, or will not be. So
+// one goroutine can queue any number of requests, and they cost no goroutine each.
+//
+// granted is called exactly once, with what AcquireRequest would return. All such calls of a manager are made on one goroutine of
+// its own, one after the other, in the order in which the requests were granted or refused, and with no lock held. They
+// may call anything, but what they delay is all others, so send from another goroutine. Until then the Request must
+// not be touched.
+//
+// When the context ends, a request that still waits leaves the queue. Close ends all of them, and does not wait for the calls.
+// Without a function nothing happens.
+func (m *RESTBucketManager) AcquireFunc(ctx context.Context, r *Request, granted func(Lease, error)) {
+	if granted == nil {
+		return
+	}
+	w := &waiter{granted: granted}
+	w.request = r
+	lease, queued, err := m.request(ctx, r, w)
+	switch {
+	case queued == nil:
+		w.held, w.err = lease.held, err
+		m.calls.push(w)
+	case ctx.Done() != nil:
+		w.watch(ctx)
+	}
+}
+
+// watch lets the waiter leave the queue when the context ends, until it is answered.
+func (w *waiter) watch(ctx context.Context) {
+	m := w.entry.manager
+	unwatch := context.AfterFunc(ctx, func() {
+		if m.withdraw(w) {
+			w.err = ctx.Err()
+			m.calls.push(w)
+		}
+	})
+	if !w.unwatch.CompareAndSwap(nil, &unwatch) {
+		unwatch() // it has been answered since
+	}
+}
+
+// answered stands for the watch of a waiter that needs none any more.
+var answered = func() bool { return true }
+
+// calls are the callers of AcquireFunc that have to be told what became of their requests.
+type calls struct {
+	manager *RESTBucketManager
+	mu      sync.Mutex
+	waiters []*waiter
+	running bool
+}
+
+// push tells a caller, after all that were pushed before. It does not block.
+func (c *calls) push(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiters = append(c.waiters, w)
+	if !c.running {
+		c.running = true
+		go c.run()
+	}
+}
+
+// pop returns the next one to be told. If there is none, the goroutine that asks has to end.
+func (c *calls) pop() (w *waiter, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiters) == 0 {
+		c.waiters, c.running = nil, false
+		return nil, false
+	}
+	w, c.waiters[0] = c.waiters[0], nil
+	c.waiters = c.waiters[1:]
+	return w, true
+}
+
+// run tells all of them. Should one of them end its goroutine, another one goes on.
+func (c *calls) run() {
+	finished := false
+	defer func() {
+		if !finished {
+			go c.run()
+		}
+	}()
+	for w, ok := c.pop(); ok; w, ok = c.pop() {
+		c.tell(w)
+	}
+	finished = true
+}
+
+// tell calls what the caller asked to be called.
+func (c *calls) tell(w *waiter) {
+	if unwatch := w.unwatch.Swap(&answered); unwatch != nil {
+		(*unwatch)()
+	}
+	lease := Lease{}
+	if w.held != nil {
+		lease = w.held.lease()
+		if w.bucket.Load() != nil {
+			c.manager.counters.waited(c.manager.now() - w.asked())
+		}
+	}
+	w.granted(c.manager.hand(w.request, lease, w.err))
+}
