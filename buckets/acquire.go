@@ -18,11 +18,22 @@ import (
 // request had never been.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
-	return m.AcquireRequest(ctx, &r)
+	if lease, ok := m.atOnce(ctx, &r); ok {
+		return lease, nil
+	}
+	kept := r // it may have to be kept for long
+	return m.acquire(ctx, &kept)
 }
 
 // AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
+	if lease, ok := m.atOnce(ctx, r); ok {
+		return lease, nil
+	}
+	return m.acquire(ctx, r)
+}
+
+func (m *RESTBucketManager) acquire(ctx context.Context, r *Request) (Lease, error) {
 	lease, w, err := m.request(ctx, r, nil)
 	if w != nil {
 		lease, err = m.await(ctx, w)
@@ -116,10 +127,8 @@ const longestWait = 100 * 365 * 24 * time.Hour
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
 	route := r.Route.Route()
-	a := ask{
-		request: r, entry: m.entry(route, r.Authorization),
-		returns: r.arrived != 0, ordered: m.settings.ordered, exempt: route.GlobalExempt(),
-	}
+	entry := m.entry(route, r.Authorization)
+	a := ask{request: r, entry: entry, returns: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -151,7 +160,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id})
 			continue
 		}
-		if !b.evicted && !a.entry.changing.Load() && a.entry.family.Load() == f {
+		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.family.Load() == f {
 			if f.place == erratic {
 				a.ordered = true
 			}

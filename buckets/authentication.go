@@ -19,6 +19,9 @@ type authentication struct {
 
 	families map[familyKey]*family // guarded by the manager's lock for moves
 
+	// open says that there is no global limit, and that nothing is held or has been refused of late: nobody takes the lock.
+	open atomic.Bool
+
 	mu       sync.Mutex
 	global   *ratelimits.Global
 	refusals int // global 429s one after the other, those of one moment counted once
@@ -29,19 +32,28 @@ type authentication struct {
 // take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
 // in line for it.
 func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
+	if a.open.Load() {
+		return ratelimits.Slot{}, true
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.line.length > 0 {
 		return ratelimits.Slot{}, false
 	}
+	a.open.Store(a.opens(now))
 	slot, wait := a.global.Take(now)
 	return slot, wait == 0
+}
+
+// opens reports that there is nothing that the lock would have to be taken for. The lock is held.
+func (a *authentication) opens(now time.Duration) bool {
+	return a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals == 0
 }
 
 // force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
 // but counts them all the same when they carry a credential (observed by several client authors).
 func (a *authentication) force(now time.Duration) ratelimits.Slot {
-	if a.id == 0 {
+	if a.id == 0 || a.open.Load() {
 		return ratelimits.Slot{}
 	}
 	a.mu.Lock()
@@ -54,6 +66,7 @@ func (a *authentication) park(now time.Duration, b *RESTBucket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b.inLine = true
+	a.open.Store(false)
 	a.line.push(b)
 	a.wakeAt(now, now+a.global.Wait(now))
 }
@@ -61,6 +74,9 @@ func (a *authentication) park(now time.Duration, b *RESTBucket) {
 // wait returns the predicted wait for the global limit: until there is a slot, for those ahead in the same bucket, and for
 // those of other buckets in line, which take turns with it.
 func (a *authentication) wait(now time.Duration, ahead int) time.Duration {
+	if a.open.Load() {
+		return 0
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wait := a.global.Wait(now)
@@ -82,7 +98,9 @@ func (a *authentication) holdWait(now time.Duration) time.Duration {
 func (a *authentication) report(now time.Duration, slot ratelimits.Slot, r *ratelimits.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.Status == 0 {
+	if slot == (ratelimits.Slot{}) {
+		// there is no limit
+	} else if r.Status == 0 {
 		a.global.Lost(slot)
 	} else {
 		a.global.Report(now, slot)
@@ -92,6 +110,17 @@ func (a *authentication) report(now time.Duration, slot ratelimits.Slot, r *rate
 		a.refused.Accepted()
 	}
 	a.moveOn(now)
+}
+
+// settle takes in the end of a request that has a slot, or that shows that a global 429 is over.
+func (a *authentication) settle(now time.Duration, h *held, o *outcome) {
+	switch {
+	case a.open.Load() && h.slot == ratelimits.Slot{}, h.slot == ratelimits.Slot{} && h.entry.exempt:
+	case o.sent:
+		a.report(now, h.slot, &o.response)
+	default:
+		a.giveBack(now, h.slot)
+	}
 }
 
 // giveBack gives a slot back whose request was never sent.
@@ -114,6 +143,7 @@ func (a *authentication) moveOn(now time.Duration) {
 // It returns for how long, 0 if everything was held back already.
 func (a *authentication) refuse(now, d time.Duration) time.Duration {
 	a.mu.Lock()
+	a.open.Store(false)
 	free := a.global.HoldWait(now) == 0
 	if free {
 		most := time.Duration(min(a.refusals, maxRefusals)) * time.Second / 2
@@ -135,6 +165,7 @@ const maxRefusals = 10
 // hold holds everything of this authentication back for d, and refuses those for whom that is too long.
 func (a *authentication) hold(now, d time.Duration) {
 	a.mu.Lock()
+	a.open.Store(false)
 	longer := a.global.Hold(now, d)
 	a.mu.Unlock()
 	if longer {

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/fifo"
@@ -21,6 +22,10 @@ import (
 type RESTBucket struct {
 	family *family
 	major  major
+	key    uint64 // in the table
+	passed atomic.Bool
+
+	evicted atomic.Bool // changed only under the lock
 
 	mu         sync.Mutex
 	window     ratelimits.Window
@@ -29,7 +34,6 @@ type RESTBucket struct {
 	arrived    time.Duration // when the latest request did
 	limit      int32         // that the latest response named, and the route that it was for
 	limitOf    *routeEntry
-	evicted    bool
 	inLine     bool
 	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
 	brought    int         // how many waited in it when it came there
@@ -145,7 +149,7 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 		b.open().ordered++
 	}
 	b.launch(h)
-	b.manager().counters.granted.Inc()
+	b.manager().tallies.of(b).granted.Add(1)
 	return h.lease()
 }
 

@@ -2,20 +2,26 @@ package buckets
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
+// plenty is how much of the budget is left when nobody looks closely: more than requests can look at it in one moment.
+const plenty = 256
+
 // budget keeps the number of invalid responses below what Discord bans an address for. It belongs to the process and not to
-// a credential, and outlives Close.
+// a credential, and outlives Close. Every request takes from it, so its lock is only for when little is left.
 type budget struct {
-	limit  int // the margin taken off; 0: there is none
-	period time.Duration
+	limit    int // the margin taken off; 0: there is none
+	period   time.Duration
+	inFlight atomic.Int64
+	invalid  atomic.Int64 // of the latest period, or more: it is counted again when that matters
 
 	mu     sync.Mutex
-	counts *ratelimits.Budget
-	warned int // how many of the warnings have been given
+	counts *ratelimits.Budget // of invalid responses only
+	warned int                // how many of the warnings have been given
 }
 
 // budgetWarnings are the fractions of the budget at which there is a warning.
@@ -27,51 +33,57 @@ func newBudget(limit int, period time.Duration) *budget {
 
 // take takes for a request that is about to be sent, or returns why it must not be.
 func (b *budget) take(now time.Duration, a *ask) error {
-	if b.limit == 0 {
+	if b.takePlenty() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ok, wait := b.counts.Take(now)
-	if ok {
+	used, inFlight := b.count(now), b.inFlight.Load()
+	if used+inFlight < int64(b.limit) {
+		b.inFlight.Add(1)
 		return nil
 	}
 	return &ratelimits.BudgetError{
-		Route: a.request.Route.Route().String(), Used: b.counts.Used(now), InFlight: b.counts.InFlight(),
-		Limit: b.limit, Period: b.period, RetryAfter: wait,
+		Route: a.request.Route.Route().String(), Used: int(used), InFlight: int(inFlight),
+		Limit: b.limit, Period: b.period, RetryAfter: b.counts.ComesBack(now),
 	}
+}
+
+// takePlenty takes for a request that is about to be sent, if plenty is left.
+func (b *budget) takePlenty() bool {
+	if b.limit > 0 {
+		if b.invalid.Load()+b.inFlight.Load() >= int64(b.limit-plenty) {
+			return false
+		}
+		b.inFlight.Add(1)
+	}
+	return true
 }
 
 // force takes for a request that was sent elsewhere.
 func (b *budget) force() {
 	if b.limit > 0 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.counts.Force()
+		b.inFlight.Add(1)
 	}
 }
 
-// giveBack gives back what a request took that was not sent.
+// giveBack gives back what a request took that was not sent, or whose response was valid.
 func (b *budget) giveBack() {
 	if b.limit > 0 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.counts.Return()
+		b.inFlight.Add(-1)
 	}
 }
 
-// report takes in whether a response was invalid, and returns the fraction of the budget that was passed by it, 0 if none.
-func (b *budget) report(now time.Duration, invalid bool) (passed float64) {
+// report takes in an invalid response, and returns the fraction of the budget that was passed by it, 0 if none.
+func (b *budget) report(now time.Duration) (passed float64) {
 	if b.limit == 0 {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.counts.Report(now, invalid)
-	if !invalid {
-		return 0
-	}
-	used := float64(b.counts.Used(now)) / float64(b.limit)
+	b.counts.Report(now, true)
+	used := float64(b.count(now)) / float64(b.limit)
+	b.inFlight.Add(-1) // after it is counted, so that it is never in neither
 	reached := 0
 	for _, fraction := range budgetWarnings {
 		if used >= fraction {
@@ -85,9 +97,16 @@ func (b *budget) report(now time.Duration, invalid bool) (passed float64) {
 	return passed
 }
 
+// count counts the invalid responses in the latest period. The lock is held.
+func (b *budget) count(now time.Duration) int64 {
+	used := int64(b.counts.Used(now))
+	b.invalid.Store(used)
+	return used
+}
+
 // used returns the number of invalid responses in the latest period.
 func (b *budget) used(now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.counts.Used(now)
+	return int(b.count(now))
 }

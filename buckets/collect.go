@@ -8,8 +8,8 @@ const entryLife = time.Hour
 // collect forgets what is stale. It locks one bucket at a time, and only for a look, so nobody notices it.
 func (m *RESTBucketManager) collect() {
 	evicted := 0
-	for key, b := range m.buckets.All() {
-		if m.evict(key, b) {
+	for b := range m.buckets.all() {
+		if m.evict(b) {
 			evicted++
 		}
 	}
@@ -20,19 +20,20 @@ func (m *RESTBucketManager) collect() {
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
 // forgotten that could cause a 429.
-func (m *RESTBucketManager) evict(key bucketKey, b *RESTBucket) bool {
+func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine || b.window.Reset()+m.settings.expireAfter > m.now() {
 		return false
 	}
-	b.evicted = true
-	if limit := b.window.Limit(); limit > 0 {
-		key.family.limit.Store(int64(limit))
-		key.family.period.Store(int64(b.window.Period()))
+	if !m.buckets.remove(b) {
+		return false
 	}
-	m.buckets.Delete(key)
-	key.family.buckets.Add(-1)
+	if limit := b.window.Limit(); limit > 0 {
+		b.family.limit.Store(int64(limit))
+		b.family.period.Store(int64(b.window.Period()))
+	}
+	b.family.buckets.Add(-1)
 	return true
 }
 

@@ -107,11 +107,11 @@ func (s *settings) held(h Held) {
 	}
 }
 
-func (s *settings) budgetUsed(b *budget, now time.Duration, fraction float64) {
+func (s *settings) budgetUsed(b *budget, fraction float64, now func() time.Duration) {
 	if fraction == 0 {
 		return
 	}
-	u := BudgetUsed{Used: b.used(now), Limit: b.limit, Period: b.period, Fraction: fraction}
+	u := BudgetUsed{Used: b.used(now()), Limit: b.limit, Period: b.period, Fraction: fraction}
 	s.warn("invalid requests", slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period))
 	if s.hooks.BudgetUsed != nil {
 		s.hooks.BudgetUsed(u)

@@ -56,14 +56,14 @@ var leases = sync.Pool{New: func() any { return new(held) }}
 //
 // After a 429, acquire again and send again, if the body can be replayed; the wait is part of Acquire. Use a Request to
 // keep the place in the queue.
-func (l Lease) Update(r ratelimits.Response) { l.end(outcome{sent: true, response: r}) }
+func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r}) }
 
 // Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
 // caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.
-func (l Lease) Release() { l.end(outcome{sent: true}) }
+func (l Lease) Release() { l.end(&outcome{sent: true}) }
 
 // Return ends the lease of a request that was certainly never sent, and gives back all that it took.
-func (l Lease) Return() { l.end(outcome{}) }
+func (l Lease) Return() { l.end(&outcome{}) }
 
 // outcome is how a lease ends.
 type outcome struct {
@@ -82,7 +82,7 @@ func (g *grant) shapeOf(seed maphash.Seed) uint64 {
 	return g.shape
 }
 
-func (l Lease) end(o outcome) {
+func (l Lease) end(o *outcome) {
 	h := l.held
 	if h == nil || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return

@@ -24,6 +24,8 @@ type RESTBucketManager struct {
 	seed     maphash.Seed
 	edge     *edge
 	counters counters
+	tallies  tallies
+	families atomic.Uint64 // how many there have been
 	budget   *budget
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -35,7 +37,7 @@ type RESTBucketManager struct {
 	gone  chan struct{} // closed when the garbage collector has ended
 
 	entries         *xsync.Map[entryKey, *routeEntry]
-	buckets         *xsync.Map[bucketKey, *RESTBucket]
+	buckets         table
 	authentications *xsync.Map[uint64, *authentication]
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
@@ -48,12 +50,6 @@ type RESTBucketManager struct {
 type entryKey struct {
 	route          routes.Route
 	authentication uint64
-}
-
-// bucketKey is a real bucket hash: the family stands for bucket hash and authentication.
-type bucketKey struct {
-	family *family
-	major  major
 }
 
 // The states of a manager: fresh, running after Start, ended after Close, and running again after another Start.
@@ -76,9 +72,10 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		origin:          s.clock.Now(),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
+		tallies:         newTallies(),
 		budget:          newBudget(s.budget, s.budgetPeriod),
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
-		buckets:         xsync.NewMap[bucketKey, *RESTBucket](),
+		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
 	m.edge = newEdge(m)
@@ -87,7 +84,12 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 }
 
 // now returns the monotonic time since the manager was made.
-func (m *RESTBucketManager) now() time.Duration { return m.settings.clock.Since(m.origin) }
+func (m *RESTBucketManager) now() time.Duration {
+	if m.settings.realTime {
+		return time.Since(m.origin) // cheaper, as it does not read the wall clock
+	}
+	return m.settings.clock.Since(m.origin)
+}
 
 func (m *RESTBucketManager) closed() bool { return m.state.Load() != running }
 
@@ -138,8 +140,8 @@ func (m *RESTBucketManager) Close() error {
 	<-m.gone
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for key, b := range m.buckets.All() {
-		m.buckets.Delete(key)
+	for b := range m.buckets.all() {
+		m.buckets.Delete(b.key)
 		b.close()
 	}
 	for key, a := range m.authentications.All() {
@@ -189,12 +191,10 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
 	m.budget.force()
 	b.launch(h)
-	m.counters.granted.Inc()
+	m.tallies.of(b).adopted.Add(1)
 	lease := h.lease()
 	b.mu.Unlock()
 	lease.Update(r)
-	m.counters.granted.Dec() // it was not granted here
-	m.counters.ended.Dec()
 }
 
 // EdgeWait returns how long everything that leaves this address is held back after a refusal of the network in front of

@@ -91,8 +91,8 @@ func (m *RESTBucketManager) bucketsOf(b *RESTBucket) []*RESTBucket {
 		return []*RESTBucket{b}
 	}
 	var all []*RESTBucket
-	for key, other := range m.buckets.All() {
-		if key.family == b.family {
+	for other := range m.buckets.all() {
+		if other.family == b.family {
 			all = append(all, other)
 		}
 	}

@@ -40,6 +40,7 @@ type Option func(*settings)
 // settings are what the options say.
 type settings struct {
 	clock        clockwork.Clock
+	realTime     bool // the clock is the real one
 	maxRateLimit time.Duration
 	pollPeriod   time.Duration
 	expireAfter  time.Duration
@@ -58,6 +59,7 @@ type settings struct {
 func defaults() settings {
 	return settings{
 		clock:        clockwork.NewRealClock(),
+		realTime:     true,
 		maxRateLimit: DefaultMaxRateLimit,
 		pollPeriod:   DefaultPollPeriod,
 		expireAfter:  DefaultExpireAfter,
@@ -82,7 +84,7 @@ func WithMaxRateLimit(d time.Duration) Option {
 func WithClock(clock clockwork.Clock) Option {
 	return func(s *settings) {
 		if clock != nil {
-			s.clock = clock
+			s.clock, s.realTime = clock, false
 		}
 	}
 }

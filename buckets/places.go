@@ -40,7 +40,7 @@ func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	e, _ := m.entries.LoadOrCompute(key, func() (*routeEntry, bool) {
-		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication), route: key.route}
+		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication), route: key.route, exempt: key.route.GlobalExempt()}
 		e.authentication.entries.Add(1)
 		start := unknown
 		if key.route.OneShot() {
@@ -75,7 +75,7 @@ func (e *routeEntry) home(place place, hash string) *family {
 	}
 	f := e.authentication.families[key]
 	if f == nil {
-		f = &family{authentication: e.authentication, familyKey: key}
+		f = &family{authentication: e.authentication, familyKey: key, id: e.manager.families.Add(1)}
 		e.authentication.families[key] = f
 	}
 	return f
@@ -93,18 +93,17 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	if f.place == unknown {
 		major = noMajor
 	}
-	key := bucketKey{f, major}
-	if b, ok := m.buckets.Load(key); ok {
+	if b := m.buckets.find(f, major); b != nil {
 		return b, true
 	}
-	return m.buckets.LoadOrCompute(key, func() (*RESTBucket, bool) {
+	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
 		b.window.Recall(int(f.limit.Load()), time.Duration(f.period.Load()))
-		return b, false
+		return b
 	})
 }
 
@@ -113,7 +112,7 @@ func (m *RESTBucketManager) lockedBucket(f *family, major major) *RESTBucket {
 	for {
 		b := m.bucket(f, major)
 		b.mu.Lock()
-		if !b.evicted {
+		if !b.evicted.Load() {
 			return b
 		}
 		b.mu.Unlock()
@@ -124,7 +123,7 @@ func (m *RESTBucketManager) lockedBucket(f *family, major major) *RESTBucket {
 func (b *RESTBucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.evicted = true
+	b.evicted.Store(true)
 	q := b.queue
 	if q == nil {
 		return

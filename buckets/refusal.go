@@ -86,8 +86,8 @@ func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {
 	if m.waiting.Load() == 0 {
 		return
 	}
-	for key, b := range m.buckets.All() {
-		if a != nil && key.family.authentication != a {
+	for b := range m.buckets.all() {
+		if a != nil && b.family.authentication != a {
 			continue
 		}
 		b.mu.Lock()

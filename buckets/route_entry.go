@@ -27,6 +27,7 @@ const (
 type family struct {
 	authentication *authentication
 	familyKey
+	id      uint64       // no two of a manager have the same
 	buckets atomic.Int64 // how many there are
 
 	// What was known of the one that was forgotten last: what to expect of the next.
@@ -68,6 +69,7 @@ type routeEntry struct {
 	manager        *RESTBucketManager
 	authentication *authentication
 	route          routes.Route
+	exempt         bool // from the global limit
 	family         atomic.Pointer[family]
 	used           atomic.Bool // since the garbage collector looked last
 	evicted        atomic.Bool

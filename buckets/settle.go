@@ -22,38 +22,24 @@ func saidHold(r *ratelimits.Response) time.Duration {
 
 // settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
-func (m *RESTBucketManager) settle(h *held, o outcome) {
-	now := m.now()
-	m.counters.settle(&o)
+func (m *RESTBucketManager) settle(h *held, o *outcome) {
+	m.tallies.of(h.bucket.Load()).settle(o)
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
-	passed := 0.0
-	if o.sent {
-		passed = m.budget.report(now, o.response.Invalid())
-		o.held = m.edge.report(now, h.edge, o.response)
-	} else {
-		m.budget.giveBack()
-		m.edge.giveBack(now, h.edge)
-	}
-	if o.response.Class == ratelimits.ClassGlobal {
-		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
-	}
-	switch {
-	case h.slot == ratelimits.Slot{}:
-	case o.sent:
-		h.entry.authentication.report(now, h.slot, &o.response)
-	default:
-		h.entry.authentication.giveBack(now, h.slot)
+	passed := m.settleBudget(o)
+	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
+		m.settleGates(h, o)
 	}
 	b := h.lock()
-	now = m.now()
+	now := m.now()
+	h.entry.authentication.settle(now, h, o)
 	o.clashes = o.sent && b.clashes(h.entry, &o.response)
-	if o.sent && b.misplaced(now, h, &o) {
+	if o.sent && b.misplaced(now, h, o) {
 		b.mu.Unlock()
-		m.relocate(h, &o)
+		m.relocate(h, o)
 	} else {
-		b.apply(now, h, &o)
+		b.apply(now, h, o)
 		b.dispatchFree(now)
 		b.mu.Unlock()
 	}
@@ -66,7 +52,30 @@ func (m *RESTBucketManager) settle(h *held, o outcome) {
 	if o.held > 0 {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
-	m.settings.budgetUsed(m.budget, now, passed)
+	m.settings.budgetUsed(m.budget, passed, m.now)
+}
+
+// settleBudget gives back what the request took of the budget of invalid requests. It returns the fraction of it that was
+// passed, 0 if none.
+func (m *RESTBucketManager) settleBudget(o *outcome) (passed float64) {
+	if o.sent && o.response.Invalid() {
+		return m.budget.report(m.now())
+	}
+	m.budget.giveBack()
+	return 0
+}
+
+// settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.
+func (m *RESTBucketManager) settleGates(h *held, o *outcome) {
+	now := m.now()
+	if o.sent {
+		o.held = m.edge.report(now, h.edge, o.response)
+	} else {
+		m.edge.giveBack(now, h.edge)
+	}
+	if o.response.Class == ratelimits.ClassGlobal {
+		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
+	}
 }
 
 // shareHold holds back what other credentials want of a resource that is used up for everybody.
@@ -89,7 +98,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *RESTBucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted && (h.entry.belongsElsewhere(now, b.family, &o.response) || o.clashes && b.family.place == named)
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.family, &o.response) || o.clashes && b.family.place == named)
 }
 
 // lock locks the bucket in which the lease is in flight and returns it.
@@ -120,7 +129,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
 		o.held = b.refuseLane(now, saidHold(r), o.shape)
-	case r.Class == ratelimits.ClassGlobal && h.route.Route().GlobalExempt():
+	case r.Class == ratelimits.ClassGlobal && h.entry.exempt:
 		b.window.HoldRefused(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
 	case b.family.place == erratic && r.Limited && r.Remaining == 0:
 		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up

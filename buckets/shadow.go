@@ -27,7 +27,7 @@ func (m *RESTBucketManager) castShadow(h *held) {
 		return
 	}
 	for _, f := range h.entry.authentication.families {
-		if b, ok := m.buckets.Load(bucketKey{f, h.major}); ok && f.place != unknown {
+		if b := m.buckets.find(f, h.major); b != nil && f.place != unknown {
 			h.cast(b)
 		}
 	}
@@ -46,8 +46,8 @@ func (m *RESTBucketManager) catchShadows(b *RESTBucket) {
 // castShadowsOn charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
 func (m *RESTBucketManager) castShadowsOn(there *RESTBucket) {
 	for _, f := range there.family.authentication.families {
-		b, ok := m.buckets.Load(bucketKey{f, noMajor})
-		if !ok || f.place != unknown {
+		b := m.buckets.find(f, noMajor)
+		if b == nil || f.place != unknown {
 			continue
 		}
 		b.mu.Lock()
@@ -69,7 +69,7 @@ func (h *held) cast(b *RESTBucket) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.evicted {
+	if !b.evicted.Load() {
 		h.shadows = append(h.shadows, shadow{b, b.window.Adopt(b.manager().now(), h.permit.Sent())})
 	}
 }
@@ -87,7 +87,7 @@ func (h *held) uncast(now time.Duration, b *RESTBucket) {
 }
 
 // end takes the charge off again, unless nobody knows where the request was counted.
-func (s shadow) end(o outcome) {
+func (s shadow) end(o *outcome) {
 	b := s.bucket
 	b.mu.Lock()
 	defer b.mu.Unlock()

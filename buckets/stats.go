@@ -54,26 +54,19 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// counters are spread over several memory cells each, as every request changes some of them.
+// counters count what happens to some requests.
 type counters struct {
-	granted, ended, lost          *xsync.Counter
 	waits, waitTime               *xsync.Counter
 	tooLong, queueFull, cancelled *xsync.Counter
 	overBudget, evicted           *xsync.Counter
-	responses                     [ratelimits.NumClasses]*xsync.Counter
 }
 
 func newCounters() counters {
-	c := counters{
-		granted: xsync.NewCounter(), ended: xsync.NewCounter(), lost: xsync.NewCounter(),
+	return counters{
 		waits: xsync.NewCounter(), waitTime: xsync.NewCounter(),
 		tooLong: xsync.NewCounter(), queueFull: xsync.NewCounter(), cancelled: xsync.NewCounter(),
 		evicted: xsync.NewCounter(), overBudget: xsync.NewCounter(),
 	}
-	for i := range c.responses {
-		c.responses[i] = xsync.NewCounter()
-	}
-	return c
 }
 
 func (c *counters) waited(d time.Duration) {
@@ -97,40 +90,27 @@ func (c *counters) refuse(err error) {
 	}
 }
 
-func (c *counters) settle(o *outcome) {
-	c.ended.Inc()
-	switch {
-	case !o.sent:
-	case o.response.Status == 0:
-		c.lost.Inc()
-	case int(o.response.Class) < len(c.responses):
-		c.responses[o.response.Class].Inc()
-	}
-}
-
 // Stats returns the numbers of now.
 func (m *RESTBucketManager) Stats() Stats {
 	c := &m.counters
-	s := Stats{
+	all, responses := m.tallies.sum()
+	return Stats{
 		Buckets: m.buckets.Size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
 		Waiting:   int(m.waiting.Load()),
-		InFlight:  int(max(c.granted.Value()-c.ended.Value(), 0)),
-		Granted:   uint64(c.granted.Value()),
+		InFlight:  int(max(int64(all.granted+all.adopted-all.ended), 0)),
+		Granted:   all.granted,
 		Waited:    uint64(c.waits.Value()),
 		WaitTime:  time.Duration(c.waitTime.Value()),
 		TooLong:   uint64(c.tooLong.Value()),
 		QueueFull: uint64(c.queueFull.Value()),
 		Cancelled: uint64(c.cancelled.Value()),
-		Lost:      uint64(c.lost.Value()),
+		Responses: responses,
+		Lost:      all.lost,
 		Evicted:   uint64(c.evicted.Value()),
 
 		OverBudget: uint64(c.overBudget.Value()),
 		Invalid:    m.budget.used(m.now()), InvalidLimit: m.budget.limit,
 	}
-	for i := range s.Responses {
-		s.Responses[i] = uint64(c.responses[i].Value())
-	}
-	return s
 }
 
 // BucketSnapshot is what is known of a bucket at one moment. It contains no credential and no token.
@@ -162,7 +142,7 @@ type BucketSnapshot struct {
 // at a time, while its snapshot is taken and not while the caller looks at it.
 func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 	return func(yield func(BucketSnapshot) bool) {
-		for _, b := range m.buckets.All() {
+		for b := range m.buckets.all() {
 			if !yield(b.snapshot()) {
 				return
 			}

@@ -48,7 +48,7 @@ func (b *Budget) Take(now time.Duration) (ok bool, wait time.Duration) {
 		b.inflight++
 		return true, 0
 	}
-	return false, b.comesBack(now)
+	return false, b.ComesBack(now)
 }
 
 // Force takes for a request that was sent already, whether or not anything is left.
@@ -100,8 +100,9 @@ func (b *Budget) forget(now time.Duration) {
 	}
 }
 
-// comesBack returns how long it will be until the oldest invalid responses are forgotten.
-func (b *Budget) comesBack(now time.Duration) time.Duration {
+// ComesBack returns how long it will be until the oldest invalid responses are forgotten, 0 if there are none.
+func (b *Budget) ComesBack(now time.Duration) time.Duration {
+	b.forget(now)
 	parts := int64(len(b.counts))
 	for age := parts - 1; age >= 0; age-- {
 		if part := b.newest - age; part >= 0 && b.counts[part%parts] > 0 {

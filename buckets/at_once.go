@@ -1,0 +1,75 @@
+package buckets
+
+import (
+	"context"
+	"time"
+)
+
+// atOnce grants a request whose bucket is known, has room, and has nobody waiting in it, as is so for most requests. Then it
+// does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing.
+func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool) {
+	if checked(ctx, r) != nil || m.closed() || m.settings.ordered || m.edge.active.Load() {
+		return Lease{}, false
+	}
+	if t := tuningOf(ctx); t.ordered || t.priority {
+		return Lease{}, false
+	}
+	entry := m.entry(r.Route.Route(), r.Authorization)
+	f := entry.family.Load()
+	if f.place == unknown || f.place == erratic {
+		return Lease{}, false
+	}
+	major := majorOf(m.seed, r.Route)
+	b := m.buckets.find(f, major)
+	if b == nil {
+		return Lease{}, false
+	}
+	b.mu.Lock()
+	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() {
+		b.mu.Unlock()
+		return Lease{}, false
+	}
+	h := b.tryTake(m.now(), entry)
+	if h == nil {
+		b.mu.Unlock()
+		return Lease{}, false
+	}
+	h.route, h.major, h.fields, h.shape = r.Route, major, r.Fields, r.shape
+	if r.arrived == 0 {
+		r.arrived = b.arrive(h.permit.Sent())
+	}
+	h.arrived = r.arrived
+	b.launch(h)
+	m.tallies.of(b).granted.Add(1)
+	b.mu.Unlock()
+	return h.lease(), true
+}
+
+// isFor reports that the bucket, which is locked, is where the route's requests belong.
+func (b *RESTBucket) isFor(e *routeEntry, f *family) bool {
+	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.family.Load() == f
+}
+
+// tryTake takes all that a request needs, or returns nil.
+func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry) *held {
+	permit, ok := b.window.Take(now)
+	if !ok {
+		return nil
+	}
+	m, gate := entry.manager, entry.authentication
+	if !m.budget.takePlenty() {
+		b.window.Return(now, permit)
+		return nil
+	}
+	h := leases.Get().(*held)
+	if entry.exempt {
+		h.slot = gate.force(now)
+	} else if h.slot, ok = gate.take(now); !ok {
+		m.budget.giveBack()
+		b.window.Return(now, permit)
+		leases.Put(h)
+		return nil
+	}
+	h.permit, h.entry = permit, entry
+	return h
+}

@@ -1,0 +1,60 @@
+package buckets
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// tallies count what happens to every request. They are spread over several cache lines, and a bucket always uses the same
+// one, so that requests of different buckets seldom meet.
+type tallies []tally
+
+type tally struct {
+	granted   atomic.Uint64
+	adopted   atomic.Uint64 // what was granted elsewhere
+	responses [ratelimits.NumClasses]atomic.Uint64
+	lost      atomic.Uint64
+	others    atomic.Uint64 // requests that were not sent, and responses of no class
+	_         [cacheLines - (ratelimits.NumClasses+4)*8]byte
+}
+
+// cacheLines is two of them, as processors fetch them in pairs.
+const cacheLines = 128
+
+func newTallies() tallies {
+	return make(tallies, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
+}
+
+func (t tallies) of(b *RESTBucket) *tally { return &t[b.key%uint64(len(t))] }
+
+// settle counts the end of a request.
+func (t *tally) settle(o *outcome) {
+	switch class := o.response.Class; {
+	case !o.sent || class >= ratelimits.NumClasses:
+		t.others.Add(1)
+	case o.response.Status == 0:
+		t.lost.Add(1)
+	default:
+		t.responses[class].Add(1)
+	}
+}
+
+// sum adds them up.
+func (t tallies) sum() (s struct{ granted, adopted, lost, ended uint64 }, responses [ratelimits.NumClasses]uint64) {
+	for i := range t {
+		for class := range responses {
+			n := t[i].responses[class].Load()
+			responses[class] += n
+			s.ended += n
+		}
+		lost := t[i].lost.Load()
+		s.lost += lost
+		s.ended += lost + t[i].others.Load()
+		s.granted += t[i].granted.Load()
+		s.adopted += t[i].adopted.Load()
+	}
+	return s, responses
+}
