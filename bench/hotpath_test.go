@@ -78,6 +78,8 @@ var sizes = []struct {
 	buckets int
 }{{"one", 1}, {"many", manyBuckets}}
 
+// BenchmarkAcquireUpdateRelease compares what a request costs with the references, in slices that take turns: the metrics
+// "x/rate" and "x/floor" say how many times as long it takes.
 func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	parsed := ratelimits.ParseResponse(http.StatusOK, answer, nil)
 	ways := []struct {
@@ -87,28 +89,19 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 		{"parsed", func() ratelimits.Response { return parsed }},
 		{"parsing", func() ratelimits.Response { return ratelimits.ParseResponse(http.StatusOK, answer, nil) }},
 	}
-	for _, way := range ways {
-		for _, size := range sizes {
-			known := channels(b, size.buckets)
-			b.Run(way.name+"/"+size.name+"/serial", func(b *testing.B) {
-				manager := newManager(b, known)
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					cycle(b, manager, known[i%len(known)], way.response)
-				}
-			})
-			b.Run(way.name+"/"+size.name+"/parallel", func(b *testing.B) {
-				manager := newManager(b, known)
-				var workers atomic.Int64
-				b.ReportAllocs()
-				b.ResetTimer()
-				b.RunParallel(func(pb *testing.PB) {
-					const stride = 7919 // a prime, so that workers do not follow each other
-					for i := int(workers.Add(1)) * stride; pb.Next(); i++ {
-						cycle(b, manager, known[i%len(known)], way.response)
-					}
+	for _, size := range sizes {
+		known := channels(b, size.buckets)
+		manager := newManager(b, known)
+		for _, way := range ways {
+			for _, callers := range []int{1, 64} {
+				b.Run(fmt.Sprintf("%s/%s/%d", way.name, size.name, callers), func(b *testing.B) {
+					compare(b, callers, []contender{
+						{"ratelight", func(i int) { cycle(b, manager, known[i%len(known)], way.response) }},
+						{"rate", rateLimiters(known)},
+						{"floor", floor(known)},
+					})
 				})
-			})
+			}
 		}
 	}
 }

@@ -29,7 +29,8 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 		b.mu.Unlock()
 		return Lease{}, false
 	}
-	h := b.tryTake(m.now(), entry)
+	t := m.tallies.of(b)
+	h := b.tryTake(m.now(), entry, t)
 	if h == nil {
 		b.mu.Unlock()
 		return Lease{}, false
@@ -40,7 +41,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	}
 	h.arrived = r.arrived
 	b.launch(h)
-	m.tallies.of(b).granted.Add(1)
+	t.grant(h)
 	b.mu.Unlock()
 	return h.lease(), true
 }
@@ -51,13 +52,13 @@ func (b *RESTBucket) isFor(e *routeEntry, f *family) bool {
 }
 
 // tryTake takes all that a request needs, or returns nil.
-func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry) *held {
+func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *tally) *held {
 	permit, ok := b.window.Take(now)
 	if !ok {
 		return nil
 	}
 	m, gate := entry.manager, entry.authentication
-	if !m.budget.takePlenty() {
+	if !m.budget.hasPlenty(t) {
 		b.window.Return(now, permit)
 		return nil
 	}
@@ -65,7 +66,6 @@ func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry) *held {
 	if entry.exempt {
 		h.slot = gate.force(now)
 	} else if h.slot, ok = gate.take(now); !ok {
-		m.budget.giveBack()
 		b.window.Return(now, permit)
 		leases.Put(h)
 		return nil

@@ -107,13 +107,11 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if at, ok := b.next(now, a); !ok || at > now {
 		return Lease{}, false, nil
 	}
-	budget := b.manager().budget
-	if err := budget.take(now, a); err != nil {
+	var p passes
+	if err := b.manager().budget.take(now, a, b, &p); err != nil {
 		return Lease{}, false, err
 	}
-	var p passes
 	if missing := b.pass(now, a, &p); missing != nil {
-		budget.giveBack()
 		b.giveBack(now, p)
 		return Lease{}, false, nil
 	}
@@ -149,7 +147,9 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 		b.open().ordered++
 	}
 	b.launch(h)
-	b.manager().tallies.of(b).granted.Add(1)
+	b.manager().tallies.of(b).grant(h)
+	p.budget.unreserve() // now it counts as in flight
+	p.budget = nil
 	return h.lease()
 }
 
@@ -213,14 +213,12 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			}
 			break
 		}
-		budget := b.manager().budget
-		if err := budget.take(now, &w.ask); err != nil {
+		if err := b.manager().budget.take(now, &w.ask, b, p); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue
 		}
 		if missing := b.pass(now, &w.ask, p); missing != nil {
-			budget.giveBack()
 			missing.park(now, b)
 			break
 		}

@@ -11,13 +11,14 @@ import (
 // plenty is how much of the budget is left when nobody looks closely: more than requests can look at it in one moment.
 const plenty = 256
 
-// budget keeps the number of invalid responses below what Discord bans an address for. It belongs to the process and not to
-// a credential, and outlives Close. Every request takes from it, so its lock is only for when little is left.
+// budget keeps the number of invalid responses below what Discord bans an address for: those there have been and those that
+// there may be, as many as are in flight. It belongs to the process and not to a credential, and outlives Close. Every
+// request asks it, so its lock is only for when little is left.
 type budget struct {
-	limit    int // the margin taken off; 0: there is none
-	period   time.Duration
-	inFlight atomic.Int64
-	invalid  atomic.Int64 // of the latest period, or more: it is counted again when that matters
+	limit   int // the margin taken off; 0: there is none
+	period  time.Duration
+	tallies tallies
+	invalid atomic.Int64 // of the latest period, or more: it is counted again when that matters
 
 	mu     sync.Mutex
 	counts *ratelimits.Budget // of invalid responses only
@@ -27,20 +28,24 @@ type budget struct {
 // budgetWarnings are the fractions of the budget at which there is a warning.
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
-func newBudget(limit int, period time.Duration) *budget {
-	return &budget{limit: limit, period: period, counts: ratelimits.NewBudget(limit, period)}
+func newBudget(limit int, period time.Duration, t tallies) *budget {
+	return &budget{limit: limit, period: period, tallies: t, counts: ratelimits.NewBudget(limit, period)}
 }
 
-// take takes for a request that is about to be sent, or returns why it must not be.
-func (b *budget) take(now time.Duration, a *ask) error {
-	if b.takePlenty() {
+// take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
+// not be sent.
+func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) error {
+	t := b.tallies.of(from)
+	if p.budget != nil || b.hasPlenty(t) {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	used, inFlight := b.count(now), b.inFlight.Load()
+	sum, _ := b.tallies.sum()
+	used, inFlight := b.count(now), sum.inFlight()
 	if used+inFlight < int64(b.limit) {
-		b.inFlight.Add(1)
+		p.budget = t
+		t.reserve()
 		return nil
 	}
 	return &ratelimits.BudgetError{
@@ -49,29 +54,9 @@ func (b *budget) take(now time.Duration, a *ask) error {
 	}
 }
 
-// takePlenty takes for a request that is about to be sent, if plenty is left.
-func (b *budget) takePlenty() bool {
-	if b.limit > 0 {
-		if b.invalid.Load()+b.inFlight.Load() >= int64(b.limit-plenty) {
-			return false
-		}
-		b.inFlight.Add(1)
-	}
-	return true
-}
-
-// force takes for a request that was sent elsewhere.
-func (b *budget) force() {
-	if b.limit > 0 {
-		b.inFlight.Add(1)
-	}
-}
-
-// giveBack gives back what a request took that was not sent, or whose response was valid.
-func (b *budget) giveBack() {
-	if b.limit > 0 {
-		b.inFlight.Add(-1)
-	}
+// hasPlenty reports that so much is left that the requests counted by one tally do not use up its share.
+func (b *budget) hasPlenty(t *tally) bool {
+	return b.limit == 0 || t.inFlight() < (int64(b.limit-plenty)-b.invalid.Load())/int64(len(b.tallies))
 }
 
 // report takes in an invalid response, and returns the fraction of the budget that was passed by it, 0 if none.
@@ -83,7 +68,6 @@ func (b *budget) report(now time.Duration) (passed float64) {
 	defer b.mu.Unlock()
 	b.counts.Report(now, true)
 	used := float64(b.count(now)) / float64(b.limit)
-	b.inFlight.Add(-1) // after it is counted, so that it is never in neither
 	reached := 0
 	for _, fraction := range budgetWarnings {
 		if used >= fraction {

@@ -12,6 +12,7 @@ type passes struct {
 	hasSlot bool
 	edge    edgePermit
 	hasEdge bool
+	budget  *tally // where a place in the budget of invalid requests is kept, nil if there is plenty
 }
 
 // gate is what a bucket can stand in line for.
@@ -44,4 +45,5 @@ func (b *RESTBucket) giveBack(now time.Duration, p passes) {
 	if p.hasSlot {
 		b.family.authentication.giveBack(now, p.slot)
 	}
+	p.budget.unreserve()
 }

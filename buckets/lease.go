@@ -44,6 +44,7 @@ type grant struct {
 	edge    edgePermit
 	lane    *lane
 	ordered bool
+	tally   *tally // that counted it
 }
 
 // lease returns the lease that was just made of h.
@@ -84,7 +85,7 @@ func (g *grant) shapeOf(seed maphash.Seed) uint64 {
 
 func (l Lease) end(o *outcome) {
 	h := l.held
-	if h == nil || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
+	if h == nil || h.generation.Load() != l.generation || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return
 	}
 	if h.ender != nil {
@@ -97,7 +98,6 @@ func (l Lease) end(o *outcome) {
 
 // free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
 func (h *held) free() {
-	h.bucket.Store(nil)
 	h.ender = nil
 	h.grant = grant{}
 	leases.Put(h)

@@ -73,12 +73,13 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
 		tallies:         newTallies(),
-		budget:          newBudget(s.budget, s.budgetPeriod),
+		budget:          nil,
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
 	m.edge = newEdge(m)
+	m.budget = newBudget(s.budget, s.budgetPeriod, m.tallies)
 	m.calls.manager = m
 	return m
 }
@@ -189,9 +190,9 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	now := m.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
-	m.budget.force()
 	b.launch(h)
-	m.tallies.of(b).adopted.Add(1)
+	h.tally = m.tallies.of(b)
+	h.tally.adopted.Add(1)
 	lease := h.lease()
 	b.mu.Unlock()
 	lease.Update(r)

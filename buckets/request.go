@@ -100,16 +100,33 @@ func majorOf(seed maphash.Seed, route routes.CompiledRoute) major {
 	if id == "" {
 		return major{}
 	}
-	var m major
-	n, err := strconv.ParseUint(id, 10, 63)
-	if err != nil || id[0] == '0' {
-		n = maphash.String(seed, id) | hashed
+	m := major{id: snowflake(id)}
+	if m.id == 0 {
+		m.id = maphash.String(seed, id) | hashed
 	}
-	m.id = n
 	if token := route.MajorToken(); token != "" {
 		m.token = maphash.String(seed, token) | 1
 	}
 	return m
+}
+
+// snowflake returns the number that an id consists of, 0 if it is none, or is not written as numbers are.
+func snowflake(id string) (n uint64) {
+	if len(id) > 18 || id[0] == '0' {
+		n, err := strconv.ParseUint(id, 10, 63)
+		if err != nil || id[0] == '0' {
+			return 0
+		}
+		return n
+	}
+	for i := range len(id) {
+		digit := uint64(id[i] - '0')
+		if digit > 9 {
+			return 0
+		}
+		n = 10*n + digit
+	}
+	return n
 }
 
 // String returns the major parameter without giving a token away, "-" if there is none.

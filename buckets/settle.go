@@ -23,11 +23,14 @@ func saidHold(r *ratelimits.Response) time.Duration {
 // settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
 func (m *RESTBucketManager) settle(h *held, o *outcome) {
-	m.tallies.of(h.bucket.Load()).settle(o)
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
-	passed := m.settleBudget(o)
+	passed := 0.0
+	if o.sent && o.response.Invalid() {
+		passed = m.budget.report(m.now())
+	}
+	h.tally.settle(o) // after that, so that it is never in neither
 	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
 		m.settleGates(h, o)
 	}
@@ -53,16 +56,6 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
 	m.settings.budgetUsed(m.budget, passed, m.now)
-}
-
-// settleBudget gives back what the request took of the budget of invalid requests. It returns the fraction of it that was
-// passed, 0 if none.
-func (m *RESTBucketManager) settleBudget(o *outcome) (passed float64) {
-	if o.sent && o.response.Invalid() {
-		return m.budget.report(m.now())
-	}
-	m.budget.giveBack()
-	return 0
 }
 
 // settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.

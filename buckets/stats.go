@@ -97,7 +97,7 @@ func (m *RESTBucketManager) Stats() Stats {
 	return Stats{
 		Buckets: m.buckets.Size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
 		Waiting:   int(m.waiting.Load()),
-		InFlight:  int(max(int64(all.granted+all.adopted-all.ended), 0)),
+		InFlight:  int(max(all.inFlight(), 0)),
 		Granted:   all.granted,
 		Waited:    uint64(c.waits.Value()),
 		WaitTime:  time.Duration(c.waitTime.Value()),

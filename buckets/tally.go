@@ -14,7 +14,7 @@ type tallies []tally
 
 type tally struct {
 	granted   atomic.Uint64
-	adopted   atomic.Uint64 // what was granted elsewhere
+	adopted   atomic.Uint64 // what was granted elsewhere, or may be about to be
 	responses [ratelimits.NumClasses]atomic.Uint64
 	lost      atomic.Uint64
 	others    atomic.Uint64 // requests that were not sent, and responses of no class
@@ -30,6 +30,30 @@ func newTallies() tallies {
 
 func (t tallies) of(b *RESTBucket) *tally { return &t[b.key%uint64(len(t))] }
 
+// grant counts a request that was granted, under its bucket's lock.
+func (t *tally) grant(h *held) {
+	h.tally = t
+	t.granted.Add(1)
+}
+
+// reserve counts one that may be about to be granted, until unreserve.
+func (t *tally) reserve() { t.adopted.Add(1) }
+
+func (t *tally) unreserve() {
+	if t != nil {
+		t.adopted.Add(^uint64(0))
+	}
+}
+
+// inFlight returns how many that were counted here have not ended.
+func (t *tally) inFlight() int64 {
+	n := int64(t.granted.Load() + t.adopted.Load() - t.lost.Load() - t.others.Load())
+	for class := range t.responses {
+		n -= int64(t.responses[class].Load())
+	}
+	return n
+}
+
 // settle counts the end of a request.
 func (t *tally) settle(o *outcome) {
 	switch class := o.response.Class; {
@@ -42,8 +66,13 @@ func (t *tally) settle(o *outcome) {
 	}
 }
 
+// sums are the tallies added up.
+type sums struct{ granted, adopted, lost, ended uint64 }
+
+func (s sums) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
+
 // sum adds them up.
-func (t tallies) sum() (s struct{ granted, adopted, lost, ended uint64 }, responses [ratelimits.NumClasses]uint64) {
+func (t tallies) sum() (s sums, responses [ratelimits.NumClasses]uint64) {
 	for i := range t {
 		for class := range responses {
 			n := t[i].responses[class].Load()
