@@ -158,7 +158,9 @@ func (b *RESTBucket) launch(h *held) {
 	if b.family.place == unknown {
 		b.family.authentication.probes.Add(1)
 	}
-	h.bucket.Store(b)
+	if h.bucket.Load() != b { // it may have been here before
+		h.bucket.Store(b)
+	}
 	h.previous, h.next = nil, b.flying
 	if b.flying != nil {
 		b.flying.previous = h

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"iter"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 
@@ -16,15 +17,20 @@ import (
 // what leads to the second one.
 type table struct {
 	*xsync.Map[uint64, *RESTBucket]
-	hash func(*family, major) uint64
+	seeds [3]uint64
+	mask  uint64 // of the keys that are used; tests make it small
 }
 
 func newTable() table {
-	a, b, c := rand.Uint64(), rand.Uint64(), rand.Uint64()
 	return table{
-		Map:  xsync.NewMap[uint64, *RESTBucket](),
-		hash: func(f *family, m major) uint64 { return mix(mix(f.id^a, m.id^b), m.token^c) },
+		Map:   xsync.NewMap[uint64, *RESTBucket](),
+		seeds: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()},
+		mask:  math.MaxUint64,
 	}
+}
+
+func (t *table) hash(f *family, m major) uint64 {
+	return mix(mix(f.id^t.seeds[0], m.id^t.seeds[1]), m.token^t.seeds[2]) & t.mask
 }
 
 // mix multiplies, and folds the two halves of the product into one.

@@ -1,0 +1,63 @@
+package buckets
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Keys are hashes. Here 128 of them are all there are, so that many buckets have to pass by others; each is found
+// again all the same, before and after collections and while others are made and collected.
+func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithGlobalLimit(0), WithPollPeriod(time.Hour), WithMaxRateLimit(0))
+		m.buckets.mask = 127
+		require.NoError(t, m.Start())
+		defer m.Close()
+		send := func(channel int, window time.Duration) error {
+			route, err := routes.CreateMessage.Compile(strconv.Itoa(channel))
+			require.NoError(t, err)
+			lease, err := m.Acquire(context.Background(), route, "Bot one")
+			lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 1, ResetAfter: window})
+			return err
+		}
+		const channels = 60
+		for round := range 5 {
+			for channel := 1; channel <= channels; channel++ {
+				window := 30 * time.Second // collected each time
+				if channel%3 == 0 {
+					window = 24 * time.Hour // never collected
+				}
+				err := send(channel, window)
+				if channel%3 == 0 && round > 0 {
+					require.Error(t, err, "its window is used up: it is still the same one")
+					continue
+				}
+				require.NoError(t, err, "round %d, channel %d", round, channel)
+				require.Error(t, send(channel, window), "round %d, channel %d", round, channel)
+			}
+			time.Sleep(time.Hour / 2)
+			m.collect()
+			seen := map[major]int{}
+			for b := range m.buckets.all() {
+				if !b.family.named() {
+					continue
+				}
+				seen[b.major]++
+				require.Equal(t, 1, seen[b.major])
+				require.Same(t, b, m.buckets.find(b.family, b.major))
+			}
+			require.GreaterOrEqual(t, len(seen), channels/3)
+		}
+		assert.NotZero(t, m.Stats().Evicted)
+	})
+}
