@@ -34,6 +34,12 @@ func FuzzRefusalClass(f *testing.F) {
 			canonical.Add(name, value)
 			written[strings.ToLower(name)] = canonical[name]
 		}
+		for _, header := range []http.Header{canonical, written} {
+			var got fields
+			if got.read(header, true); got != readSimply(header) {
+				t.Fatalf("%v is read as %+v", header, got)
+			}
+		}
 		before := string(body)
 		r := ParseResponse(status, canonical, body)
 		if string(body) != before {

@@ -64,19 +64,13 @@ func (r *Response) Invalid() bool {
 // It never fails: what cannot be understood is absent. It does not keep body, and allocates nothing unless the status is
 // 429. Header names are compared without regard to case, also in a header that was not built by net/http.
 func ParseResponse(status int, header http.Header, body []byte) Response {
-	fields := readFields(header)
-	r := Response{Status: status, Bucket: fields.bucket}
-	limit, okLimit := parseCount(fields.limit)
-	remaining, okRemaining := parseCount(fields.remaining)
-	resetAfter, okReset := parseSeconds(fields.resetAfter)
-	if okLimit && okRemaining && okReset && limit >= 1 && limit <= largestSensible && resetAfter <= longestSensible {
-		r.Limited = true
-		r.Limit = limit
-		r.Remaining = min(remaining, limit)
-		r.ResetAfter = resetAfter
-	}
-	r.RetryAfter, r.HasRetryAfter = parseSeconds(fields.retryAfter)
-	if status != http.StatusTooManyRequests {
+	refused := status == http.StatusTooManyRequests
+	var f fields
+	f.read(header, refused)
+	r := Response{Status: status, Bucket: f.bucket}
+	r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter)
+	f.parseLimit(&r)
+	if !refused {
 		return r
 	}
 	refusal := parseRefusal(body)
@@ -85,7 +79,7 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 		r.HasRetryAfter = true
 	}
 	r.Code = refusal.code
-	r.Class = classify(&fields, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
+	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
 	return r
 }
 
@@ -132,43 +126,77 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 
 // fields are the raw header values that matter here, "" where absent.
 type fields struct {
-	bucket, limit, remaining, resetAfter        string
-	global, scope, retryAfter, via, contentType string
+	bucket, limit, remaining, resetAfter, retryAfter string
+	global, scope, via, contentType                  string // of a refusal only
 }
 
-func readFields(header http.Header) fields {
-	f := fields{
-		bucket:      first(header[headerBucket]),
-		limit:       first(header[headerLimit]),
-		remaining:   first(header[headerRemaining]),
-		resetAfter:  first(header[headerResetAfter]),
-		global:      first(header[headerGlobal]),
-		scope:       first(header[headerScope]),
-		retryAfter:  first(header[headerRetryAfter]),
-		via:         first(header[headerVia]),
-		contentType: first(header[headerType]),
+func (f *fields) read(header http.Header, refused bool) {
+	f.bucket = first(header[headerBucket])
+	f.limit = first(header[headerLimit])
+	f.remaining = first(header[headerRemaining])
+	f.resetAfter = first(header[headerResetAfter])
+	f.retryAfter = first(header[headerRetryAfter])
+	if refused {
+		f.global = first(header[headerGlobal])
+		f.scope = first(header[headerScope])
+		f.via = first(header[headerVia])
+		f.contentType = first(header[headerType])
 	}
 	if f.bucket == "" && f.limit == "" {
 		f.readOtherCases(header)
 	}
-	return f
 }
 
 // readOtherCases looks for names that are not in canonical form, as in a header that somebody wrote as a literal.
 func (f *fields) readOtherCases(header http.Header) {
 	for name, values := range header {
-		for _, field := range [...]struct {
-			name  string
-			value *string
-		}{
-			{headerBucket, &f.bucket}, {headerLimit, &f.limit}, {headerRemaining, &f.remaining},
-			{headerResetAfter, &f.resetAfter}, {headerGlobal, &f.global}, {headerScope, &f.scope},
-			{headerRetryAfter, &f.retryAfter}, {headerVia, &f.via}, {headerType, &f.contentType},
-		} {
-			if *field.value == "" && len(name) == len(field.name) && strings.EqualFold(name, field.name) {
-				*field.value = first(values)
-			}
+		if value := f.named(name); value != nil && *value == "" {
+			*value = first(values)
 		}
+	}
+}
+
+// named returns where the values of a name belong that is written in any case, nil if they do not matter.
+func (f *fields) named(name string) *string {
+	canonical, value := "", (*string)(nil)
+	switch len(name) {
+	case len(headerBucket): // which is that of headerGlobal
+		canonical, value = headerBucket, &f.bucket
+		if strings.EqualFold(name, headerGlobal) {
+			return &f.global
+		}
+	case len(headerLimit): // which is that of headerScope
+		canonical, value = headerLimit, &f.limit
+		if strings.EqualFold(name, headerScope) {
+			return &f.scope
+		}
+	case len(headerRemaining):
+		canonical, value = headerRemaining, &f.remaining
+	case len(headerResetAfter):
+		canonical, value = headerResetAfter, &f.resetAfter
+	case len(headerRetryAfter):
+		canonical, value = headerRetryAfter, &f.retryAfter
+	case len(headerVia):
+		canonical, value = headerVia, &f.via
+	case len(headerType):
+		canonical, value = headerType, &f.contentType
+	}
+	if value == nil || !strings.EqualFold(name, canonical) {
+		return nil
+	}
+	return value
+}
+
+// parseLimit takes over what is said of the limit, if it is all there and makes sense.
+func (f *fields) parseLimit(r *Response) {
+	limit, okLimit := parseCount(f.limit)
+	remaining, okRemaining := parseCount(f.remaining)
+	resetAfter, okReset := parseSeconds(f.resetAfter)
+	if okLimit && okRemaining && okReset && limit >= 1 && limit <= largestSensible && resetAfter <= longestSensible {
+		r.Limited = true
+		r.Limit = limit
+		r.Remaining = min(remaining, limit)
+		r.ResetAfter = resetAfter
 	}
 }
 

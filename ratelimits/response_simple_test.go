@@ -1,0 +1,69 @@
+package ratelimits
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+// readSimply is fields.read as it would be, did its speed not matter.
+func readSimply(header http.Header) fields {
+	lower := func(name string) string { return "" }
+	if header.Get(headerBucket) == "" && header.Get(headerLimit) == "" {
+		lower = func(name string) string {
+			for other, values := range header {
+				if other != name && strings.EqualFold(other, name) && len(values) > 0 {
+					return values[0]
+				}
+			}
+			return ""
+		}
+	}
+	value := func(name string) string {
+		if canonical := header.Get(name); canonical != "" {
+			return canonical
+		}
+		return lower(name)
+	}
+	return fields{
+		bucket: value(headerBucket), limit: value(headerLimit), remaining: value(headerRemaining),
+		resetAfter: value(headerResetAfter), retryAfter: value(headerRetryAfter), global: value(headerGlobal),
+		scope: value(headerScope), via: value(headerVia), contentType: value(headerType),
+	}
+}
+
+func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		headerBucket, headerLimit, headerRemaining, headerResetAfter, headerRetryAfter, headerGlobal, headerScope, headerVia, headerType,
+		"Date", "X-Ratelimit-Reset", "X-Ratelimit-Globes",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		header := http.Header{}
+		for _, name := range names {
+			switch rapid.IntRange(0, 3).Draw(t, name) { // in one case only, as the order of a map decides otherwise
+			case 1:
+				name = strings.ToLower(name)
+			case 2:
+				name = strings.ToUpper(name)
+			case 3:
+				continue
+			}
+			header[name] = rapid.SampledFrom([][]string{{"1"}, {"1.250"}, {"user", "shared"}, {""}, {}, nil}).Draw(t, "values")
+		}
+		var got fields
+		got.read(header, true)
+		assert.Equal(t, readSimply(header), got, "%v", header)
+		got = fields{}
+		got.read(header, false)
+		want := readSimply(header)
+		assert.Equal(t, want.retryAfter, got.retryAfter)
+		for _, f := range []*fields{&want, &got} { // they are not looked at then
+			f.global, f.scope, f.via, f.contentType = "", "", "", ""
+		}
+		assert.Equal(t, want, got, "%v", header)
+	})
+}
