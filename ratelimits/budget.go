@@ -26,6 +26,7 @@ type Budget struct {
 	counts   [budgetParts + 1]int32 // invalid responses of the latest parts, a ring
 	total    int                    // of them
 	newest   int64                  // which part was the latest, counted from time 0
+	ends     time.Duration          // when it no longer is
 }
 
 // NewBudget returns a budget of so many invalid responses in any period. A limit or period of zero or less means that there
@@ -85,10 +86,11 @@ func (b *Budget) Limit() int { return b.limit }
 
 // forget drops the counts of parts that lie a period back.
 func (b *Budget) forget(now time.Duration) {
-	if b.limit == 0 {
+	if b.limit == 0 || now < b.ends {
 		return
 	}
 	part := int64(now / b.part)
+	b.ends = time.Duration(part+1) * b.part
 	if part-b.newest > int64(len(b.counts)) {
 		b.newest = part - int64(len(b.counts))
 	}
