@@ -11,19 +11,18 @@ func (i interval) intersect(o interval) interval {
 
 // closing is what responses have said of when the current window closes. The zero value is a window of which none has.
 type closing struct {
-	known  bool
-	single bool          // all of them certainly spoke of the same window
+	known   bool
+	single  bool  // all of them certainly spoke of the same window
+	denials uint8 // responses in a row that contradict low, below
+	// leastSpent is of the response with the shortest reset-after, which is least.
+	leastSpent int32
+	least      time.Duration
+
 	within interval      // when it closes, if they did
 	latest time.Duration // when it closes at the latest, if they did not; may be set before anything is known
 
-	// The response that spoke of the latest reset: the earliest moment of that, and when it came. denials counts the
-	// responses in a row that contradict it.
+	// The response that spoke of the latest reset: the earliest moment of that, and when it came.
 	low, saidAt time.Duration
-	denials     uint8
-
-	// The response with the shortest reset-after.
-	leastSpent int32
-	least      time.Duration
 }
 
 // enoughDenials responses in a row are believed against one that promised a later reset than they do.

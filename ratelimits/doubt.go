@@ -14,28 +14,35 @@ type doubt struct {
 
 // doubt keeps a request charged of whose window only the reset is known.
 func (w *Window) doubt(reset interval) {
-	w.doubts = append(w.doubts, doubt{reset.high, w.closing.known && reset.high >= w.closing.within.low+w.period})
+	t := w.inTrouble()
+	t.doubts = append(t.doubts, doubt{reset.high, w.closing.known && reset.high >= w.closing.within.low+w.period})
 }
 
 // settleDoubts takes off the charge of those that are certainly forgotten.
 func (w *Window) settleDoubts(now time.Duration) {
-	before := len(w.doubts)
-	w.doubts = slices.DeleteFunc(w.doubts, func(d doubt) bool { return d.until <= now })
-	w.used = max(w.used-int32(before-len(w.doubts)), w.inflight, w.said)
+	t := w.inTrouble()
+	before := len(t.doubts)
+	t.doubts = slices.DeleteFunc(t.doubts, func(d doubt) bool { return d.until <= now })
+	w.used = max(w.used-int32(before-len(t.doubts)), w.inflight, w.said)
 }
 
 // settles returns when the next doubt ends. ok is false if there is none.
 func (w *Window) settles() (at time.Duration, ok bool) {
-	for i, d := range w.doubts {
+	doubts := w.troubles().doubts
+	for i, d := range doubts {
 		if i == 0 || d.until < at {
 			at = d.until
 		}
 	}
-	return at, len(w.doubts) > 0
+	return at, len(doubts) > 0
 }
 
 // carryDoubts keeps those that may be counted in the window that begins, and returns how many they are.
 func (w *Window) carryDoubts(now time.Duration) int32 {
-	w.doubts = slices.DeleteFunc(w.doubts, func(d doubt) bool { return !d.next || d.until <= now })
-	return int32(len(w.doubts))
+	if w.trouble == nil {
+		return 0
+	}
+	t := w.trouble
+	t.doubts = slices.DeleteFunc(t.doubts, func(d doubt) bool { return !d.next || d.until <= now })
+	return int32(len(t.doubts))
 }

@@ -6,21 +6,20 @@ import "time"
 // by a 429, and a burst would meet it with everything that is in flight. So as many as last time go as they like, and the
 // ones after that one at a time, which meets it with one.
 type hiddenLimit struct {
-	room   int32 // how many were let through last time; 0: not known
-	passed int32 // how many have been, since the last hold
-	until  time.Duration
+	room  int32 // how many were let through last time; 0: not known
+	until time.Duration
 }
 
-// refuse takes in that the limit was met, and that nothing may leave for wait.
-func (h *hiddenLimit) refuse(now, wait time.Duration) {
-	if h.passed > 0 { // the first of those that were in flight together
-		h.room = h.passed
+// refuse takes in that the limit was met after so many had passed, and that nothing may leave for wait.
+func (h *hiddenLimit) refuse(now, wait time.Duration, passed int32) {
+	if passed > 0 { // the first of those that were in flight together
+		h.room = passed
 	}
-	h.passed = 0
 	h.until = max(h.until, now+3*wait) // met again within that time, or forgotten
 }
 
-// near reports that the limit may be met by the next request, so that it should be the only one in flight.
-func (h *hiddenLimit) near(now time.Duration, inflight int32) bool {
-	return h.room > 0 && now < h.until && h.passed+inflight >= h.room
+// near reports that the limit may be met by the next request, when so many have passed or are in flight, so that it should be
+// the only one.
+func (h *hiddenLimit) near(now time.Duration, passed int32) bool {
+	return h.room > 0 && now < h.until && passed >= h.room
 }

@@ -2,6 +2,7 @@ package ratelimits
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -59,15 +60,21 @@ func (s *sample) reset() interval {
 type evidence struct {
 	reference sample
 	has       bool
-	votes     [KindLeaky + 1]uint8
+	favourite Kind  // for which the latest observations spoke
+	votes     uint8 // how many of them, without another in between
 	distrust  uint8
+	series    *series // once a response counted more requests than the reference, or found another one charged
+}
 
+// series is what several responses show together.
+type series struct {
 	// The time in which a leaky bucket gives one request back lies between these, as long as all samples agree.
 	slotLow, slotHigh time.Duration
 	counts            uint64 // which numbers of spent requests have agreed, as bits
 
-	// When the latest responses came: should it turn out to be a log, their requests come back a period later.
-	received []time.Duration
+	// When the outcomes before the latest came of those requests that are charged: should it turn out to be a log, their
+	// places come back a period later.
+	earlier []time.Duration
 }
 
 // votesNeeded is how many observations prove a kind. A fixed window is proven by the first, as no sliding bucket can answer
@@ -77,72 +84,91 @@ var votesNeeded = [KindLeaky + 1]uint8{KindFixed: 1, KindLog: 3, KindLeaky: 2}
 const (
 	leakyCounts    = 3 // different numbers of spent requests that must agree on the slot where time proves nothing
 	maxDistrust    = 2
-	maxReceived    = 64 // responses whose times are kept
+	maxVotes       = 100 // more than are ever needed
+	maxEarlier     = 64  // outcomes whose times are kept
 	unboundedSlot  = longest
 	likelyDistance = 4 * tick // between the processing of two requests, to be seen through the rounding of both
 )
 
 // weigh looks at one more response and returns the kind that it proves, or KindUnproven if it proves none.
-func (e *evidence) weigh(s sample) Kind {
-	consistent := e.narrowSlot(s)
+func (e *evidence) weigh(s *sample) Kind {
 	if !e.has {
-		e.reference, e.has = s, true
+		if e.series != nil {
+			e.series.narrowSlot(s)
+		}
+		e.reference, e.has = *s, true
 		return KindUnproven
 	}
 	r := e.reference
 	before := s.received < r.reset().low // the reference's window was certainly still open
-	if !before {
-		e.reference = s
-	}
-	switch {
-	case s.spent > r.spent && s.after < r.after-2*tick, s.spent < r.spent && s.after > r.after+2*tick:
+	if s.spent > r.spent && s.after < r.after-2*tick || s.spent < r.spent && s.after > r.after+2*tick {
+		e.follow(s)
 		return e.vote(KindFixed)
+	}
+	consistent := false
+	if e.series != nil || s.spent > r.spent {
+		consistent = e.begin().narrowSlot(s)
+	}
+	e.follow(s)
+	switch {
 	case s.spent <= r.spent:
 		return KindUnproven
-	case consistent && e.filled(r, s) && (e.agreed() || before && s.after > r.after+2*tick && e.slotHigh < unboundedSlot):
+	case consistent && e.series.filled(&r, s) && (e.series.agreed() || before && s.after > r.after+2*tick && e.series.slotHigh < unboundedSlot):
 		return e.vote(KindLeaky)
 	case !before:
 		return KindUnproven
-	case s.after >= r.after-2*tick && s.after <= r.after+2*tick && distinct(r, s):
+	case s.after >= r.after-2*tick && s.after <= r.after+2*tick && distinct(&r, s):
 		return e.vote(KindLog)
 	}
 	return KindUnproven
 }
 
-// remember keeps when an answer came, with or without limits. A bucket that was asked only once, as most are, keeps no list.
-func (e *evidence) remember(at time.Duration) {
-	switch len(e.received) {
-	case 0:
-		if !e.has || e.reference.received == at {
-			return
-		}
-		e.received = append(e.received, e.reference.received)
-	case maxReceived:
-		e.received = e.received[:copy(e.received, e.received[1:])]
+// follow replaces the reference when its window may be over.
+func (e *evidence) follow(s *sample) {
+	if !e.has || s.received >= e.reference.reset().low {
+		e.reference, e.has = *s, true
 	}
-	e.received = append(e.received, at)
 }
 
-// latest returns when the latest n responses came, earliest first, or as many of them as are known.
-func (e *evidence) latest(n int) []time.Duration {
-	return e.received[max(len(e.received)-n, 0):]
+// begin returns the series, which begins with the reference.
+func (e *evidence) begin() *series {
+	if e.series == nil {
+		e.series = &series{}
+		if e.has {
+			e.series.narrowSlot(&e.reference)
+		}
+	}
+	return e.series
+}
+
+// remember keeps when the outcome before the latest came, which is still charged. It is rounded up to a tick, which is as good
+// and takes less room at rest.
+func (e *evidence) remember(earlier time.Duration) {
+	s := e.begin()
+	s.earlier = append(s.earlier, (earlier + tick - 1).Truncate(tick))
+}
+
+// trim keeps the times of so many outcomes, with the latest.
+func (e *evidence) trim(charged int32) {
+	if e.series != nil {
+		excess := len(e.series.earlier) - min(max(int(charged)-1, 0), maxEarlier)
+		e.series.earlier = slices.Delete(e.series.earlier, 0, max(excess, 0))
+	}
 }
 
 // distinct reports that the second request was processed some time after the first, so that the reset-after of a fixed
 // window would have become visibly shorter. Half of a round trip is not certain, which is why one vote is not enough.
-func distinct(first, second sample) bool {
+func distinct(first, second *sample) bool {
 	shorterTrip := min(first.received-first.sent, second.received-second.sent)
 	return second.sent >= first.received && second.sent-first.received+shorterTrip/2 > likelyDistance
 }
 
 func (e *evidence) vote(k Kind) Kind {
-	for other := range e.votes {
-		if Kind(other) != k {
-			e.votes[other] = 0
-		}
+	if k != e.favourite {
+		e.favourite, e.votes = k, 0
 	}
-	e.votes[k] = min(e.votes[k], 250) + 1
-	if e.votes[k] < votesNeeded[k]<<e.distrust {
+	e.votes = min(e.votes+1, maxVotes)
+	if e.votes < votesNeeded[k]<<e.distrust {
 		return KindUnproven
 	}
 	return k
@@ -150,30 +176,30 @@ func (e *evidence) vote(k Kind) Kind {
 
 // narrowSlot takes in what one response says about the slot of a leaky bucket: with n requests spent, reset-after is more
 // than n-1 slots and at most n. It reports whether all samples still agree; if not, it starts again from this one.
-func (e *evidence) narrowSlot(s sample) bool {
-	low := (s.after - tick) / time.Duration(s.spent)
+func (s *series) narrowSlot(m *sample) bool {
+	low := (m.after - tick) / time.Duration(m.spent)
 	high := unboundedSlot
-	if s.spent > 1 {
-		high = (s.after + tick) / time.Duration(s.spent-1)
+	if m.spent > 1 {
+		high = (m.after + tick) / time.Duration(m.spent-1)
 	}
-	agrees := e.counts != 0 && low <= e.slotHigh && high >= e.slotLow
+	agrees := s.counts != 0 && low <= s.slotHigh && high >= s.slotLow
 	if !agrees {
-		e.slotLow, e.slotHigh, e.counts = low, high, 0
+		s.slotLow, s.slotHigh, s.counts = low, high, 0
 	}
-	e.slotLow, e.slotHigh = max(e.slotLow, low), min(e.slotHigh, high)
-	e.counts |= 1 << (uint(s.spent) % 64)
+	s.slotLow, s.slotHigh = max(s.slotLow, low), min(s.slotHigh, high)
+	s.counts |= 1 << (uint(m.spent) % 64)
 	return agrees
 }
 
 // filled reports that a leaky bucket can have got from one response to the other: each request moves the time at which it is
 // full again by a slot.
-func (e *evidence) filled(fewer, more sample) bool {
-	return more.reset().high-fewer.reset().low >= time.Duration(more.spent-fewer.spent)*e.slotLow
+func (s *series) filled(fewer, more *sample) bool {
+	return more.reset().high-fewer.reset().low >= time.Duration(more.spent-fewer.spent)*s.slotLow
 }
 
 // agreed reports that so many different counts agree on one slot that it is no coincidence.
-func (e *evidence) agreed() bool {
-	return bits.OnesCount64(e.counts) >= leakyCounts && e.slotHigh > likelyDistance && e.slotHigh < e.slotLow+e.slotLow/4
+func (s *series) agreed() bool {
+	return bits.OnesCount64(s.counts) >= leakyCounts && s.slotHigh > likelyDistance && s.slotHigh < s.slotLow+s.slotLow/4
 }
 
 // forget drops what was observed, after the limit changed or a verdict was contradicted.

@@ -249,3 +249,15 @@ func TestLeakyBucketIsAsFastAsItsAnswersSay(t *testing.T) {
 		assert.Empty(t, s.refusals)
 	}
 }
+
+// What somebody else has used up was not there before our first answer that tells of it.
+func TestLogChargesTheUseByOthersNoEarlierThanItWasSeen(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(10*second+20*ms, b.send(10*second), ok(5, 3, second))
+	for i, p := range b.burst(10*second+20*ms, 3) {
+		b.Report(10*second+40*ms, p, ok(5, 2-i, second))
+	}
+	require.Equal(t, ratelimits.KindLog, b.Kind())
+	assert.GreaterOrEqual(t, b.opens(10*second+40*ms), 11*second+20*ms)
+}

@@ -18,7 +18,7 @@ type stage struct {
 	t      require.TestingT
 	start  time.Time
 	world  *discordsim.World
-	window Window
+	window player
 	now    time.Duration
 	flying []*flight // by the time of their next event
 	draw   func(*flight)
@@ -26,6 +26,25 @@ type stage struct {
 
 	sent, answered int
 	trace          []string
+}
+
+// player is what a stage needs of a window.
+type player interface {
+	Take(now time.Duration) (Permit, bool)
+	Next(now time.Duration) (time.Duration, bool)
+	Return(now time.Duration, p Permit)
+	Report(now time.Duration, p Permit, r Response)
+	Lost(now time.Duration, p Permit)
+	Limit() int
+	Period() time.Duration
+	InFlight() int
+	String() string
+}
+
+// String is for the story of a failure.
+func (w *Window) String() string {
+	return fmt.Sprintf("used %d of %d, doubts %v said %d blinds %d, in flight %d, %v, closing %+v", w.used, w.limit, w.troubles().doubts,
+		w.said, w.blinds, w.inflight, w.kind, w.closing)
 }
 
 // flight is one request under way.
@@ -54,7 +73,7 @@ const (
 )
 
 func newStage(t require.TestingT, config discordsim.Config, draw func(*flight)) *stage {
-	s := &stage{t: t, start: time.Unix(1_700_000_000, 0), draw: draw, quota: config.Rules[0].Quota}
+	s := &stage{t: t, window: &Window{}, start: time.Unix(1_700_000_000, 0), draw: draw, quota: config.Rules[0].Quota}
 	fateOf := func(want fate) func(discordsim.Call) bool {
 		return func(c discordsim.Call) bool { return s.fateOf(c.Request.Sequence) == want }
 	}
@@ -163,9 +182,8 @@ func (s *stage) step() {
 		s.answered++
 	}
 	s.window.Report(s.now, f.permit, r)
-	s.log("  now used %d of %d, doubt %v said %d blinds %d, in flight %d, %v, closing %+v", s.window.used, s.window.limit, s.window.doubts, s.window.said, s.window.blinds, s.window.inflight,
-		s.window.kind, s.window.closing)
-	require.GreaterOrEqual(s.t, s.window.inflight, int32(0))
+	s.log("  now %v", s.window)
+	require.GreaterOrEqual(s.t, s.window.InFlight(), 0)
 }
 
 // wait lets time pass until the window may let a request leave or something happens, and fails if neither ever will.
@@ -247,44 +265,48 @@ func travel(t *rapid.T) func(*flight) {
 // play more of them: go test ./ratelimits -run Schedule -rapid.checks=1000000
 func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		config := discordsim.Config{
-			Rules:    []discordsim.Rule{{Path: "**", Quota: quotas(t)}},
-			Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
-		}
-		foreign := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "foreign every") // ms
-		if foreign > 0 {
-			config.Foreign = []discordsim.ForeignUse{{
-				Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages"}, Every: time.Duration(foreign) * ms,
-			}}
-		}
-		draw := travel(t)
-		if foreign > 0 {
-			// Without headers one cannot tell the end of a window that somebody else has opened.
-			all := draw
-			draw = func(f *flight) {
-				if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
-					f.fate = brokenUncounted
-				}
+	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
+}
+
+// play plays a random load on a window.
+func play(t *rapid.T, window player) *stage {
+	config := discordsim.Config{
+		Rules:    []discordsim.Rule{{Path: "**", Quota: quotas(t)}},
+		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
+	}
+	foreign := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "foreign every") // ms
+	if foreign > 0 {
+		config.Foreign = []discordsim.ForeignUse{{
+			Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages"}, Every: time.Duration(foreign) * ms,
+		}}
+	}
+	draw := travel(t)
+	if foreign > 0 {
+		// Without headers one cannot tell the end of a window that somebody else has opened.
+		all := draw
+		draw = func(f *flight) {
+			if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
+				f.fate = brokenUncounted
 			}
 		}
-		pause := rapid.SampledFrom([]int{0, 0, 20, 200, 1000}).Draw(t, "pause") // ms, at most
-		s := newStage(t, config, draw)
-		for range rapid.IntRange(5, 60).Draw(t, "requests") {
-			if pause > 0 {
-				until := s.now + time.Duration(rapid.IntRange(0, pause).Draw(t, "pause"))*ms
-				for at, ok := s.event(); ok && at <= until; at, ok = s.event() {
-					s.step()
-				}
-				s.now = max(s.now, until)
+	}
+	pause := rapid.SampledFrom([]int{0, 0, 20, 200, 1000}).Draw(t, "pause") // ms, at most
+	s := newStage(t, config, draw)
+	s.window = window
+	for range rapid.IntRange(5, 60).Draw(t, "requests") {
+		if pause > 0 {
+			until := s.now + time.Duration(rapid.IntRange(0, pause).Draw(t, "pause"))*ms
+			for at, ok := s.event(); ok && at <= until; at, ok = s.event() {
+				s.step()
 			}
-			for !s.send() {
-				s.wait()
-			}
+			s.now = max(s.now, until)
 		}
-		s.finish()
-		s.check()
-	})
+		for !s.send() {
+			s.wait()
+		}
+	}
+	s.finish()
+	return s
 }
 
 // TestNoScheduleIsSlow sends bursts through latencies of all kinds, without troubles, and wants each load to end within the

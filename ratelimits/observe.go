@@ -8,8 +8,8 @@ import (
 // largestLog is the largest limit of a bucket that is treated as a sliding log.
 const largestLog = 10_000
 
-// observe takes in a response that carried limits.
-func (w *Window) observe(now time.Duration, p Permit, r Response) {
+// observe takes in a response that carried limits. The outcome before it came at the earlier time.
+func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.Duration) {
 	m := sample{
 		after:    min(r.ResetAfter, LongestTrust),
 		spent:    int32(max(r.Limit-max(r.Remaining, 0), 1)), // its own request at least
@@ -19,6 +19,7 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	// Those that may have been processed after it: in flight now, or answered since it was sent.
 	since := int(w.answered - p.answered - 1)
 	bound := m.spent + w.inflight + int32(since)
+	alone := w.used-w.inflight <= 1 // no other one is charged that was answered
 
 	if w.unlimited || w.limit == 0 || w.recalled {
 		w.unlimited, w.recalled = false, false
@@ -31,14 +32,17 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 	if w.closing.denied(m.reset(), m.sent) {
 		w.closing, w.longest, w.period = closing{}, m.after, m.after
 	}
-	w.measure(m, accepted)
+	w.measure(&m, accepted)
 	first, reference, proven := !w.evidence.has, w.evidence.reference.reset(), KindUnproven
-	if accepted {
-		proven = w.evidence.weigh(m)
+	switch {
+	case accepted && w.kind == KindUnproven:
+		proven = w.evidence.weigh(&m)
+	case accepted && w.kind == KindFixed:
+		w.evidence.follow(&m)
 	}
 	switch {
 	case w.sliding != nil && !accepted:
-		w.blind(now)
+		w.blind(now, earlier)
 		return
 	case w.sliding != nil:
 		if w.sliding.observe(w.kind, now, m, w.charged(now)+1, since) {
@@ -54,12 +58,15 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 		w.evidence.forget()
 		first, proven = true, KindUnproven
 	}
-	w.evidence.remember(now)
 	moved := first || m.reset().low > reference.high
 	w.observeUnproven(p, m, bound, moved)
 	if moved {
 		w.evidence.reference, w.evidence.has = m, accepted
 	}
+	if !alone && proven != KindFixed {
+		w.evidence.remember(earlier)
+	}
+	w.evidence.trim(w.used - w.inflight)
 	if proven == KindLog && w.limit > largestLog {
 		return // each place would have to be remembered, and a window that is treated as unproven loses only time
 	}
@@ -71,7 +78,7 @@ func (w *Window) observe(now time.Duration, p Permit, r Response) {
 // measure learns how long the window is. The first request of a window opens it and is told all of it, unless windows are
 // aligned to the server's clock; so this is at most the true length, while the longest of late may be too much after the
 // period has become shorter.
-func (w *Window) measure(m sample, accepted bool) {
+func (w *Window) measure(m *sample, accepted bool) {
 	if accepted && m.spent == 1 {
 		w.period = m.after
 		w.longest -= max(w.longest-m.after, 0) / 4
@@ -156,7 +163,9 @@ func (w *Window) isPrevious(reset interval) bool {
 func (w *Window) resize(now time.Duration, limit int32) {
 	known := w.limit > 0
 	if limit == w.limit {
-		w.raised, w.raisedTwice = 0, false
+		if t := w.trouble; t != nil {
+			t.raised, t.raisedTwice = 0, false
+		}
 		return
 	}
 	w.evidence.forget()
@@ -164,11 +173,24 @@ func (w *Window) resize(now time.Duration, limit int32) {
 		w.unprove(now)
 	}
 	if known && limit > w.limit {
-		w.raisedTwice = limit == w.raised
-		w.raised = limit
+		t := w.inTrouble()
+		t.raisedTwice = limit == t.raised
+		t.raised = limit
 		return
 	}
 	w.limit = limit
+}
+
+// raiseLimit lets a higher limit count that two responses in a row have named.
+func (w *Window) raiseLimit() {
+	t := w.trouble
+	if t == nil {
+		return
+	}
+	if t.raised > w.limit && t.raisedTwice {
+		w.limit = min(t.raised, 2*w.limit)
+	}
+	t.raised, t.raisedTwice = 0, false
 }
 
 // prove settles the kind.
@@ -178,27 +200,36 @@ func (w *Window) prove(kind Kind, m sample) {
 		period := max(m.after, w.period) // the same, but for rounding
 		w.sliding = &sliding{period: period, returns: w.returns(period)}
 	case KindLeaky:
-		low, high := w.evidence.slotLow, w.evidence.slotHigh
+		low, high := w.evidence.series.slotLow, w.evidence.series.slotHigh
 		w.sliding = &sliding{full: w.closing.latest + time.Duration(w.blinds)*high, slotLow: low, slotHigh: high}
 	}
 	if w.sliding != nil {
-		w.closing, w.doubts, w.blinds = closing{}, nil, 0
-		w.surprise.calm()
+		w.closing, w.blinds = closing{}, 0
+		w.evidence.forget() // it is either believed or wrong
+		if t := w.trouble; t != nil {
+			t.doubts = nil
+			t.surprise.calm()
+		}
 	}
 	w.kind = kind
-	w.evidence.received = nil
+	w.evidence.series = nil
 }
 
 // returns is when the requests that are charged and answered come back, if the bucket is a log: a period after their
 // responses, or, where it is not known when those came, when everything certainly has.
 func (w *Window) returns(period time.Duration) []time.Duration {
 	charged := int(max(w.used-w.inflight, 0))
-	received := w.evidence.latest(charged)
 	times := make([]time.Duration, 0, charged)
-	for _, at := range received {
-		times = append(times, min(at+period+tick, w.closing.latest))
+	back := func(at time.Duration) {
+		if len(times) < charged {
+			times = append(times, min(at+period+tick, w.closing.latest))
+		}
 	}
-	for range charged - len(received) {
+	back(w.outcome)
+	for _, at := range slices.Backward(w.evidence.series.earlier) {
+		back(at)
+	}
+	for len(times) < charged {
 		times = append(times, w.closing.latest)
 	}
 	slices.Sort(times)

@@ -7,7 +7,7 @@ import "time"
 // known that would make it wait.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	w.advance(now)
-	return max(w.predict(now, ahead)-now, w.hold.Wait(now), 0)
+	return max(w.predict(now, ahead)-now, w.troubles().hold.Wait(now), 0)
 }
 
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
@@ -63,20 +63,21 @@ func (w *Window) Remaining(now time.Duration) int {
 }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
-func (w *Window) HoldWait(now time.Duration) time.Duration { return w.hold.Wait(now) }
+func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles().hold.Wait(now) }
 
 // HoldClass returns the class of the 429 that holds the window, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	if w.hold.Wait(now) == 0 {
+	t := w.troubles()
+	if t.hold.Wait(now) == 0 {
 		return ClassOK
 	}
-	return w.holdClass
+	return t.holdClass
 }
 
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
-	reset := max(w.hold.Until(), w.outcome)
+	reset := max(w.troubles().hold.Until(), w.outcome)
 	switch {
 	case w.sliding != nil:
 		return max(reset, w.sliding.last(w.kind))

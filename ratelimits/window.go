@@ -47,18 +47,16 @@ type Window struct {
 	used     int32 // charged in the current window, those in flight included
 	inflight int32
 	said     int32  // the most that the server has counted in the current window, and what was sent since
-	raised   int32  // a higher limit that the latest response named: believed from the next window on
 	blinds   int32  // answered without limits in this turn, the last one at blindAt
+	passed   int32  // let through since the last 429 of a shared resource
 	answered uint32 // outcomes so far, wrapping: orders sends against outcomes
 	turn     uint32 // how often the window was replaced by a new one
 
-	kind        Kind
-	holdClass   Class // of the 429 that the hold comes from
-	unlimited   bool
-	recalled    bool // what is known is from before the window was forgotten
-	probing     bool
-	probeOut    bool // the one request that goes first is in flight
-	raisedTwice bool // and the one before it
+	kind      Kind
+	unlimited bool
+	recalled  bool // what is known is from before the window was forgotten
+	probing   bool
+	probeOut  bool // the one request that goes first is in flight
 
 	closing  closing
 	previous interval      // in which the window before closed
@@ -66,13 +64,9 @@ type Window struct {
 	longest  time.Duration // longest reset-after of late: the window is probably not longer
 	blindAt  time.Duration
 	outcome  time.Duration // when the latest outcome came
-	hold     Throttle
-	hidden   hiddenLimit
-	surprise surprises
-	refusals Refusals
-	doubts   []doubt
 	evidence evidence
 	sliding  *sliding // only while a sliding kind is proven
+	trouble  *trouble // only after it had some
 }
 
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
@@ -104,13 +98,14 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 // is false when no time alone will help, only the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
-	if w.hold.Wait(now) > 0 {
-		return w.hold.Until(), true
+	trouble := w.troubles()
+	if trouble.hold.Wait(now) > 0 {
+		return trouble.hold.Until(), true
 	}
 	switch {
 	case w.probing && w.probeOut:
 		return 0, false
-	case w.inflight > 0 && (w.surprise.serial > 0 || w.hidden.near(now, w.inflight)):
+	case w.inflight > 0 && (trouble.surprise.serial > 0 || trouble.hidden.near(now, w.passed+w.inflight)):
 		return 0, false
 	case w.unlimited:
 		return now, true
@@ -143,7 +138,7 @@ func (w *Window) advance(now time.Duration) {
 	case w.sliding != nil || w.limit == 0 || w.unlimited:
 	case w.closing.known && now >= w.closing.at(w.kind):
 		w.roll(now, interval{w.closing.within.low, w.closing.at(w.kind)})
-	case len(w.doubts) > 0:
+	case len(w.troubles().doubts) > 0:
 		w.settleDoubts(now)
 	case w.adrift() && now >= w.adriftUntil():
 		w.roll(now, interval{w.outcome, w.adriftUntil()})
@@ -161,20 +156,20 @@ func (w *Window) roll(now time.Duration, end interval) {
 	}
 	blind := w.blinds > 0
 	w.blinds, w.said = 0, 0
-	if w.raised > w.limit && w.raisedTwice {
-		w.limit = min(w.raised, 2*w.limit)
-	}
-	w.raised, w.raisedTwice = 0, false
+	w.evidence.trim(w.used - w.inflight)
+	w.raiseLimit()
 	w.nextTurn()
 	// A sliding bucket may hold on to what was answered without limits, and somebody else may be there first.
-	if blind && w.kind != KindFixed || w.surprise.contested > 0 {
+	if blind && w.kind != KindFixed || w.troubles().surprise.contested > 0 {
 		w.probing = true
 	}
 }
 
 func (w *Window) nextTurn() {
 	w.turn++
-	w.surprise.nextTurn()
+	if w.trouble != nil {
+		w.trouble.surprise.nextTurn()
+	}
 }
 
 // Return gives back a permit whose request was never sent.
@@ -211,27 +206,31 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	w.advance(now)
 	w.land(p)
 	w.answered++
+	earlier := w.outcome
 	w.outcome = now
 	if r.Class == ClassUser {
 		w.distrust(now)
 	}
 	if r.Limited && 1 <= r.Limit && r.Limit <= largestSensible {
-		w.observe(now, p, r)
+		w.observe(now, p, &r, earlier)
 	} else {
-		w.blind(now)
+		w.blind(now, earlier)
 	}
 	switch r.Class {
 	case ClassOK:
 		if r.Status > 0 && r.Status < 500 {
-			w.refusals.Accepted()
+			if w.trouble != nil {
+				w.trouble.refusals.Accepted()
+			}
 			w.probing = w.probing && !p.probe
 		}
-		w.hidden.passed++
+		w.passed++
 	case ClassUser:
 		w.refuse(now, p, r)
 	case ClassShared:
 		wait := max(r.wait(unsaidWait), w.again(now))
-		w.hidden.refuse(now, min(wait, LongestTrust))
+		w.inTrouble().hidden.refuse(now, min(wait, LongestTrust), w.passed)
+		w.passed = 0
 		w.HoldFor(now, wait, ClassShared)
 	}
 	if w.limit == 0 || w.unlimited || w.sliding != nil {
@@ -249,11 +248,12 @@ func (w *Window) land(p Permit) {
 
 // blind keeps a request charged that was answered without limits: the server may have counted it, or not. A log can tell
 // when its places come back only as long as it knows who took them.
-func (w *Window) blind(now time.Duration) {
+func (w *Window) blind(now, earlier time.Duration) {
 	w.blinds++
 	w.blindAt = now
-	if w.kind == KindUnproven {
-		w.evidence.remember(now)
+	if w.kind == KindUnproven && w.used-w.inflight > 1 {
+		w.evidence.remember(earlier)
+		w.evidence.trim(w.used - w.inflight)
 	}
 	switch {
 	case w.kind == KindLog:
@@ -278,8 +278,8 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if d <= 0 {
 		return
 	}
-	if w.hold.Extend(now, min(d, LongestTrust)) {
-		w.holdClass = class
+	if t := w.inTrouble(); t.hold.Extend(now, min(d, LongestTrust)) {
+		t.holdClass = class
 	}
 	w.probing = true
 }
@@ -324,15 +324,17 @@ func (w *Window) distrust(now time.Duration) {
 
 // refuse takes in a 429 of this bucket. One request goes first when the hold has ended, and for some windows to come.
 func (w *Window) refuse(now time.Duration, p Permit, r Response) {
-	w.surprise.note(now, p.sent, w.turn)
+	surprise := &w.inTrouble().surprise
+	surprise.note(now, p.sent, w.turn)
 	if w.limit > 0 {
 		w.used = max(w.limit, w.inflight)
 	}
-	wait := r.wait(unsaidWait << w.surprise.strikes)
-	wait += w.surprise.stagger(w.answered, max(wait, w.longest))
+	wait := r.wait(unsaidWait << surprise.strikes)
+	wait += surprise.stagger(w.answered, max(wait, w.longest))
 	w.HoldFor(now, max(wait, w.again(now)), ClassUser)
 }
 
 func (w *Window) again(now time.Duration) time.Duration {
-	return w.refusals.Again(w.hold.Wait(now) > 0)
+	t := w.inTrouble()
+	return t.refusals.Again(t.hold.Wait(now) > 0)
 }
