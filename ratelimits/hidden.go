@@ -23,3 +23,8 @@ func (h *hiddenLimit) refuse(now, wait time.Duration, passed int32) {
 func (h *hiddenLimit) near(now time.Duration, passed int32) bool {
 	return h.room > 0 && now < h.until && passed >= h.room
 }
+
+// over reports that the limit is forgotten: so many have passed since it was last met.
+func (h *hiddenLimit) over(now time.Duration, passed int32) bool {
+	return now >= h.until && (h.room == 0 || passed > 0)
+}
