@@ -22,11 +22,12 @@ type contender struct {
 
 // slice is how many times a contender does its thing before the next one has its turn. All of a slice takes less than a
 // millisecond or so, in which a shared machine seldom does anything else.
-const slice = 2048
+const slice = 1024
 
-// compare lets the contenders take turns, with so many goroutines each, and reports how many times as long the first one takes as
+// compare lets the contenders take turns, with so many goroutines each, and calls before each round with how many times each of
+// them is about to do its thing. It reports how many times as long the first one takes as
 // each of the others, by the medians of their slices. Its ns/op and allocations are those of the first one.
-func compare(b *testing.B, callers int, contenders []contender) {
+func compare(b *testing.B, callers int, before func(n int), contenders []contender) {
 	b.Helper()
 	times := make([][]float64, len(contenders))
 	b.ReportAllocs()
@@ -34,6 +35,7 @@ func compare(b *testing.B, callers int, contenders []contender) {
 	b.ResetTimer()
 	for done := 0; done < b.N; done += slice {
 		n := min(slice, b.N-done)
+		before(n)
 		for i, c := range contenders {
 			if i == 0 {
 				b.StartTimer()

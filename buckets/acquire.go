@@ -85,7 +85,7 @@ func (m *RESTBucketManager) hand(r *Request, lease Lease, err error) (Lease, err
 // neither under a lock nor when something has been taken already.
 func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) (Lease, *waiter, forecast, error) {
 	b := m.enter(a)
-	defer b.mu.Unlock()
+	defer b.unlock()
 	if m.closed() { // since we looked
 		return Lease{}, nil, forecast{}, ErrClosed
 	}
@@ -154,9 +154,9 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 		if !found {
 			m.catchShadows(b)
 		}
-		b.mu.Lock()
+		b.lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
-			b.mu.Unlock()
+			b.unlock()
 			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id})
 			continue
 		}
@@ -166,7 +166,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			}
 			return b
 		}
-		b.mu.Unlock()
+		b.unlock()
 		a.entry.waitForMove()
 	}
 }
@@ -225,12 +225,12 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 func (m *RESTBucketManager) withdraw(w *waiter) bool {
 	for {
 		b := w.bucket.Load()
-		b.mu.Lock()
+		b.lock()
 		if w.bucket.Load() != b {
-			b.mu.Unlock()
+			b.unlock()
 			continue
 		}
-		defer b.mu.Unlock()
+		defer b.unlock()
 		if !b.remove(w) {
 			return false
 		}

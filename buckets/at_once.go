@@ -24,15 +24,15 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	if b == nil {
 		return Lease{}, false
 	}
-	b.mu.Lock()
+	b.lock()
 	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() {
-		b.mu.Unlock()
+		b.unlock()
 		return Lease{}, false
 	}
 	t := m.tallies.of(b)
 	h := b.tryTake(m.now(), entry, t)
 	if h == nil {
-		b.mu.Unlock()
+		b.unlock()
 		return Lease{}, false
 	}
 	h.route, h.major, h.fields, h.shape = r.Route, major, r.Fields, r.shape
@@ -42,7 +42,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	h.arrived = r.arrived
 	b.launch(h)
 	t.grant(h)
-	b.mu.Unlock()
+	b.unlock()
 	return h.lease(), true
 }
 

@@ -20,20 +20,26 @@ import (
 // Locks: a bucket's lock is taken before that of a gate (edge, authentication) and never together with another bucket's,
 // except by a move, of which there is one at a time.
 type RESTBucket struct {
-	family *family
-	major  major
-	key    uint64 // in the table
-	passed atomic.Bool
-
+	family  *family
+	major   major
+	key     uint64 // in the table
+	passed  atomic.Bool
 	evicted atomic.Bool // changed only under the lock
 
-	mu         sync.Mutex
+	mu    sync.Mutex
+	*live                  // nil while the bucket rests
+	rest  *ratelimits.Rest // nil unless it does
+}
+
+// live is what a bucket consists of while it is used.
+type live struct {
 	window     ratelimits.Window
 	flying     *held // in flight
 	queue      *queue
 	arrived    time.Duration // when the latest request did
 	limit      int32         // that the latest response named, and the route that it was for
 	limitOf    *routeEntry
+	idle       bool // since the garbage collector looked last
 	inLine     bool
 	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
 	brought    int         // how many waited in it when it came there
@@ -77,7 +83,7 @@ func (b *RESTBucket) open() *queue {
 
 // waiting returns the number of requests that wait.
 func (b *RESTBucket) waiting() int {
-	if b.queue == nil {
+	if b.live == nil || b.queue == nil {
 		return 0
 	}
 	n := b.queue.waiting.Len()
@@ -161,6 +167,7 @@ func (b *RESTBucket) launch(h *held) {
 	if h.bucket.Load() != b { // it may have been here before
 		h.bucket.Store(b)
 	}
+	b.live.idle = false
 	h.previous, h.next = nil, b.flying
 	if b.flying != nil {
 		b.flying.previous = h
@@ -258,8 +265,8 @@ func (b *RESTBucket) answer(w *waiter, l Lease, err error) {
 
 // ring is called by the alarm.
 func (b *RESTBucket) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	if b.queue == nil {
 		return
 	}
@@ -276,8 +283,8 @@ func (b *RESTBucket) dispatchFree(now time.Duration) {
 
 // serve is called by a gate for a bucket that stood in line, with what the gate has to give.
 func (b *RESTBucket) serve(p passes) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	now := b.manager().now()
 	b.inLine = false
 	b.dispatch(now, &p)

@@ -19,29 +19,31 @@ func (m *RESTBucketManager) collect() {
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
-// forgotten that could cause a 429.
+// forgotten that could cause a 429. If only time is missing, it lets it rest.
 func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine || b.window.Reset()+m.settings.expireAfter > m.now() {
+	if b.live != nil && (b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine) {
 		return false
 	}
-	if !m.buckets.remove(b) {
+	now, window := m.now(), b.look()
+	if window.Reset()+m.settings.expireAfter > now || !m.buckets.remove(b) {
+		if b.live != nil {
+			b.lay(now)
+		}
 		return false
 	}
-	if limit := b.window.Limit(); limit > 0 {
+	if limit := window.Limit(); limit > 0 {
 		b.family.limit.Store(int64(limit))
-		b.family.period.Store(int64(b.window.Period()))
+		b.family.period.Store(int64(window.Period()))
 	}
 	b.family.buckets.Add(-1)
 	return true
 }
 
 // collectPlaces forgets routes that have not been used for long, families that no route lives in and that have no buckets, and
-// authentications that are left without both.
+// authentications that are left without both. There may be very many, so the lock for moves is taken for each.
 func (m *RESTBucketManager) collectPlaces() {
-	m.moves.Lock()
-	defer m.moves.Unlock()
 	now := m.now()
 	if now-m.sweptAt >= entryLife {
 		m.sweptAt = now
@@ -49,20 +51,8 @@ func (m *RESTBucketManager) collectPlaces() {
 			m.evictEntry(key, e)
 		}
 	}
-	homes := make(map[*family]struct{})
-	for _, e := range m.entries.All() {
-		homes[e.family.Load()] = struct{}{}
-	}
-	for id, a := range m.authentications.All() {
-		for key, f := range a.families {
-			if _, ok := homes[f]; !ok && f.buckets.Load() == 0 {
-				delete(a.families, key)
-			}
-		}
-		if len(a.families) == 0 && a.idle(now) {
-			m.authentications.Delete(id)
-			a.close()
-		}
+	for _, a := range m.authentications.All() {
+		m.evictFamilies(now, a)
 	}
 }
 
@@ -71,11 +61,32 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 	if e.used.Swap(false) {
 		return
 	}
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	if m.closed() || e.evicted.Load() {
+		return
+	}
 	e.evicted.Store(true)
 	if e.used.Load() { // just now
 		e.evicted.Store(false)
 		return
 	}
 	m.entries.Delete(key)
+	e.family.Load().routes--
 	e.authentication.entries.Add(-1)
+}
+
+// evictFamilies forgets the families of an authentication that nobody needs, and itself if it has none left.
+func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for key, f := range a.families {
+		if f.routes == 0 && f.buckets.Load() == 0 {
+			delete(a.families, key)
+		}
+	}
+	if len(a.families) == 0 && a.idle(now) {
+		m.authentications.Delete(a.id)
+		a.close()
+	}
 }

@@ -44,7 +44,8 @@ type RESTBucketManager struct {
 	// other locks, and guards the creation and removal of entries, authentications and families.
 	moves     sync.Mutex
 	throttled ratelimits.Throttle // for authentications that are yet to come
-	sweptAt   time.Duration       // when unused routes were looked for
+
+	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
 
 type entryKey struct {
@@ -194,7 +195,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	h.tally = m.tallies.of(b)
 	h.tally.adopted.Add(1)
 	lease := h.lease()
-	b.mu.Unlock()
+	b.unlock()
 	lease.Update(r)
 }
 

@@ -15,7 +15,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	if !b.misplaced(now, h, o) {
 		b.apply(now, h, o)
 		b.dispatchFree(now)
-		b.mu.Unlock()
+		b.unlock()
 		return
 	}
 	target, all := h.entry.learn(now, b.family, &o.response)
@@ -26,30 +26,30 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	h.lane, h.ordered = nil, false
 	h.permit = there.window.Adopt(now, permit.Sent())
 	there.launch(h)
-	there.mu.Unlock()
-	b.mu.Unlock()
+	there.unlock()
+	b.unlock()
 
 	var touched []*RESTBucket
 	if all {
 		touched = m.move(h.entry, b, target)
 		m.castShadowsOn(there)
 	}
-	b.mu.Lock()
+	b.lock()
 	b.window.Return(now, permit) // it was not counted here
 	b.dispatchFree(m.now())
-	b.mu.Unlock()
-	there.mu.Lock()
+	b.unlock()
+	there.lock()
 	there.apply(m.now(), h, o)
 	there.dispatchFree(m.now())
-	there.mu.Unlock()
+	there.unlock()
 	for _, b := range touched {
-		b.mu.Lock()
+		b.lock()
 		if b.queue != nil {
 			b.queue.detours(m.now())
 		}
 		b.refuseLate(m.now())
 		b.dispatchFree(m.now())
-		b.mu.Unlock()
+		b.unlock()
 	}
 }
 
@@ -63,11 +63,11 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 	defer e.changing.Store(false)
 	touched := make(map[*RESTBucket]struct{})
 	for _, source := range m.bucketsOf(b) {
-		source.mu.Lock()
+		source.lock()
 		with := func(major major, f func(to *RESTBucket)) {
 			target := m.lockedBucket(to, major)
 			f(target)
-			target.mu.Unlock()
+			target.unlock()
 			touched[target] = struct{}{}
 		}
 		if source.family.place != unknown && source.holds(m.now()) {
@@ -75,9 +75,9 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 		}
 		source.empty(e, with)
 		source.dispatchFree(m.now())
-		source.mu.Unlock()
+		source.unlock()
 	}
-	e.family.Store(to)
+	e.settleIn(to)
 	result := make([]*RESTBucket, 0, len(touched))
 	for b := range touched {
 		result = append(result, b)

@@ -46,7 +46,7 @@ func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
 		if key.route.OneShot() {
 			start = unlimited // every request has its own major parameter, and there is nothing to discover
 		}
-		e.family.Store(e.home(start, ""))
+		e.settleIn(e.home(start, ""))
 		return e, false
 	})
 	return e
@@ -98,7 +98,7 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
-		b := &RESTBucket{family: f, major: major}
+		b := &RESTBucket{family: f, major: major, live: &live{}}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
@@ -111,11 +111,11 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 func (m *RESTBucketManager) lockedBucket(f *family, major major) *RESTBucket {
 	for {
 		b := m.bucket(f, major)
-		b.mu.Lock()
+		b.lock()
 		if !b.evicted.Load() {
 			return b
 		}
-		b.mu.Unlock()
+		b.unlock()
 	}
 }
 
@@ -124,10 +124,10 @@ func (b *RESTBucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evicted.Store(true)
-	q := b.queue
-	if q == nil {
+	if b.live == nil || b.queue == nil {
 		return
 	}
+	q := b.queue
 	q.alarm.stop()
 	for e := q.waiting.Head(); e != nil; e = q.waiting.Head() {
 		q.waiting.Remove(e)

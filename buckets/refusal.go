@@ -91,7 +91,9 @@ func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {
 			continue
 		}
 		b.mu.Lock()
-		b.refuseLate(now)
+		if b.live != nil {
+			b.refuseLate(now)
+		}
 		b.mu.Unlock()
 	}
 }

@@ -29,6 +29,7 @@ type family struct {
 	familyKey
 	id      uint64       // no two of a manager have the same
 	buckets atomic.Int64 // how many there are
+	routes  int          // that live here; guarded by the manager's lock for moves
 
 	// What was known of the one that was forgotten last: what to expect of the next.
 	limit  atomic.Int64
@@ -99,6 +100,14 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *family, r *rat
 		return now >= time.Duration(e.erraticUntil.Load())
 	}
 	return true
+}
+
+// settleIn makes a family the home of the route. The manager's lock for moves is held.
+func (e *routeEntry) settleIn(f *family) {
+	if old := e.family.Swap(f); old != nil {
+		old.routes--
+	}
+	f.routes++
 }
 
 // waitForMove returns when the route's requests are not on the move.

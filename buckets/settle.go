@@ -39,12 +39,12 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	h.entry.authentication.settle(now, h, o)
 	o.clashes = o.sent && b.clashes(h.entry, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
-		b.mu.Unlock()
+		b.unlock()
 		m.relocate(h, o)
 	} else {
 		b.apply(now, h, o)
 		b.dispatchFree(now)
-		b.mu.Unlock()
+		b.unlock()
 	}
 	if o.response.Class == ratelimits.ClassShared {
 		m.shareHold(h, &o.response)
@@ -85,7 +85,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 		now := m.now()
 		other.window.HoldFor(now, saidHold(r), ratelimits.ClassShared)
 		other.refuseLate(now)
-		other.mu.Unlock()
+		other.unlock()
 	}
 }
 
@@ -98,11 +98,11 @@ func (b *RESTBucket) misplaced(now time.Duration, h *held, o *outcome) bool {
 func (h *held) lock() *RESTBucket {
 	for {
 		b := h.bucket.Load()
-		b.mu.Lock()
+		b.lock()
 		if h.bucket.Load() == b {
 			return b
 		}
-		b.mu.Unlock()
+		b.unlock()
 	}
 }
 

@@ -50,13 +50,13 @@ func (m *RESTBucketManager) castShadowsOn(there *RESTBucket) {
 		if b == nil || f.place != unknown {
 			continue
 		}
-		b.mu.Lock()
+		b.lock()
 		for h := b.flying; h != nil; h = h.next {
 			if h.major == there.major {
 				h.cast(there)
 			}
 		}
-		b.mu.Unlock()
+		b.unlock()
 	}
 }
 
@@ -67,8 +67,8 @@ func (h *held) cast(b *RESTBucket) {
 			return
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	if !b.evicted.Load() {
 		h.shadows = append(h.shadows, shadow{b, b.window.Adopt(b.manager().now(), h.permit.Sent())})
 	}
@@ -89,8 +89,8 @@ func (h *held) uncast(now time.Duration, b *RESTBucket) {
 // end takes the charge off again, unless nobody knows where the request was counted.
 func (s shadow) end(o *outcome) {
 	b := s.bucket
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	now := b.manager().now()
 	if o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError) {
 		b.window.Lost(now, s.permit)

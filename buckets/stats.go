@@ -153,13 +153,13 @@ func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 func (b *RESTBucket) snapshot() BucketSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.manager().now()
+	now, window := b.manager().now(), b.look()
 	s := BucketSnapshot{
 		Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
-		Kind: b.window.Kind(), Unlimited: b.window.Unlimited(),
-		Limit: b.window.Limit(), Period: b.window.Period(), Remaining: b.window.Remaining(now),
-		ResetAfter: max(b.window.Reset()-now, 0), HoldAfter: b.window.HoldWait(now),
-		InFlight: b.window.InFlight(), Waiting: b.waiting(),
+		Kind: window.Kind(), Unlimited: window.Unlimited(),
+		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
+		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
+		InFlight: window.InFlight(), Waiting: b.waiting(),
 	}
 	if b.family.place == unknown {
 		s.Hash = UnknownHash

@@ -19,7 +19,7 @@ import (
 func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := NewRESTBucketManager(WithGlobalLimit(0), WithPollPeriod(time.Hour), WithMaxRateLimit(0))
+		m := NewRESTBucketManager(WithGlobalLimit(0), WithPollPeriod(time.Minute), WithMaxRateLimit(0))
 		m.buckets.mask = 127
 		require.NoError(t, m.Start())
 		defer m.Close()
@@ -45,8 +45,8 @@ func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
 				require.NoError(t, err, "round %d, channel %d", round, channel)
 				require.Error(t, send(channel, window), "round %d, channel %d", round, channel)
 			}
-			time.Sleep(time.Hour / 2)
-			m.collect()
+			time.Sleep(time.Hour/2 + time.Second)
+			synctest.Wait()
 			seen := map[major]int{}
 			for b := range m.buckets.all() {
 				if !b.family.named() {
