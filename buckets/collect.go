@@ -15,7 +15,7 @@ func (m *RESTBucketManager) collect() {
 	}
 	m.counters.evicted.Add(int64(evicted))
 	m.collectPlaces()
-	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.Size()})
+	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
@@ -27,7 +27,7 @@ func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 		return false
 	}
 	now, window := m.now(), b.look()
-	if window.Reset()+m.settings.expireAfter > now || !m.buckets.remove(b) {
+	if window.Reset()+m.settings.expireAfter > now || !m.buckets.evict(b) {
 		if b.live != nil {
 			b.lay(now)
 		}

@@ -37,7 +37,7 @@ type RESTBucketManager struct {
 	gone  chan struct{} // closed when the garbage collector has ended
 
 	entries         *xsync.Map[entryKey, *routeEntry]
-	buckets         table
+	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
@@ -143,8 +143,8 @@ func (m *RESTBucketManager) Close() error {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for b := range m.buckets.all() {
-		m.buckets.Delete(b.key)
 		b.close()
+		m.buckets.remove(b)
 	}
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)

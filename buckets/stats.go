@@ -95,7 +95,7 @@ func (m *RESTBucketManager) Stats() Stats {
 	c := &m.counters
 	all, responses := m.tallies.sum()
 	return Stats{
-		Buckets: m.buckets.Size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
+		Buckets: m.buckets.size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
 		Waiting:   int(m.waiting.Load()),
 		InFlight:  int(max(all.inFlight(), 0)),
 		Granted:   all.granted,

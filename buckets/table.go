@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v4"
 )
@@ -15,18 +16,33 @@ import (
 // There may be millions of buckets, so the keys are 64-bit hashes of both. Should two buckets have the same, which nobody may ever
 // see, the second one stands at the next free key. The one that it had to pass by is kept for good, because it is
 // what leads to the second one.
+//
+// A map that grows stops those who insert until everything has moved, which takes tenths of a second for a million buckets. So
+// there are many small maps, each of them made when it is needed first.
 type table struct {
-	*xsync.Map[uint64, *RESTBucket]
+	parts [256]atomic.Pointer[buckets]
 	seeds [3]uint64
 	mask  uint64 // of the keys that are used; tests make it small
 }
 
-func newTable() table {
-	return table{
-		Map:   xsync.NewMap[uint64, *RESTBucket](),
-		seeds: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()},
-		mask:  math.MaxUint64,
+type buckets = xsync.Map[uint64, *RESTBucket]
+
+// bitsOfPart are those of the key that say in which part it is.
+const bitsOfPart = 8
+
+func newTable() *table {
+	return &table{seeds: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()}, mask: math.MaxUint64}
+}
+
+// part returns the map in which a key is or may be, nil if there is none.
+func (t *table) part(key uint64) *buckets { return t.parts[key>>(64-bitsOfPart)].Load() }
+
+// makePart is part, and makes it if there is none.
+func (t *table) makePart(key uint64) *buckets {
+	if t.part(key) == nil {
+		t.parts[key>>(64-bitsOfPart)].CompareAndSwap(nil, xsync.NewMap[uint64, *RESTBucket]())
 	}
+	return t.part(key)
 }
 
 func (t *table) hash(f *family, m major) uint64 {
@@ -42,7 +58,11 @@ func mix(a, b uint64) uint64 {
 // find returns the bucket of a family and a major parameter, nil if there is none. It does not block.
 func (t *table) find(f *family, m major) *RESTBucket {
 	for key := t.hash(f, m); ; key++ {
-		b, ok := t.Load(key)
+		part := t.part(key)
+		if part == nil {
+			return nil
+		}
+		b, ok := part.Load(key)
 		if !ok {
 			return nil
 		}
@@ -55,7 +75,7 @@ func (t *table) find(f *family, m major) *RESTBucket {
 // findOrMake returns the bucket of a family and a major parameter, made if there is none, and whether there was.
 func (t *table) findOrMake(f *family, m major, create func() *RESTBucket) (b *RESTBucket, found bool) {
 	for key := t.hash(f, m); ; {
-		b, found := t.LoadOrCompute(key, func() (*RESTBucket, bool) {
+		b, found := t.makePart(key).LoadOrCompute(key, func() (*RESTBucket, bool) {
 			b := create()
 			b.key = key
 			return b, false
@@ -75,24 +95,43 @@ func (b *RESTBucket) passBy() bool {
 	return !b.evicted.Load()
 }
 
-// remove takes a bucket out that is locked, unless it has to stay.
-func (t *table) remove(b *RESTBucket) bool {
+// evict takes a bucket out that is locked, and reports that it did, unless the bucket has to stay.
+func (t *table) evict(b *RESTBucket) bool {
 	b.evicted.Store(true)
 	if b.passed.Load() {
 		b.evicted.Store(false)
 		return false
 	}
-	t.Delete(b.key)
+	t.remove(b)
 	return true
 }
+
+// remove takes a bucket out that is evicted.
+func (t *table) remove(b *RESTBucket) { t.part(b.key).Delete(b.key) }
 
 // all iterates over the buckets, in no order. Those that come or go meanwhile may be missing.
 func (t *table) all() iter.Seq[*RESTBucket] {
 	return func(yield func(*RESTBucket) bool) {
-		for _, b := range t.All() {
-			if !yield(b) {
-				return
+		for i := range t.parts {
+			part := t.parts[i].Load()
+			if part == nil {
+				continue
+			}
+			for _, b := range part.All() {
+				if !yield(b) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// size returns how many there are.
+func (t *table) size() (n int) {
+	for i := range t.parts {
+		if part := t.parts[i].Load(); part != nil {
+			n += part.Size()
+		}
+	}
+	return n
 }
