@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -67,9 +68,9 @@ var patient = []buckets.Option{
 }
 
 // newManager returns a manager that has seen answers of the server for every route.
-func newManager(b *testing.B, s *server, known []routes.CompiledRoute) *buckets.RESTBucketManager {
+func newManager(b *testing.B, s *server, known []routes.CompiledRoute, options ...buckets.Option) *buckets.RESTBucketManager {
 	b.Helper()
-	manager := buckets.NewRESTBucketManager(patient...)
+	manager := buckets.NewRESTBucketManager(append(slices.Clone(patient), options...)...)
 	require.NoError(b, manager.Start())
 	b.Cleanup(func() { require.NoError(b, manager.Close()) })
 	for range 3 { // until it is proven how the buckets fill up again
