@@ -219,6 +219,25 @@ func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
 	})
 }
 
+// What is let through between two refusals ends the row, with a limit of our own or without.
+func TestGlobalRefusalsThatAreNotInARowAreNotAnsweredBySlowness(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 50} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(limit))
+			discover(t, m, message(1), roomy)
+			for range 20 {
+				c := ask(m, message(1))
+				c.update(refused(ratelimits.ClassGlobal, time.Second))
+				c.again(m)
+				wait(time.Second + 2*time.Millisecond)
+				require.True(t, c.granted(), "limit %d", limit)
+				c.update(roomy)
+			}
+		})
+	}
+}
+
 // An exempt route that is refused globally all the same must not be asked again and again.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 	t.Parallel()
