@@ -150,9 +150,10 @@ func (e *evidence) remember(earlier time.Duration) {
 
 // trim keeps the times of so many outcomes, with the latest.
 func (e *evidence) trim(charged int32) {
-	if e.series != nil {
-		excess := len(e.series.earlier) - min(max(int(charged)-1, 0), maxEarlier)
-		e.series.earlier = slices.Delete(e.series.earlier, 0, max(excess, 0))
+	if s := e.series; s != nil {
+		if excess := len(s.earlier) - min(max(int(charged)-1, 0), maxEarlier); excess > 0 {
+			s.earlier = slices.Delete(s.earlier, 0, excess)
+		}
 	}
 }
 
