@@ -175,6 +175,7 @@ func TestWhatIsCalledMayUseTheManager(t *testing.T) {
 		var calls []string
 		m.AcquireFunc(context.Background(), first, func(lease buckets.Lease, err error) {
 			calls = append(calls, "first")
+			assert.NoError(t, err)
 			lease.Update(limited("h", 5, 3, time.Minute))
 			blocking, err := m.Acquire(context.Background(), message(7), bot)
 			assert.NoError(t, err)
