@@ -26,6 +26,7 @@ const (
 type Global struct {
 	slots    []globalSlot
 	heap     []int32 // slots by the time at which they come back, earliest first
+	spare    []int32 // slots that the limit has no room for
 	hold     Throttle
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
@@ -36,7 +37,7 @@ type globalSlot struct {
 	back   time.Duration // when it comes back, before credit is taken off
 	before time.Duration // when it would have come back, had it not been taken
 	sent   time.Duration
-	place  int32  // where it stands in the heap
+	place  int32  // where it stands in the heap, -1 if it is spare
 	use    uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
 }
 
@@ -58,7 +59,33 @@ func NewGlobal(limit int) *Global {
 }
 
 // Limit returns the number of requests per second, 0 if there is no limit.
-func (g *Global) Limit() int { return len(g.slots) }
+func (g *Global) Limit() int { return len(g.heap) }
+
+// Resize changes the limit, which must be more than zero and was so before. A smaller one gives up the slots that are free, or
+// will be first, so that never more requests are sent in a second than the larger of both allows, and a second later never more
+// than the new one.
+func (g *Global) Resize(limit int) {
+	for len(g.heap) > limit {
+		first := g.heap[0]
+		g.swap(0, int32(len(g.heap)-1))
+		g.heap = g.heap[:len(g.heap)-1]
+		g.slots[first].place = -1
+		g.down(0)
+		g.spare = append(g.spare, first)
+	}
+	for len(g.heap) < limit {
+		if len(g.spare) == 0 {
+			g.spare = append(g.spare, int32(len(g.slots)))
+			g.slots = append(g.slots, globalSlot{})
+		}
+		last := len(g.spare) - 1
+		index := g.spare[last]
+		g.spare = g.spare[:last]
+		g.slots[index].place = int32(len(g.heap))
+		g.heap = append(g.heap, index)
+		g.up(g.slots[index].place)
+	}
+}
 
 // Take takes a slot for a request that is sent now. When there is none, or a hold, it takes nothing and returns how long
 // to wait before asking again.
@@ -169,12 +196,15 @@ func (g *Global) credit() time.Duration {
 	return g.smallest / 4 * 3
 }
 
-func (g *Global) enough() int { return 2 * len(g.slots) }
+func (g *Global) enough() int { return 2 * len(g.heap) }
 
 // move changes when a slot comes back and puts it in its place in the heap.
 func (g *Global) move(index int32, back time.Duration) {
 	earlier := back < g.slots[index].back
 	g.slots[index].back = back
+	if g.slots[index].place < 0 {
+		return
+	}
 	if earlier {
 		g.up(g.slots[index].place)
 	} else {
