@@ -132,15 +132,18 @@ func (w *Window) adrift() bool { return !w.closing.known && w.inflight == 0 && w
 // adriftUntil is when it has probably closed: a period after the last of them.
 func (w *Window) adriftUntil() time.Duration { return max(w.outcome+w.longest+tick, w.closing.latest) }
 
-// advance starts a new window if the current one has certainly closed.
+// advance starts a new window if the current one has certainly closed. What is carried over to the new one may be over by now,
+// too.
 func (w *Window) advance(now time.Duration) {
 	switch {
 	case w.sliding != nil || w.limit == 0 || w.unlimited:
+		return
 	case w.closing.known && now >= w.closing.at(w.kind):
 		w.roll(now, interval{w.closing.within.low, w.closing.at(w.kind)})
 	case len(w.troubles().doubts) > 0:
 		w.settleDoubts(now)
-	case w.adrift() && now >= w.adriftUntil():
+	}
+	if len(w.troubles().doubts) == 0 && w.adrift() && now >= w.adriftUntil() {
 		w.roll(now, interval{w.outcome, w.adriftUntil()})
 		w.probing = true // the longest that was seen may not be all of it
 	}

@@ -168,3 +168,17 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.Report(120*ms, early, ok(5, 4, 10*second))
 	b.left(120*ms, 2)
 }
+
+// What is in doubt for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
+// looks meanwhile.
+func TestOneLookIsEnoughHoweverLongNobodyLooked(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	slow := b.many(900*ms, 3)
+	b.left(firstEnd, 2)
+	for i, p := range slow {
+		b.Report(3*second, p, ok(5, 4-i, second)) // of some window in between
+	}
+	b.Report(3500*ms, b.many(3*second+ms, 1)[0], bare)
+	b.left(60*second, 5)
+}
