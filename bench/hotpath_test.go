@@ -6,14 +6,12 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -145,58 +143,4 @@ func BenchmarkMatch(b *testing.B) {
 			}
 		})
 	}
-}
-
-// instant answers at once.
-type instant struct{}
-
-func (instant) RoundTrip(request *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: answer, Body: http.NoBody, Request: request}, nil
-}
-
-func BenchmarkTransport(b *testing.B) {
-	b.Run("bare", func(b *testing.B) { benchmarkTransport(b, instant{}, 1) })
-	for _, size := range sizes {
-		b.Run("ratelight/"+size.name, func(b *testing.B) {
-			transport := httpclient.NewTransport(httpclient.WithBase(instant{}), httpclient.WithBuckets(patient...))
-			defer transport.Close()
-			benchmarkTransport(b, transport, size.buckets)
-		})
-	}
-}
-
-func benchmarkTransport(b *testing.B, transport http.RoundTripper, channels int) {
-	requests := make([]*http.Request, channels)
-	for i := range requests {
-		url := fmt.Sprintf("https://discord.com/api/v10/channels/%d/messages", 900_000_000_000_000_000+i)
-		request, err := http.NewRequest(http.MethodPost, url, http.NoBody)
-		require.NoError(b, err)
-		request.Header.Set("Authorization", authorization)
-		requests[i] = request
-		roundTrip(b, transport, request)
-	}
-	b.Run("serial", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			roundTrip(b, transport, requests[i%len(requests)])
-		}
-	})
-	b.Run("parallel", func(b *testing.B) {
-		var workers atomic.Int64
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			const stride = 7919
-			for i := int(workers.Add(1)) * stride; pb.Next(); i++ {
-				roundTrip(b, transport, requests[i%len(requests)])
-			}
-		})
-	})
-}
-
-func roundTrip(b *testing.B, transport http.RoundTripper, request *http.Request) {
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		b.Fatal(err)
-	}
-	_ = response.Body.Close() // http.NoBody never fails
 }
