@@ -45,83 +45,97 @@ func (e *AttemptTimeoutError) Timeout() bool { return true }
 // errNoResponse is the error for a transport below that breaks the contract of http.RoundTripper.
 var errNoResponse = errors.New("the transport below returned neither a response nor an error")
 
-// errAttemptTimeout is the cause of an attempt's context that ended by itself.
-var errAttemptTimeout = errors.New("attempt timeout")
+// attempt is one time that a request is sent. All that has to live until its response is read is one piece of memory.
+type attempt struct {
+	exchange *exchange
+	span     span // nothing if the attempt has no end of its own
+	request  http.Request
+	body     io.ReadCloser // of the response, as it came
+}
 
 // send sends the request once, within its time.
-func (x *exchange) send(content io.ReadCloser) (*http.Response, error) {
-	ctx, cancel := x.attemptContext()
-	response, err := x.base.RoundTrip(x.outgoing(ctx, content))
+func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, error) {
+	a := x.newAttempt(now)
+	response, err := x.base.RoundTrip(a.outgoing(content))
 	if err != nil {
-		err = x.timeout(ctx, err)
-		cancel()
+		err = a.explain(err)
+		a.span.end()
 		return nil, err
 	}
 	if response == nil {
-		cancel()
+		a.span.end()
 		return nil, errNoResponse
 	}
 	response.Request = x.request
-	if response.Body == nil {
-		response.Body = http.NoBody
-	}
 	switch {
-	case response.Body == http.NoBody:
-		cancel()
-	case x.attemptTimeout > 0:
-		response.Body = &timedBody{response.Body, x, ctx, cancel}
+	case response.Body == nil || response.Body == http.NoBody:
+		response.Body = http.NoBody
+		a.span.end()
+	case a.span.begun():
+		a.body = response.Body
+		response.Body = (*timedBody)(a)
 	}
 	return response, nil
 }
 
-// attemptContext returns a context that ends with the request's or with the time of an attempt.
-func (x *exchange) attemptContext() (context.Context, context.CancelFunc) {
-	if x.attemptTimeout == 0 {
-		return x.request.Context(), func() {}
+// newAttempt begins an attempt. The memory of the first is part of the exchange; that of others is new, as the transport below
+// may still hold on to what it was sent before.
+func (x *exchange) newAttempt(now time.Time) *attempt {
+	a := &x.first
+	if x.retry.attempts > 1 {
+		a = new(attempt)
 	}
-	return context.WithTimeoutCause(x.request.Context(), x.attemptTimeout, errAttemptTimeout)
+	a.exchange = x
+	if x.attemptTimeout == 0 {
+		return a
+	}
+	ctx := x.request.Context()
+	if own, ok := ctx.Deadline(); !ok || now.Add(x.attemptTimeout).Before(own) {
+		a.span.begin(ctx, now, x.attemptTimeout, &x.deadlines)
+	}
+	return a
 }
 
-// outgoing returns a copy of the request for one attempt. The transport below may ask for the body again, if a connection
-// turns out to be dead before anything was sent.
-func (x *exchange) outgoing(ctx context.Context, content io.ReadCloser) *http.Request {
-	attempt := x.request.WithContext(ctx)
-	attempt.Body, attempt.GetBody = content, x.body.get
+// outgoing returns the request as it is sent. The transport below may ask for the body again, if a connection turns out to be
+// dead before anything was sent.
+func (a *attempt) outgoing(content io.ReadCloser) *http.Request {
+	x := a.exchange
+	if a.span.begun() {
+		a.request = *x.request.WithContext(&a.span)
+	} else {
+		a.request = *x.request
+	}
+	a.request.Body, a.request.GetBody = content, x.body.get
 	if content == nil && x.request.Body == http.NoBody {
-		attempt.Body = http.NoBody
+		a.request.Body = http.NoBody
 	}
 	if x.header != nil {
-		attempt.Header = x.header
+		a.request.Header = x.header
 	}
-	return attempt
+	return &a.request
 }
 
-// timeout tells an attempt that took too long from a caller who gave up.
-func (x *exchange) timeout(ctx context.Context, err error) error {
-	if err != io.EOF && context.Cause(ctx) == errAttemptTimeout {
-		return &AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout}
+// explain tells an attempt that took too long from a caller who gave up.
+func (a *attempt) explain(err error) error {
+	if err != io.EOF && a.span.late() {
+		return &AttemptTimeoutError{Route: a.exchange.route(), After: a.exchange.attemptTimeout}
 	}
 	return err
 }
 
 // timedBody is the body of a response that has to be read within the time of its attempt.
-type timedBody struct {
-	io.ReadCloser
-	exchange *exchange
-	context  context.Context
-	cancel   context.CancelFunc
-}
+type timedBody attempt
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.body.Read(p)
 	if err != nil {
-		err = b.exchange.timeout(b.context, err)
-		b.cancel()
+		err = (*attempt)(b).explain(err)
+		b.span.end()
 	}
 	return n, err
 }
 
 func (b *timedBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
+	defer b.span.end()
+	return b.body.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -296,7 +297,9 @@ func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
 		assert.Error(t, send(transport, r).wait().err)
 		patient := httpclient.ContextWithoutRetry(httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
-		unbounded := httpclient.ContextWithAttemptTimeout(t.Context(), -1)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(unbounded)))
+		for _, unbounded := range []time.Duration{-1, math.MaxInt64} {
+			ctx := httpclient.ContextWithAttemptTimeout(t.Context(), unbounded)
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(ctx)))
+		}
 	})
 }

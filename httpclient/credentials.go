@@ -126,9 +126,9 @@ func (c *credentials) check(authorization string, route routes.CompiledRoute) er
 // note takes in the response to a request that was sent at the given time. Where it matters its body is read a little, and put
 // together again.
 func (c *credentials) note(sent time.Time, authorization string, route routes.CompiledRoute, response *http.Response) {
-	token := c.inPath(route)
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
+		token := c.inPath(route)
 		code, ours := peek(response)
 		inPath := token.kind == CredentialInteraction || token.kind == CredentialWebhook && route.MajorToken() != ""
 		switch {
@@ -143,7 +143,7 @@ func (c *credentials) note(sent time.Time, authorization string, route routes.Co
 			c.stop(sent, c.authorization(authorization), http.StatusUnauthorized, 0)
 		}
 	case http.StatusNotFound:
-		if token.kind == CredentialWebhook && unknownWebhook(route, response) {
+		if token := c.inPath(route); token.kind == CredentialWebhook && unknownWebhook(route, response) {
 			c.stop(sent, token, http.StatusNotFound, missingFor)
 		}
 	}

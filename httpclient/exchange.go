@@ -36,10 +36,11 @@ type exchange struct {
 
 	body  body
 	retry retry
+	first attempt
 
-	// What the latest 429 asked for, which a limiter that is no manager may not know.
-	limits   ratelimits.Response
-	refusals ratelimits.Refusals
+	// How long the latest 429 asked to wait, which a limiter that is no manager may not know, and how many there were.
+	retryAfter time.Duration
+	refusals   ratelimits.Refusals
 }
 
 // fate is what became of one attempt.
@@ -81,7 +82,10 @@ func (x *exchange) run() (*http.Response, error) {
 
 // attempt sends the request once. The response is nil if there is an error, or if the fate is refused.
 func (x *exchange) attempt() (*http.Response, fate, error) {
-	asked := time.Now()
+	var asked time.Time
+	if x.hooks.Request != nil {
+		asked = time.Now()
+	}
 	admit := x.admit
 	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
 		admit = x.admitAgain
@@ -91,10 +95,11 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 		return nil, done, err
 	}
 	defer lease.Release()
-	now := time.Now()
-	x.retry.begin(now)
+	x.retry.begin()
 	x.announce(asked, lease, content)
-	response, err := x.send(content)
+	now := time.Now()
+	x.retry.sent(now)
+	response, err := x.send(now, content)
 	defer closeInPanic(response)
 	if err != nil {
 		if neverSent(err) && !x.repeatedBelow() {
@@ -177,7 +182,7 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 	refusal, err := readRefusal(response.Body)
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
 	lease.Update(limits)
-	x.limits = limits
+	x.retryAfter = limits.RetryAfter
 	x.sent(at, response, limits.Class, err)
 	switch {
 	case err != nil && x.request.Context().Err() != nil:
@@ -200,7 +205,7 @@ func (x *exchange) obey() error {
 	if x.manager != nil {
 		return nil
 	}
-	wait := max(min(x.limits.RetryAfter, ratelimits.LongestTrust), x.refusals.Again(false))
+	wait := max(min(x.retryAfter, ratelimits.LongestTrust), x.refusals.Again(false))
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ var (
 
 // retry counts the attempts of one request.
 type retry struct {
-	first    time.Time // when the first attempt was begun
+	first    time.Time // when the first attempt was sent
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
@@ -65,12 +65,15 @@ type retry struct {
 	bounded  bool // no attempt may begin after the time for retries, not even after a 429: a nonce holds for minutes only
 }
 
-func (r *retry) begin(now time.Time) {
-	if r.attempts == 0 {
-		r.first = now
-	}
+func (r *retry) begin() {
 	r.attempts++
 	r.again = false
+}
+
+func (r *retry) sent(now time.Time) {
+	if r.attempts == 1 {
+		r.first = now
+	}
 }
 
 // again returns how long to pause before the next attempt after one failed, or the reason why there is none.

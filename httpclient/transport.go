@@ -18,6 +18,7 @@ type Transport struct {
 	owned   bool
 	behaviour
 	credentials *credentials
+	deadlines   deadlines
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -34,6 +35,7 @@ func NewTransport(options ...Option) *Transport {
 		}
 	}
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials()}
+	t.deadlines.epoch = time.Now()
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -66,6 +68,7 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 // is always nil.
 func (t *Transport) Close() error {
 	t.end()
+	t.deadlines.rest()
 	if !t.owned {
 		return nil
 	}
@@ -128,7 +131,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *exchange) prepare(route routes.CompiledRoute) {
-	x.ask = buckets.Request{Route: route, Authorization: x.request.Header.Get("Authorization"), Fields: x.fields}
+	x.ask = buckets.Request{Route: route, Authorization: x.request.Header.Get("Authorization")}
+	if x.body.get != nil {
+		x.ask.Fields = x.fields
+	}
 	withheld := x.withheld(route)
 	if len(withheld) == 0 {
 		return

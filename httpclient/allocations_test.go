@@ -1,0 +1,73 @@
+//go:build !race
+
+package httpclient_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// deriving answers at once, and derives a context as http.Transport does.
+type deriving struct{}
+
+var plenty = http.Header{
+	"X-Ratelimit-Bucket": {"a"}, "X-Ratelimit-Limit": {"1000000"}, "X-Ratelimit-Remaining": {"999999"},
+	"X-Ratelimit-Reset-After": {"1"},
+}
+
+func (deriving) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	body := io.NopCloser(strings.NewReader("{}"))
+	return &http.Response{StatusCode: http.StatusOK, Header: plenty, Body: body, Request: r}, nil
+}
+
+// With the race detector pools forget some of what they are given, which has to be allocated again. It measures, so it does not run beside other tests.
+func TestATransportAllocatesLittle(t *testing.T) {
+	endless := func() (context.Context, context.CancelFunc) { return context.Background(), func() {} }
+	for _, c := range []struct {
+		name, method, body string
+		context            func() (context.Context, context.CancelFunc)
+		most               float64
+	}{
+		{"without a body", http.MethodGet, "", endless, 4},
+		{"with a body", http.MethodPost, "{}", endless, 5},
+		{"with a deadline", http.MethodPost, "{}", func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), httpclient.DefaultAttemptTimeout/2)
+		}, 2},
+		{"that can be cancelled", http.MethodPost, "{}", func() (context.Context, context.CancelFunc) {
+			return context.WithCancel(context.Background())
+		}, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			request, err := http.NewRequest(c.method, messages, strings.NewReader(c.body))
+			require.NoError(t, err)
+			measure := func(transport http.RoundTripper) float64 {
+				return testing.AllocsPerRun(1000, func() {
+					ctx, cancel := c.context()
+					defer cancel()
+					r := request.WithContext(ctx)
+					r.Body, _ = r.GetBody()
+					response, err := transport.RoundTrip(r)
+					if err != nil {
+						panic(err)
+					}
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				})
+			}
+			transport := httpclient.NewTransport(httpclient.WithBase(deriving{}), httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
+			defer transport.Close()
+			assert.LessOrEqual(t, measure(transport)-measure(deriving{}), c.most)
+		})
+	}
+}

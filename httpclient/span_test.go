@@ -1,0 +1,206 @@
+package httpclient_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// parents are contexts of requests: one that never ends, one that can, and one that does so after the attempt.
+var parents = map[string]func(t *testing.T) context.Context{
+	"endless":     func(*testing.T) context.Context { return context.Background() },
+	"cancellable": func(t *testing.T) context.Context { return t.Context() },
+	"with a deadline": func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		t.Cleanup(cancel)
+		return ctx
+	},
+}
+
+// forEachParent runs a test in virtual time with each of the parents.
+func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)) {
+	t.Parallel()
+	for name, parent := range parents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, parent(t)) })
+		})
+	}
+}
+
+// deriver answers when the latest of the contexts that it derives from the request's has ended, with its error.
+type deriver struct {
+	contexts []context.Context
+	answer   func(*http.Request) (*http.Response, error) // nil: wait
+}
+
+func (d *deriver) RoundTrip(r *http.Request) (*http.Response, error) {
+	for range 3 {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		context.AfterFunc(ctx, func() { cancel(nil) })
+		d.contexts = append(d.contexts, ctx)
+	}
+	if d.answer != nil {
+		return d.answer(r)
+	}
+	<-d.contexts[2].Done()
+	return nil, context.Cause(d.contexts[2])
+}
+
+func (d *deriver) assertEnded(t *testing.T, want error) {
+	t.Helper()
+	for _, ctx := range d.contexts {
+		if assert.NotNil(t, ctx.Err(), "it goes on") {
+			assert.ErrorIs(t, ctx.Err(), want)
+		}
+	}
+}
+
+func TestWhatTheTransportBelowDerivesEndsWithTheTimeOfTheAttempt(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		below := new(deriver)
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second), httpclient.WithRetries(0))
+		sent := send(transport, newMessage(t).WithContext(parent)).wait()
+		assertAttemptTimeout(t, 2*time.Second, sent.err)
+		assert.Equal(t, 2*time.Second, sent.took)
+		for _, ctx := range below.contexts {
+			assert.Error(t, ctx.Err())
+		}
+	})
+}
+
+func TestWhatTheTransportBelowDerivesEndsWithTheBody(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		below := &deriver{answer: answer(http.StatusOK, "done")}
+		response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(parent))
+		require.NoError(t, err)
+		for _, ctx := range below.contexts {
+			require.NoError(t, ctx.Err(), "the body is still to be read")
+		}
+		_, err = io.ReadAll(response.Body)
+		require.NoError(t, err)
+		below.assertEnded(t, context.Canceled)
+	})
+}
+
+func TestWhatIsDerivedFromAnAttemptThatIsOverHasEnded(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		below := newScript(answer(http.StatusOK, "done"))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), newMessage(t).WithContext(parent)))
+		over := below.requests()[0].request.Context()
+		<-over.Done()
+		ctx, cancel := context.WithCancelCause(over)
+		defer cancel(nil)
+		assert.ErrorIs(t, ctx.Err(), context.Canceled)
+		// It may have ended between the look of package context and its call, which is made under a lock that the function needs.
+		called := false
+		var lock sync.Mutex
+		lock.Lock()
+		afterFunc(t, over, func() {
+			lock.Lock()
+			defer lock.Unlock()
+			called = true
+		})
+		lock.Unlock()
+		synctest.Wait()
+		assert.True(t, called)
+	})
+}
+
+// afterFunc calls the method that package context looks for.
+func afterFunc(t *testing.T, ctx context.Context, f func()) {
+	t.Helper()
+	own, ok := ctx.(interface{ AfterFunc(func()) func() bool })
+	require.True(t, ok, "each derived context takes a goroutine")
+	own.AfterFunc(f)
+}
+
+// A context that is asked by a transport below that takes no notice of its end.
+func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		type key struct{}
+		start := time.Now()
+		below := newScript(func(r *http.Request) (*http.Response, error) {
+			ctx := r.Context()
+			deadline, ok := ctx.Deadline()
+			assert.True(t, ok)
+			assert.Equal(t, 2*time.Second, deadline.Sub(start))
+			assert.Equal(t, "value", ctx.Value(key{}))
+			assert.NoError(t, ctx.Err())
+			time.Sleep(2*time.Second - time.Nanosecond)
+			assert.NoError(t, ctx.Err())
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			assert.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+			return answer(http.StatusOK, "done")(r)
+		})
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t).WithContext(context.WithValue(parent, key{}, "value"))))
+	})
+}
+
+func TestACallersDeadlineBeforeThatOfTheAttemptIsTheOneThatIsSeen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		below := new(deriver)
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
+		sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+		assert.Equal(t, time.Second, sent.took)
+		assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+		below.assertEnded(t, context.DeadlineExceeded)
+	})
+}
+
+// Attempts that are under way together share a timer.
+func TestEachAttemptEndsAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "done"))
+		below.takes = time.Hour
+		transport := newTransport(t, below, httpclient.WithAttemptTimeout(10*time.Second), httpclient.WithRetries(0))
+		var calls []*call
+		var want []time.Duration
+		for round := range 3 {
+			for channel, own := range []time.Duration{0, 3 * time.Second, time.Minute, 10 * time.Second, 2 * time.Second} {
+				ctx := context.Background()
+				took := 10 * time.Second
+				if own > 0 {
+					ctx, took = httpclient.ContextWithAttemptTimeout(ctx, own), own
+				}
+				path := []string{"1", "2", "3", "4", "5"}[channel] + []string{"1", "2", "3"}[round]
+				r := newRequest(t, http.MethodPost, "/api/v10/interactions/"+path+"/token/callback", "{}").WithContext(ctx)
+				calls, want = append(calls, send(transport, r)), append(want, took)
+				synctest.Wait()
+			}
+			time.Sleep(5 * time.Second)
+		}
+		for i, c := range calls {
+			assert.ErrorAs(t, c.wait().err, new(*httpclient.AttemptTimeoutError))
+			assert.Equal(t, want[i], c.took, "request %d", i)
+		}
+	})
+}
+
+func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "done"))
+		below.takes = time.Hour
+		transport := newTransport(t, below, httpclient.WithRetries(0))
+		sent := send(transport, newMessage(t))
+		synctest.Wait()
+		require.NoError(t, transport.Close())
+		assertAttemptTimeout(t, httpclient.DefaultAttemptTimeout, sent.wait().err)
+	})
+}
