@@ -178,6 +178,7 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 		},
 	} {
 		for _, authorization := range []string{"", "Bot " + botSecret} {
+			c := c // it is changed
 			t.Run(name+", "+authorization, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
