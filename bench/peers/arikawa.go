@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 
 	"github.com/diamondburned/arikawa/v3/api"
@@ -33,10 +34,9 @@ func identify(s *api.Session) httputil.RequestOption {
 }
 
 // inArikawa makes calls with arikawa.
-type inArikawa struct {
-	*api.Client
-	webhook func(id uint64, token string) *webhook.Client
-}
+type inArikawa struct{ *api.Client }
+
+func (c inArikawa) under(ctx context.Context) client { return inArikawa{c.WithContext(ctx)} }
 
 func (c inArikawa) message(m *discord.Message, err error) (message, error) {
 	if err != nil || m == nil {
@@ -79,7 +79,8 @@ func (c inArikawa) Reply(interaction uint64, token, content string) error {
 }
 
 func (c inArikawa) Webhook(id uint64, token, content string) (message, error) {
-	return c.message(c.webhook(id, token).ExecuteAndWait(webhook.ExecuteData{Content: content}))
+	through := webhook.FromAPI(discord.WebhookID(id), token, c.Client) // limiter included, if there is one
+	return c.message(through.ExecuteAndWait(webhook.ExecuteData{Content: content}))
 }
 
 var _ client = inArikawa{}

@@ -32,7 +32,7 @@ func TestALargeUploadOfArikawaNeedsAsLargeAMaxReplay(t *testing.T) {
 				require.Equal(t, 5, d.server.Consume(bot, 5))
 				transport := httpclient.NewTransport(append(test.options, httpclient.WithBase(d))...)
 				defer transport.Close()
-				m, err := fromArikawa(arikawaThrough(transport)).Upload(channel, "large.bin", file)
+				m, err := inArikawa{arikawaThrough(transport)}.Upload(channel, "large.bin", file)
 				if test.status == 0 {
 					require.NoError(t, err)
 					assert.Equal(t, len(file), m.Size)

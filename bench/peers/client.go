@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/bwmarrin/discordgo"
@@ -10,6 +11,9 @@ import (
 
 // client is what is asked of each library.
 type client interface {
+	// under returns the client for calls that end with the context, as far as the library knows how to.
+	under(ctx context.Context) client
+
 	Send(channel uint64, content string) (message, error)
 	Edit(channel, id uint64, content string) (message, error)
 	Delete(channel, id uint64) error
@@ -39,6 +43,7 @@ func explain(err error) (apiError, bool) {
 	var inDiscordgo *discordgo.RESTError
 	var inDisgo rest.Error
 	var inArikawa *httputil.HTTPError
+	var inPlain *plainError
 	switch {
 	case errors.As(err, &inDiscordgo):
 		e := apiError{Status: inDiscordgo.Response.StatusCode, Body: string(inDiscordgo.ResponseBody)}
@@ -50,6 +55,8 @@ func explain(err error) (apiError, bool) {
 		return apiError{inDisgo.Response.StatusCode, int(inDisgo.Code), inDisgo.Message, string(inDisgo.RsBody)}, true
 	case errors.As(err, &inArikawa):
 		return apiError{inArikawa.Status, int(inArikawa.Code), inArikawa.Message, string(inArikawa.Body)}, true
+	case errors.As(err, &inPlain):
+		return apiError{inPlain.Status, inPlain.Code, inPlain.Message, inPlain.Body}, true
 	}
 	return apiError{}, false
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strconv"
 
@@ -22,6 +23,11 @@ func withOwnLimiter(s *discordgo.Session) *discordgo.Session {
 // inDiscordgo makes each call with the session that it is given.
 type inDiscordgo struct {
 	session func() *discordgo.Session
+	options []discordgo.RequestOption
+}
+
+func (c inDiscordgo) under(ctx context.Context) client {
+	return inDiscordgo{c.session, []discordgo.RequestOption{discordgo.WithContext(ctx)}}
 }
 
 func text(id uint64) string { return strconv.FormatUint(id, 10) }
@@ -42,34 +48,34 @@ func (c inDiscordgo) message(m *discordgo.Message, err error) (message, error) {
 }
 
 func (c inDiscordgo) Send(channel uint64, content string) (message, error) {
-	return c.message(c.session().ChannelMessageSend(text(channel), content))
+	return c.message(c.session().ChannelMessageSend(text(channel), content, c.options...))
 }
 
 func (c inDiscordgo) Edit(channel, id uint64, content string) (message, error) {
-	return c.message(c.session().ChannelMessageEdit(text(channel), text(id), content))
+	return c.message(c.session().ChannelMessageEdit(text(channel), text(id), content, c.options...))
 }
 
 func (c inDiscordgo) Delete(channel, id uint64) error {
-	return c.session().ChannelMessageDelete(text(channel), text(id))
+	return c.session().ChannelMessageDelete(text(channel), text(id), c.options...)
 }
 
 func (c inDiscordgo) React(channel, id uint64, emoji string) error {
-	return c.session().MessageReactionAdd(text(channel), text(id), emoji)
+	return c.session().MessageReactionAdd(text(channel), text(id), emoji, c.options...)
 }
 
 func (c inDiscordgo) Upload(channel uint64, name string, content []byte) (message, error) {
-	return c.message(c.session().ChannelFileSend(text(channel), name, bytes.NewReader(content)))
+	return c.message(c.session().ChannelFileSend(text(channel), name, bytes.NewReader(content), c.options...))
 }
 
 func (c inDiscordgo) Reply(interaction uint64, token, content string) error {
 	return c.session().InteractionRespond(&discordgo.Interaction{ID: text(interaction), Token: token}, &discordgo.InteractionResponse{
 		Type: discordgo.InteractionResponseChannelMessageWithSource,
 		Data: &discordgo.InteractionResponseData{Content: content},
-	})
+	}, c.options...)
 }
 
 func (c inDiscordgo) Webhook(id uint64, token, content string) (message, error) {
-	return c.message(c.session().WebhookExecute(text(id), token, true, &discordgo.WebhookParams{Content: content}))
+	return c.message(c.session().WebhookExecute(text(id), token, true, &discordgo.WebhookParams{Content: content}, c.options...))
 }
 
 // newDiscordgo returns a session that sends through the client.

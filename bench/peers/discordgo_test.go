@@ -53,7 +53,7 @@ func TestASessionOfItsOwnFreesReactionsFromDiscordgosLimit(t *testing.T) {
 		took := func(session func() *discordgo.Session) time.Duration {
 			start := time.Now()
 			for range 5 {
-				require.NoError(t, inDiscordgo{session}.React(channel, firstMessage, "🔥"))
+				require.NoError(t, inDiscordgo{session: session}.React(channel, firstMessage, "🔥"))
 			}
 			return time.Since(start)
 		}

@@ -19,12 +19,19 @@ func withContext(ctx context.Context) rest.RequestOpt {
 }
 
 // inDisgo makes calls with disgo.
-type inDisgo struct{ rest.Rest }
+type inDisgo struct {
+	rest.Rest
+	options []rest.RequestOpt
+}
+
+func (c inDisgo) under(ctx context.Context) client {
+	return inDisgo{c.Rest, []rest.RequestOpt{withContext(ctx)}}
+}
 
 // newDisgo returns disgo's REST client.
 func newDisgo(options ...rest.ConfigOpt) inDisgo {
 	quiet := rest.WithLogger(slog.New(slog.DiscardHandler))
-	return inDisgo{rest.New(rest.NewClient(token, append(options, quiet)...))}
+	return inDisgo{rest.New(rest.NewClient(token, append(options, quiet)...)), nil}
 }
 
 func (c inDisgo) message(m *discord.Message, err error) (message, error) {
@@ -39,36 +46,36 @@ func (c inDisgo) message(m *discord.Message, err error) (message, error) {
 }
 
 func (c inDisgo) Send(channel uint64, content string) (message, error) {
-	return c.message(c.CreateMessage(snowflake.ID(channel), discord.MessageCreate{Content: content}))
+	return c.message(c.CreateMessage(snowflake.ID(channel), discord.MessageCreate{Content: content}, c.options...))
 }
 
 func (c inDisgo) Edit(channel, id uint64, content string) (message, error) {
-	return c.message(c.UpdateMessage(snowflake.ID(channel), snowflake.ID(id), discord.MessageUpdate{Content: &content}))
+	return c.message(c.UpdateMessage(snowflake.ID(channel), snowflake.ID(id), discord.MessageUpdate{Content: &content}, c.options...))
 }
 
 func (c inDisgo) Delete(channel, id uint64) error {
-	return c.DeleteMessage(snowflake.ID(channel), snowflake.ID(id))
+	return c.DeleteMessage(snowflake.ID(channel), snowflake.ID(id), c.options...)
 }
 
 func (c inDisgo) React(channel, id uint64, emoji string) error {
-	return c.AddReaction(snowflake.ID(channel), snowflake.ID(id), emoji)
+	return c.AddReaction(snowflake.ID(channel), snowflake.ID(id), emoji, c.options...)
 }
 
 func (c inDisgo) Upload(channel uint64, name string, content []byte) (message, error) {
 	return c.message(c.CreateMessage(snowflake.ID(channel), discord.MessageCreate{
 		Files: []*discord.File{discord.NewFile(name, "", bytes.NewReader(content))},
-	}))
+	}, c.options...))
 }
 
 func (c inDisgo) Reply(interaction uint64, token, content string) error {
 	return c.CreateInteractionResponse(snowflake.ID(interaction), token, discord.InteractionResponse{
 		Type: discord.InteractionResponseTypeCreateMessage,
 		Data: discord.MessageCreate{Content: content},
-	})
+	}, c.options...)
 }
 
 func (c inDisgo) Webhook(id uint64, token, content string) (message, error) {
-	return c.message(c.CreateWebhookMessage(snowflake.ID(id), token, discord.WebhookMessageCreate{Content: content}, true, 0))
+	return c.message(c.CreateWebhookMessage(snowflake.ID(id), token, discord.WebhookMessageCreate{Content: content}, true, 0, c.options...))
 }
 
 var _ client = inDisgo{}

@@ -80,13 +80,19 @@ type watch struct {
 type watchKey struct{}
 
 // Do is client.Do for a client whose transport is, or stands on, a round tripper from Below.
-func (m *Meter) Do(client *http.Client, request *http.Request) (*http.Response, error) {
+func (m *Meter) Do(client *http.Client, request *http.Request) (response *http.Response, err error) {
+	m.Watch(request.Context(), func(ctx context.Context) { response, err = client.Do(request.WithContext(ctx)) })
+	return response, err
+}
+
+// Watch is Do for what is no http.Client: f makes one request, under the context that it is given, and returns when the
+// request is over.
+func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 	w := &watch{waiting: time.Now()}
-	response, err := client.Do(request.WithContext(context.WithValue(request.Context(), watchKey{}, w)))
+	f(context.WithValue(ctx, watchKey{}, w))
 	if w.sends > 0 {
 		m.record(w.queued)
 	}
-	return response, err
 }
 
 func (m *Meter) record(queued time.Duration) {

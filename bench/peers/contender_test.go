@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// tenSeconds takes five messages in ten seconds.
+var tenSeconds = scenario{limits: messages(discordsim.Fixed(5, 10*time.Second))}
+
+// Six messages one after the other, of which five have room.
+func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct {
+		refused int
+		least   time.Duration // until the sixth is through
+		about   string
+	}{
+		"ratelight":   {0, 10 * time.Second, "waits for the window"},
+		"discordgo":   {0, 10 * time.Second, "waits for the window"},
+		"arikawa":     {0, 10*time.Second + 250*time.Millisecond, "waits for the window, and a bit"},
+		"disgo":       {1, 9 * time.Second, "waits for whole seconds, cut off"},
+		"rate-even":   {0, 10 * time.Second, "one every two seconds"},
+		"rate-bursts": {1, 10 * time.Second, "has one more after two seconds"},
+		"no-limiter":  {1, 10 * time.Second, "is told to wait"},
+	} {
+		by, err := findContenders(name)
+		require.NoError(t, err)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, err := newSimulated(tenSeconds.config(settings{}))
+				require.NoError(t, err)
+				defer d.server.Close()
+				with, end, err := by[0].open(d, tenSeconds)
+				require.NoError(t, err)
+				defer end()
+				start := time.Now()
+				for n := range 6 {
+					m, err := with.under(t.Context()).Send(channel, fmt.Sprint(n))
+					require.NoError(t, err)
+					assert.Equal(t, fmt.Sprint(n), m.Content)
+				}
+				took := time.Since(start)
+				assert.GreaterOrEqual(t, took, want.least, want.about)
+				assert.Less(t, took, 13*time.Second)
+				assert.Equal(t, discordsim.ByClass{User: want.refused}, d.server.Report().Refused, want.about)
+			})
+		})
+	}
+}
+
+// Somebody else has used the channel up. Whoever has a limiter or none sends again what was refused.
+func TestRefusedCallsAreRepeated(t *testing.T) {
+	t.Parallel()
+	for _, by := range limiters() {
+		t.Run(by.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, err := newSimulated(tenSeconds.config(settings{}))
+				require.NoError(t, err)
+				defer d.server.Close()
+				bot := discordsim.Request{Method: http.MethodPost, Path: path, Authorization: "Bot " + token}
+				require.Equal(t, 5, d.server.Consume(bot, 5))
+				with, end, err := by.open(d, tenSeconds)
+				require.NoError(t, err)
+				defer end()
+				m, err := with.under(t.Context()).Send(channel, "hello")
+				require.NoError(t, err)
+				assert.Equal(t, "hello", m.Content)
+				assert.Equal(t, discordsim.ByClass{User: 1}, d.server.Report().Refused)
+			})
+		})
+	}
+}
+
+// The limiters that are told keep one limit for the route and channel, and one for everything.
+func TestToldLimitersCountByRouteAndChannelAndAll(t *testing.T) {
+	t.Parallel()
+	took := func(t *testing.T, calls ...call) (total time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newTold(tenSeconds, bursts)
+			start := time.Now()
+			for _, c := range calls {
+				require.NoError(t, l.wait(t.Context(), c.kind, c.channel))
+			}
+			total = time.Since(start)
+		})
+		return total
+	}
+	assert.Zero(t, took(t, repeated(1, 5, send, edit)...), "two routes")
+	assert.Zero(t, took(t, repeated(10, 5, send)...), "ten channels, and all that goes in a second")
+	assert.InDelta(t, 20*time.Millisecond, took(t, repeated(51, 1, send)...), float64(time.Millisecond), "one more than goes in a second")
+	assert.InDelta(t, 2*time.Second, took(t, append(repeated(1, 5, send), repeated(1, 1, upload)...)...), float64(time.Millisecond), "uploads are messages")
+	assert.Zero(t, took(t, repeated(200, 1, reply)...), "no limit at all")
+}

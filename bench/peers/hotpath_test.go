@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	arikawa "github.com/diamondburned/arikawa/v3/api/rate"
+	"github.com/disgoorg/disgo/rest"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// What a limiter's own part of a request costs: to ask, to learn from the answer's headers, to give back, in a bucket that is
+// known and has room. Nothing is sent.
+//
+// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark goes on in short slices, in turn
+// with slices of two things that are always the same, and reports how many times as long it takes:
+//
+//	x/rate   golang.org/x/time/rate: Limiter.Wait, with many routes behind a map of limiters
+//	x/floor  what hardly any limiter does without: a mutex that nobody else wants, one look at the clock, two maps
+//
+// ns/op is of the slices under test alone. Neither of the two allocates, so B/op and allocs/op are theirs as well.
+//
+//	go test -run '^$' -bench Hotpath .
+
+const (
+	manyRoutes  = 100_000
+	manyWorkers = 64
+	// slice is how many operations go in turn: a fraction of a millisecond with one worker, some with many.
+	slice = 1024
+	// stride is a prime, so that workers do not follow each other through the routes.
+	stride = 7919
+)
+
+// manyLeft is the header of every answer, as Discord sends it: a bucket that never runs out.
+var manyLeft = http.Header{
+	"Date":                    {"Tue, 01 Jan 2030 00:00:00 GMT"},
+	"Content-Type":            {"application/json"},
+	"Via":                     {"1.1 google"},
+	"X-Ratelimit-Bucket":      {"80c17d2f203122d936070c88c8d10f33"},
+	"X-Ratelimit-Limit":       {"1000000000"},
+	"X-Ratelimit-Remaining":   {"999999999"},
+	"X-Ratelimit-Reset":       {"1893456001.000"},
+	"X-Ratelimit-Reset-After": {"1.000"},
+}
+
+// cycle is what a request of one route costs, apart from the request.
+type cycle func(route int) error
+
+// limiterUnderTest makes the cycle of a limiter that knows so many routes.
+type limiterUnderTest struct {
+	name string
+	racy bool // with several workers
+	open func(tb testing.TB, routes int) cycle
+}
+
+func limitersUnderTest() []limiterUnderTest {
+	return []limiterUnderTest{
+		{"ratelight", false, ratelightCycle},
+		{"discordgo", false, discordgoCycle},
+		{"disgo", true, disgoCycle},
+		{"arikawa", false, arikawaCycle},
+		{"rate", false, rateCycle},
+	}
+}
+
+func channelNumber(n int) uint64 { return firstChannel + uint64(n) }
+
+// ratelightCycle has no global limit, as no benchmark sends as slowly as that.
+func ratelightCycle(tb testing.TB, n int) cycle {
+	manager := buckets.NewRESTBucketManager(
+		buckets.WithGlobalLimit(0), buckets.WithPollPeriod(time.Hour), buckets.WithExpireAfter(time.Hour))
+	require.NoError(tb, manager.Start())
+	tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
+	known := make([]routes.CompiledRoute, n)
+	for i := range known {
+		var err error
+		known[i], err = routes.CreateMessage.Compile(text(channelNumber(i)))
+		require.NoError(tb, err)
+	}
+	return func(route int) error {
+		lease, err := manager.Acquire(context.Background(), known[route], "Bot benchmark")
+		if err != nil {
+			return err
+		}
+		lease.Update(ratelimits.ParseResponse(http.StatusOK, manyLeft, nil))
+		lease.Release()
+		return nil
+	}
+}
+
+func discordgoCycle(_ testing.TB, n int) cycle {
+	limiter := discordgo.NewRatelimiter()
+	known := make([]string, n)
+	for i := range known {
+		known[i] = discordgo.EndpointChannelMessages(text(channelNumber(i)))
+	}
+	return func(route int) error { return limiter.LockBucket(known[route]).Release(manyLeft) }
+}
+
+func disgoCycle(tb testing.TB, n int) cycle {
+	limiter := rest.NewRateLimiter(rest.WithRateLimiterLogger(slog.New(slog.DiscardHandler)), rest.WithCleanupInterval(time.Hour))
+	known := make([]*rest.CompiledEndpoint, n)
+	for i := range known {
+		known[i] = rest.CreateMessage.Compile(nil, channelNumber(i))
+	}
+	response := &http.Response{StatusCode: http.StatusOK, Header: manyLeft}
+	return func(route int) error {
+		if err := limiter.WaitBucket(context.Background(), known[route]); err != nil {
+			return err
+		}
+		return limiter.UnlockBucket(known[route], response)
+	}
+}
+
+func arikawaCycle(_ testing.TB, n int) cycle {
+	limiter := arikawa.NewLimiter("/api/v9")
+	known := make([]string, n)
+	for i := range known {
+		known[i] = fmt.Sprintf("/api/v9/channels/%d/messages", channelNumber(i))
+	}
+	return func(route int) error {
+		if err := limiter.Acquire(context.Background(), known[route]); err != nil {
+			return err
+		}
+		return limiter.Release(known[route], manyLeft)
+	}
+}
+
+// rateCycle is the reference. It parses nothing, and is told that there is room.
+func rateCycle(_ testing.TB, n int) cycle {
+	unlimited := func() *rate.Limiter { return rate.NewLimiter(1e9, 1_000_000_000) } // not rate.Inf, which computes nothing
+	if n == 1 {
+		limiter := unlimited()
+		return func(int) error { return limiter.Wait(context.Background()) }
+	}
+	known := make([]string, n)
+	limiters := make(map[string]*rate.Limiter, n)
+	for i := range known {
+		known[i] = text(channelNumber(i))
+		limiters[known[i]] = unlimited()
+	}
+	var mu sync.RWMutex
+	return func(route int) error {
+		mu.RLock()
+		limiter := limiters[known[route]]
+		mu.RUnlock()
+		return limiter.Wait(context.Background())
+	}
+}
+
+// floor has a mutex for each worker.
+type floor struct {
+	known  []string
+	hashes map[string]string
+	places map[string]*time.Time
+}
+
+func newFloor(n int) floor {
+	f := floor{known: make([]string, n), hashes: make(map[string]string, n), places: make(map[string]*time.Time, n)}
+	for i := range f.known {
+		f.known[i] = text(channelNumber(i))
+		f.hashes[f.known[i]] = f.known[i]
+		f.places[f.known[i]] = new(time.Time)
+	}
+	return f
+}
+
+// cycle returns the earliest time that it has met, so that nothing of it can be left out.
+func (f floor) cycle(mu *sync.Mutex, route int) time.Time {
+	mu.Lock()
+	defer mu.Unlock()
+	now := time.Now()
+	if place := f.places[f.hashes[f.known[route]]]; place.After(now) {
+		return *place
+	}
+	return now
+}
+
+func TestTheHotpathIsOneOfEachLimiter(t *testing.T) {
+	for _, l := range limitersUnderTest() {
+		once := l.open(t, 2)
+		for i := range 6 {
+			require.NoError(t, once(i%2), l.name)
+		}
+	}
+}
+
+func BenchmarkHotpath(b *testing.B) {
+	for _, size := range []struct {
+		name   string
+		routes int
+	}{{"one", 1}, {"many", manyRoutes}} {
+		for _, workers := range []int{1, manyWorkers} {
+			for _, l := range limitersUnderTest() {
+				b.Run(fmt.Sprintf("%s/routes=%s/workers=%d", l.name, size.name, workers), func(b *testing.B) {
+					if l.racy && raceDetector && workers > 1 {
+						b.Skip("it has a data race of its own")
+					}
+					inTurn(b, l.open(b, size.routes), size.routes, workers)
+				})
+			}
+		}
+	}
+}
+
+// inTurn measures the cycle and the references in short slices, and reports the ratios.
+func inTurn(b *testing.B, tested cycle, n, workers int) {
+	reference, lowest := rateCycle(b, n), newFloor(n)
+	for route := range n { // everything is known before it is measured
+		require.NoError(b, tested(route))
+		require.NoError(b, reference(route))
+	}
+	mutexes := make([]sync.Mutex, workers*64) // far enough apart for their cache lines
+	bottom := func(worker, route int) error {
+		lowest.cycle(&mutexes[worker*64], route)
+		return nil
+	}
+	var took, tookReference, tookFloor time.Duration
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; {
+		count := min(slice*workers, b.N-done)
+		took += together(b, workers, n, done, count, func(_, route int) error { return tested(route) })
+		tookReference += together(b, workers, n, done, count, func(_, route int) error { return reference(route) })
+		tookFloor += together(b, workers, n, done, count, bottom)
+		done += count
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/op")
+	b.ReportMetric(took.Seconds()/tookReference.Seconds(), "x/rate")
+	b.ReportMetric(took.Seconds()/tookFloor.Seconds(), "x/floor")
+}
+
+// together lets the workers share so many operations, and returns how long they take together.
+func together(b *testing.B, workers, n, first, count int, operation func(worker, route int) error) time.Duration {
+	work := func(worker, operations int) {
+		route := (first + worker*stride) % n
+		for range operations {
+			if err := operation(worker, route); err != nil {
+				b.Error(err)
+				return
+			}
+			if route++; route == n {
+				route = 0
+			}
+		}
+	}
+	start := time.Now()
+	if workers == 1 {
+		work(0, count)
+		return time.Since(start)
+	}
+	var group sync.WaitGroup
+	for worker := range workers {
+		share := count / workers
+		if worker < count%workers {
+			share++
+		}
+		group.Go(func() { work(worker, share) })
+	}
+	group.Wait()
+	return time.Since(start)
+}

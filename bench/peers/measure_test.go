@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// scripted sends messages as its function does. It makes no other call.
+type scripted struct {
+	inPlain
+	send func(ctx context.Context, n string) error
+}
+
+func (c scripted) under(ctx context.Context) client {
+	c.ctx = ctx
+	return c
+}
+
+func (c scripted) Send(_ uint64, content string) (message, error) {
+	return message{}, c.send(c.ctx, content)
+}
+
+// small is a scenario of four messages.
+func small(ends ...end) scenario {
+	s := scenario{name: "small", calls: repeated(1, 4, send), limits: usual()}
+	for i, e := range ends {
+		s.calls[i].end = e
+	}
+	return s
+}
+
+// measured is what becomes of the scenario when messages are sent so, in virtual time.
+func measured(t *testing.T, s scenario, send func(ctx context.Context, n string) error) (r result) {
+	synctest.Test(t, func(t *testing.T) {
+		c := contender{name: "scripted", open: func(http.RoundTripper, scenario) (client, func(), error) {
+			return scripted{send: send}, func() {}, nil
+		}}
+		var err error
+		r, err = measure(t.Context(), c, s, settings{})
+		require.NoError(t, err)
+	})
+	return r
+}
+
+func TestCallsThatFailOrPanicAreCounted(t *testing.T) {
+	t.Parallel()
+	r := measured(t, small(), func(_ context.Context, n string) error {
+		switch n {
+		case "message 0":
+			panic("at the disco")
+		case "message 1":
+			time.Sleep(time.Second)
+			return errors.New("later")
+		}
+		time.Sleep(3 * time.Second)
+		return nil
+	})
+	assert.Equal(t, 4, r.Calls)
+	assert.Equal(t, 2, r.OK)
+	assert.Equal(t, 2, r.Failed)
+	assert.Equal(t, "panic: at the disco", r.Error)
+	assert.Zero(t, r.NeverEnded)
+	assert.Equal(t, seconds(3*time.Second), r.Took)
+	assert.Zero(t, r.Efficiency)
+}
+
+func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := small()
+		ideal, err := s.ideal()
+		require.NoError(t, err)
+		forever := make(chan struct{}) // nobody listens to contexts here
+		c := contender{name: "scripted", open: func(http.RoundTripper, scenario) (client, func(), error) {
+			return scripted{send: func(_ context.Context, n string) error {
+				if n == "message 2" {
+					<-forever
+				}
+				return nil
+			}}, func() {}, nil
+		}}
+		start := time.Now()
+		r, err := measure(t.Context(), c, s, settings{})
+		require.NoError(t, err)
+		assert.Equal(t, longest(ideal)+grace, time.Since(start))
+		assert.Equal(t, 1, r.NeverEnded)
+		assert.Equal(t, 3, r.OK)
+		assert.Zero(t, r.Failed)
+		close(forever)
+		synctest.Wait()
+		assert.Equal(t, 3, r.OK, "what ends later does not count")
+	})
+}
+
+func TestAnEndOfTheRunIsNoFailureOfTheCalls(t *testing.T) {
+	t.Parallel()
+	r := measured(t, small(), func(ctx context.Context, n string) error {
+		<-ctx.Done() // which only the end of the run brings
+		return ctx.Err()
+	})
+	assert.Equal(t, 4, r.NeverEnded)
+	assert.Zero(t, r.Failed)
+}
+
+func TestCallsAreGivenUpByDeadlineOrCancellation(t *testing.T) {
+	t.Parallel()
+	r := measured(t, small(deadline, cancelled), func(ctx context.Context, n string) error {
+		_, known := ctx.Deadline()
+		assert.Equal(t, n == "message 0", known)
+		switch n {
+		case "message 0":
+			<-ctx.Done()
+		case "message 1":
+			<-ctx.Done()
+			assert.ErrorIs(t, ctx.Err(), context.Canceled)
+			time.Sleep(2 * time.Second)
+		}
+		return ctx.Err()
+	})
+	assert.Equal(t, 2, r.GivenUp)
+	assert.Equal(t, 2, r.OK)
+	assert.Zero(t, r.Failed, "they are no failures")
+	assert.Zero(t, r.NeverEnded)
+	assert.Equal(t, seconds(2*time.Second), r.Late)
+}
+
+func TestScenariosMakeSense(t *testing.T) {
+	t.Parallel()
+	for _, quick := range []bool{false, true} {
+		var sum time.Duration
+		for _, s := range scenarios(quick) {
+			ideal, err := s.ideal()
+			require.NoError(t, err)
+			assert.Positive(t, ideal)
+			sum += ideal
+			_, err = discordsim.NewWorld(time.Now(), s.config(settings{}))
+			assert.NoError(t, err)
+			for i := range s.calls[1:] {
+				assert.LessOrEqual(t, s.calls[i].at, s.calls[i+1].at, "in the order of time")
+			}
+			assert.Equal(t, s.name == "given-up", newResult(contender{}, s, ideal).GivenUp > 0)
+		}
+		assert.Less(t, sum, 90*time.Second)
+	}
+}
+
+// Two routes that share a limit take as long as one with the calls of both.
+func TestTheIdealKnowsWhatIsShared(t *testing.T) {
+	t.Parallel()
+	apart := scenario{calls: repeated(1, 10, send, edit), limits: usual()}
+	together := scenario{calls: apart.calls, limits: oneLimit()}
+	long, err := together.ideal()
+	require.NoError(t, err)
+	short, err := apart.ideal()
+	require.NoError(t, err)
+	assert.Equal(t, 3*(time.Second+travel.Smallest())+travel.Smallest(), long)
+	assert.Equal(t, (time.Second+travel.Smallest())+travel.Smallest(), short)
+}
