@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,20 +25,23 @@ import (
 // known and has room. Nothing is sent.
 //
 // The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark goes on in short slices, in turn
-// with slices of two things that are always the same, and reports how many times as long it takes:
+// with slices of two things that are always the same, and reports how many times as long its slices take, in the median, which
+// leaves out those that the machine has interrupted:
 //
 //	x/rate   golang.org/x/time/rate: Limiter.Wait, with many routes behind a map of limiters
 //	x/floor  what hardly any limiter does without: a mutex that nobody else wants, one look at the clock, two maps
 //
-// ns/op is of the slices under test alone. Neither of the two allocates, so B/op and allocs/op are theirs as well.
+// ns/op is the median of the slices under test. Neither of the two allocates, so B/op and allocs/op are theirs as well; what
+// collecting that garbage costs later is left out.
 //
 //	go test -run '^$' -bench Hotpath .
 
 const (
 	manyRoutes  = 100_000
 	manyWorkers = 64
-	// slice is how many operations go in turn: a fraction of a millisecond with one worker, some with many.
-	slice = 1024
+	// slice is how many operations go in turn, a fraction of a millisecond; sliceOfMany is the share of each of many workers.
+	slice       = 256
+	sliceOfMany = 64
 	// stride is a prime, so that workers do not follow each other through the routes.
 	stride = 7919
 )
@@ -203,42 +207,68 @@ func BenchmarkHotpath(b *testing.B) {
 	}{{"one", 1}, {"many", manyRoutes}} {
 		for _, workers := range []int{1, manyWorkers} {
 			for _, l := range limitersUnderTest() {
+				opened := sync.OnceValue(func() inTurn { return openInTurn(b, l, size.routes) }) // once for all values of b.N
 				b.Run(fmt.Sprintf("%s/routes=%s/workers=%d", l.name, size.name, workers), func(b *testing.B) {
 					if l.racy && raceDetector && workers > 1 {
 						b.Skip("it has a data race of its own")
 					}
-					inTurn(b, l.open(b, size.routes), size.routes, workers)
+					opened().measure(b, workers)
 				})
 			}
 		}
 	}
 }
 
-// inTurn measures the cycle and the references in short slices, and reports the ratios.
-func inTurn(b *testing.B, tested cycle, n, workers int) {
-	reference, lowest := rateCycle(b, n), newFloor(n)
-	for route := range n { // everything is known before it is measured
-		require.NoError(b, tested(route))
-		require.NoError(b, reference(route))
+// inTurn is a limiter and what it is compared with.
+type inTurn struct {
+	routes            int
+	tested, reference cycle
+	lowest            floor
+}
+
+func openInTurn(tb testing.TB, l limiterUnderTest, routes int) inTurn {
+	all := inTurn{routes, l.open(tb, routes), rateCycle(tb, routes), newFloor(routes)}
+	for route := range routes { // everything is known before it is measured
+		require.NoError(tb, all.tested(route))
+		require.NoError(tb, all.reference(route))
 	}
+	return all
+}
+
+// measure measures them in short slices, and reports the ratios.
+func (all inTurn) measure(b *testing.B, workers int) {
 	mutexes := make([]sync.Mutex, workers*64) // far enough apart for their cache lines
 	bottom := func(worker, route int) error {
-		lowest.cycle(&mutexes[worker*64], route)
+		all.lowest.cycle(&mutexes[worker*64], route)
 		return nil
 	}
-	var took, tookReference, tookFloor time.Duration
+	size := slice
+	if workers > 1 {
+		size = sliceOfMany * workers
+	}
+	expected := b.N/size + 1
+	took := make([]float64, 0, expected) // ns
+	toReference, toFloor := make([]float64, 0, expected), make([]float64, 0, expected)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for done := 0; done < b.N; {
-		count := min(slice*workers, b.N-done)
-		took += together(b, workers, n, done, count, func(_, route int) error { return tested(route) })
-		tookReference += together(b, workers, n, done, count, func(_, route int) error { return reference(route) })
-		tookFloor += together(b, workers, n, done, count, bottom)
+		count := min(size, b.N-done)
+		d := together(b, workers, all.routes, done, count, func(_, route int) error { return all.tested(route) })
+		dReference := together(b, workers, all.routes, done, count, func(_, route int) error { return all.reference(route) })
+		dFloor := together(b, workers, all.routes, done, count, bottom)
+		took = append(took, float64(d.Nanoseconds())/float64(count))
+		toReference = append(toReference, d.Seconds()/dReference.Seconds())
+		toFloor = append(toFloor, d.Seconds()/dFloor.Seconds())
 		done += count
 	}
-	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/op")
-	b.ReportMetric(took.Seconds()/tookReference.Seconds(), "x/rate")
-	b.ReportMetric(took.Seconds()/tookFloor.Seconds(), "x/floor")
+	b.ReportMetric(median(took), "ns/op")
+	b.ReportMetric(median(toReference), "x/rate")
+	b.ReportMetric(median(toFloor), "x/floor")
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 // together lets the workers share so many operations, and returns how long they take together.

@@ -56,7 +56,7 @@ func shortened(text string, length int) string {
 	return string(runes)
 }
 
-// writeSummary writes all results as one Markdown table: of the ideal, and 429s.
+// writeSummary writes all results as one Markdown table: the part of the ideal, and 429s.
 func writeSummary(out io.Writer, all document) {
 	if len(all.Scenarios) == 0 {
 		return
@@ -66,13 +66,14 @@ func writeSummary(out io.Writer, all document) {
 		head += " " + part.Scenario + " |"
 		rule += "---|"
 	}
-	fmt.Fprintf(out, "%s\n%s\n", head, rule)
+	fmt.Fprintf(out, "%s 429s in all |\n%s---|\n", head, rule)
 	for i, r := range all.Scenarios[0].Results {
-		line := "| " + r.Contender + " |"
+		line, refused := "| "+r.Contender+" |", 0
 		for _, part := range all.Scenarios {
 			line += " " + summary(part.Results[i]) + " |"
+			refused += total(part.Results[i].Refused)
 		}
-		fmt.Fprintln(out, line)
+		fmt.Fprintf(out, "%s %d |\n", line, refused)
 	}
 }
 

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -61,6 +62,27 @@ func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
 		assert.Equal(t, 1, got.Sent)
 		assert.Equal(t, 1, got.LargestInFlight)
 		assert.Zero(t, got.InFlight)
+	})
+}
+
+func TestWhatIsNoClientCanBeWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := New()
+		client := holds(m.Below(takes(70*ms)), 300*ms, 200*ms)
+		m.Watch(t.Context(), func(ctx context.Context) {
+			time.Sleep(100 * ms) // a library at its own work
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			require.NoError(t, err)
+			response, err := client.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+		})
+		m.Watch(t.Context(), func(context.Context) {}) // nothing is sent
+		got := m.Read()
+		assert.InEpsilon(t, 600*ms, got.Queued.Median, 0.001)
+		assert.InEpsilon(t, 600*ms, got.Queued.Max, 0.001)
+		assert.Equal(t, 2, got.Sent)
 	})
 }
 
