@@ -21,10 +21,10 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	if ahead < room {
 		return now
 	}
-	next := now
+	next := now + w.longest // of a window that opens about now
 	if w.closing.known {
 		next = w.closing.at(w.kind)
-	} else if w.used > 0 {
+	} else if w.adrift() {
 		next = max(now, w.outcome+w.longest)
 	}
 	return next + time.Duration((ahead-room)/int(w.limit))*w.longest

@@ -119,3 +119,18 @@ func TestForgottenLostRequestsAreStillInTheReset(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, b.Reset(), 6500*ms)
 }
+
+// A window that has just been opened by a request in flight closes a period later.
+func TestThoseBeyondAWindowThatOpensNowWaitForItsEnd(t *testing.T) {
+	t.Parallel()
+	recalled := newBucket(t)
+	recalled.Recall(5, 10*second)
+	reopened := fixed(t, 5, 10*second)
+	for _, b := range []*bucket{recalled, reopened} {
+		now := time.Hour
+		b.many(now, 1)
+		for ahead, want := range map[int]time.Duration{3: 0, 4: 10 * second, 8: 10 * second, 9: 20 * second} {
+			assert.Equal(t, want, b.Predict(now, ahead), "%d ahead", ahead)
+		}
+	}
+}
