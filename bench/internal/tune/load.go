@@ -1,0 +1,119 @@
+package tune
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Load is requests with the times at which they are made.
+type Load struct {
+	arrivals []arrival // in the order of time
+	targets  []target
+	queues   []queue
+	// Length is the time in which the requests are made.
+	Length time.Duration
+	// Bursts is how many of them a load that is made up has.
+	Bursts int
+
+	numbers map[queueKey]int // of queues
+}
+
+// arrival is one request.
+type arrival struct {
+	at     time.Duration // since the beginning of the load
+	target int
+}
+
+// target is what a request is about.
+type target struct {
+	route routes.CompiledRoute
+	queue int
+}
+
+// queue is what has a limit of its own: a route for one major parameter.
+type queue struct {
+	name     string
+	requests int
+}
+
+// queueKey tells queues apart. It contains the tokens of webhooks.
+type queueKey struct{ method, template, id, token string }
+
+func newLoad() *Load { return &Load{numbers: make(map[queueKey]int)} }
+
+// Requests is how many there are.
+func (l *Load) Requests() int { return len(l.arrivals) }
+
+// Queues is how many routes there are, counting each channel, guild and webhook for itself.
+func (l *Load) Queues() int { return len(l.queues) }
+
+// Routes is how many routes there are, whatever they are about.
+func (l *Load) Routes() int {
+	seen := make(map[routes.Route]struct{})
+	for i := range l.targets {
+		seen[l.targets[i].route.Route()] = struct{}{}
+	}
+	return len(seen)
+}
+
+// target adds what requests can be about, and returns its number.
+func (l *Load) target(route routes.CompiledRoute) int {
+	r := route.Route()
+	key := queueKey{r.Method(), r.Template(), route.MajorID(), route.MajorToken()}
+	number, ok := l.numbers[key]
+	if !ok {
+		number = len(l.queues)
+		l.numbers[key] = number
+		l.queues = append(l.queues, queue{name: nameOf(route)})
+	}
+	l.targets = append(l.targets, target{route, number})
+	return len(l.targets) - 1
+}
+
+// add adds a request.
+func (l *Load) add(at time.Duration, target int) {
+	l.arrivals = append(l.arrivals, arrival{at, target})
+	l.queues[l.targets[target].queue].requests++
+}
+
+// sort puts the requests in the order of time. Those of one moment keep theirs.
+func (l *Load) sort() {
+	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+}
+
+// nameOf is the route and what it is about, without any token.
+func nameOf(route routes.CompiledRoute) string {
+	name := route.Route().Method() + " " + route.Route().Template()
+	id := route.MajorID()
+	if route.Route().GlobalExempt() {
+		return name // every interaction has another one
+	}
+	for _, c := range []byte(id) {
+		if c < '0' || c > '9' {
+			return name // it may be a token in the wrong place
+		}
+	}
+	switch route.Route().Major() {
+	case routes.MajorChannel:
+		return name + " of channel " + id
+	case routes.MajorGuild:
+		return name + " of guild " + id
+	case routes.MajorWebhook, routes.MajorWebhookToken:
+		return name + " of webhook " + id
+	}
+	return name
+}
+
+// Applies reports whether any request is for the method and the template, in which parameters stand for any segment.
+func (l *Load) Applies(method, template string) bool {
+	want := strings.Split(template, "/")
+	return slices.ContainsFunc(l.targets, func(t target) bool {
+		return t.route.Method() == method && slices.EqualFunc(want, strings.Split(t.route.Path(), "/"), func(want, have string) bool {
+			return want == have || strings.HasPrefix(want, "{")
+		})
+	})
+}

@@ -1,0 +1,97 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what to replay, and which values to compare.
+type Config struct {
+	Load          *Load
+	Discord       Discord
+	MaxRateLimits []time.Duration
+	// Acceptable is the part of the requests that may be refused.
+	Acceptable float64
+	// Done is called when so many more requests have an outcome, by several goroutines at once. It may be nil.
+	Done func(requests int)
+}
+
+// Report is what came of the values.
+type Report struct {
+	// Results are in the order of the max rate limits.
+	Results    []Result
+	Acceptable float64
+	// Recommended is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
+	Recommended int
+	// Bottleneck says what is in the way if none does.
+	Bottleneck *Bottleneck
+}
+
+// Run replays the load for each value, several at once. The result does not depend on how many. The error is the context's
+// when it ends, or about a configuration that makes no sense.
+func Run(ctx context.Context, config Config) (Report, error) {
+	values := slices.Clone(config.MaxRateLimits)
+	slices.Sort(values)
+	values = slices.Compact(values)
+	results, err := replayAll(ctx, config, values)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Results: results, Acceptable: config.Acceptable}
+	report.Recommended = slices.IndexFunc(results, func(r Result) bool { return r.Share() <= config.Acceptable })
+	if report.Recommended < 0 {
+		report.Bottleneck = findBottleneck(config, results[len(results)-1])
+	}
+	return report, nil
+}
+
+// replayAll returns a result for each value. They are replayed from the smallest up; when one refuses nothing, neither does
+// a larger one, and everything else is the same, too.
+func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Result, error) {
+	done := config.Done
+	if done == nil {
+		done = func(int) {}
+	}
+	results, errs := make([]Result, len(values)), make([]error, len(values))
+	var next, enough atomic.Int64
+	enough.Store(int64(len(values) - 1))
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(values)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(values)); i = next.Add(1) - 1 {
+				if i > enough.Load() {
+					done(config.Load.Requests())
+					continue
+				}
+				results[i], errs[i] = simulate(ctx, config.Load, config.Discord, values[i], done)
+				if errs[i] == nil && results[i].Refused == 0 {
+					lower(&enough, i)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
+		return nil, err
+	}
+	for i := int(enough.Load()) + 1; i < len(values); i++ {
+		results[i] = results[enough.Load()]
+		results[i].MaxRateLimit = values[i]
+	}
+	return results, nil
+}
+
+func lower(bound *atomic.Int64, to int64) {
+	for {
+		now := bound.Load()
+		if now <= to || bound.CompareAndSwap(now, to) {
+			return
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	ms     = time.Millisecond
+	second = time.Second
+)
+
+var (
+	messages = []Share{{routes.CreateMessage, 1}}
+	usual    = Discord{
+		Quota: discordsim.Fixed(5, 5*second), GlobalLimit: 50, Latency: discordsim.Latency{RoundTrip: 100 * ms, Jitter: 50 * ms}, Seed: 1,
+	}
+)
+
+// anHour is one of a small bot.
+func anHour(seed uint64) Traffic {
+	return Traffic{Requests: 700, Length: time.Hour, Channels: 10, Skew: 1, Burst: 20, BurstEvery: 10 * time.Minute, Mix: messages, Seed: seed}
+}
+
+func generate(t *testing.T, traffic Traffic) *Load {
+	t.Helper()
+	load, err := Generate(traffic)
+	require.NoError(t, err)
+	return load
+}
+
+// together is a load of requests at one moment, so many for each channel.
+func together(t *testing.T, channels, each int) *Load {
+	t.Helper()
+	load := newLoad()
+	for channel := range channels {
+		route, err := compile(routes.CreateMessage, channel)
+		require.NoError(t, err)
+		target := load.target(route)
+		for range each {
+			load.add(0, target)
+		}
+	}
+	return load
+}
+
+func compare(t *testing.T, load *Load, discord Discord, acceptable float64, values ...time.Duration) Report {
+	t.Helper()
+	report, err := Run(t.Context(), Config{Load: load, Discord: discord, MaxRateLimits: values, Acceptable: acceptable})
+	require.NoError(t, err)
+	return report
+}
+
+func refused(report Report) (n []int) {
+	for _, r := range report.Results {
+		n = append(n, r.Refused)
+	}
+	return n
+}
+
+// Twenty requests at once, of which five can go every five seconds. The first one goes alone and brings the limit, and a cycle
+// takes a little more than the window, because the client must be sure.
+func TestRefusalsByHand(t *testing.T) {
+	t.Parallel()
+	values := []time.Duration{0, 4 * second, 6 * second, 11 * second, 16 * second, time.Minute}
+	for _, quota := range []discordsim.Quota{discordsim.Fixed(5, 5*second), discordsim.Sliding(5, 5*second)} {
+		discord := usual
+		discord.Quota = quota
+		report := compare(t, together(t, 1, 20), discord, 0.3, values...)
+		assert.Equal(t, []int{19, 15, 10, 5, 0, 0}, refused(report), quota.Kind)
+		assert.Equal(t, 3, report.Recommended, "5 of 20 are less than 0.3")
+		assert.Nil(t, report.Bottleneck)
+		assert.InDelta(t, 0.25, report.Results[3].Share(), 1e-9)
+
+		all := report.Results[4]
+		assert.Equal(t, 19, all.LongestQueue)
+		assert.Equal(t, 19, all.MostWaiting)
+		assert.Zero(t, all.Limited)
+		assert.InDelta(t, 15*second, all.Max, float64(600*ms), "three windows")
+		assert.InDelta(t, 5*second, all.Median, float64(300*ms), "the tenth of them is in the second window")
+		assert.InDelta(t, all.Max+100*ms, all.Makespan, float64(60*ms))
+		assert.Equal(t, []int{0}, refused(compare(t, together(t, 1, 5), discord, 0, 4*second)))
+	}
+}
+
+func TestSmallestValueIsRecommendedInWhateverOrder(t *testing.T) {
+	t.Parallel()
+	report := compare(t, together(t, 1, 20), usual, 0, time.Minute, 6*second, 16*second, 6*second)
+	assert.Equal(t, []int{10, 0, 0}, refused(report))
+	assert.Equal(t, 1, report.Recommended)
+	assert.Equal(t, 16*second, report.Results[1].MaxRateLimit)
+	assert.Equal(t, time.Minute, report.Results[2].MaxRateLimit)
+	assert.Equal(t, -1, compare(t, together(t, 1, 20), usual, 0.49, 6*second).Recommended, "half of them are refused")
+	assert.Equal(t, 0, compare(t, together(t, 1, 20), usual, 0.5, 6*second).Recommended)
+}
+
+func TestChannelsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	report := compare(t, together(t, 5, 10), usual, 0, 4*second, 6*second)
+	assert.Equal(t, []int{25, 0}, refused(report))
+	assert.Equal(t, 9, compare(t, together(t, 1, 10), usual, 0, 6*second).Results[0].LongestQueue)
+	assert.Equal(t, 49, report.Results[1].MostWaiting)
+	assert.Equal(t, 10, report.Results[1].LongestQueue, "but for the first channel's first")
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	t.Parallel()
+	values := []time.Duration{second, 5 * second, 10 * second}
+	traffic := anHour(7)
+	first := compare(t, generate(t, traffic), usual, 0, values...)
+	assert.Equal(t, first, compare(t, generate(t, traffic), usual, 0, values...))
+	traffic.Seed = 8
+	assert.NotEqual(t, first.Results, compare(t, generate(t, traffic), usual, 0, values...).Results)
+	traffic.Seed = 7
+	other := usual
+	other.Seed = 2
+	assert.NotEqual(t, first.Results, compare(t, generate(t, traffic), other, 0, values...).Results)
+}
+
+func TestLargerValueRefusesNoMore(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		traffic := anHour(seed)
+		traffic.Channels = 3
+		for _, discord := range []Discord{
+			usual,
+			{Quota: discordsim.Sliding(5, 5*second), Latency: usual.Latency},
+			{Quota: discordsim.Fixed(50, 5*second), GlobalLimit: 1, Latency: usual.Latency},
+		} {
+			report := compare(t, generate(t, traffic), discord, 0, 0, second, 5*second, 8*second, 12*second, time.Minute)
+			n := refused(report)
+			slices.Reverse(n)
+			assert.True(t, slices.IsSorted(n), "seed %d, from the largest value to the smallest: %v", seed, n)
+			assert.Positive(t, n[len(n)-1])
+			for _, r := range report.Results {
+				assert.Zero(t, r.Limited, "429s")
+			}
+		}
+	}
+}
+
+// A value that refuses nothing is not reached by any wait, so larger ones need no replay. This one does it all the same.
+func TestValuesAboveOneThatRefusesNothingGiveTheSame(t *testing.T) {
+	t.Parallel()
+	load := generate(t, anHour(3))
+	values := []time.Duration{5 * second, 20 * second, 30 * second, 45 * second, time.Minute}
+	report := compare(t, load, usual, 0, values...)
+	assert.Zero(t, report.Results[2].Refused)
+	for i, value := range values {
+		result, err := simulate(t.Context(), load, usual, value, func(int) {})
+		require.NoError(t, err)
+		assert.Equal(t, result, report.Results[i], value)
+	}
+}
+
+// What makes a day take seconds: nothing happens but the arrival, the two ways and, for those who wait, an alarm; and the
+// garbage collector every 20 s.
+func TestDayTakesABoundedNumberOfEvents(t *testing.T) {
+	t.Parallel()
+	traffic := anHour(1)
+	traffic.Length = 24 * time.Hour
+	load := generate(t, traffic)
+	for _, r := range compare(t, load, usual, 0, 5*second, time.Minute).Results {
+		assert.LessOrEqual(t, r.events, 4*load.Requests()+int(25*time.Hour/(20*second)))
+	}
+}
+
+func TestEveryRequestIsCountedOnceForEachValue(t *testing.T) {
+	t.Parallel()
+	load := generate(t, anHour(1))
+	var done atomic.Int64
+	_, err := Run(t.Context(), Config{
+		Load: load, Discord: usual, MaxRateLimits: []time.Duration{second, time.Minute, time.Hour, 2 * time.Hour},
+		Done: func(requests int) { done.Add(int64(requests)) },
+	})
+	require.NoError(t, err)
+	assert.EqualValues(t, 4*load.Requests(), done.Load())
+}
+
+func TestInterruptionEndsTheReplay(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Run(ctx, Config{
+		Load: generate(t, anHour(1)), Discord: usual, MaxRateLimits: []time.Duration{time.Minute}, Done: func(int) { cancel() },
+	})
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	t.Parallel()
+	discord := Discord{Quota: discordsim.Fixed(0, second)}
+	assert.ErrorIs(t, discord.Validate(), discordsim.ErrConfig)
+	_, err := Run(t.Context(), Config{Load: together(t, 1, 1), Discord: discord, MaxRateLimits: []time.Duration{second}})
+	assert.ErrorIs(t, err, discordsim.ErrConfig)
+	assert.NoError(t, usual.Validate())
+}
+
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	var sorted []time.Duration
+	for i := range 100 {
+		sorted = append(sorted, time.Duration(i+1))
+	}
+	for part, want := range map[float64]time.Duration{0: 1, 0.5: 50, 0.501: 51, 0.99: 99, 1: 100} {
+		assert.Equal(t, want, quantile(sorted, part), fmt.Sprint(part))
+	}
+	assert.Zero(t, quantile(nil, 0.5))
+}
+
+func TestBottleneckIsNamed(t *testing.T) {
+	t.Parallel()
+	steady := Traffic{Requests: 2400, Length: 20 * time.Minute, Channels: 1, Mix: messages, Seed: 1}
+
+	b := compare(t, generate(t, steady), usual, 0, 10*second).Bottleneck
+	require.NotNil(t, b)
+	assert.Equal(t, "POST /channels/{channel_id}/messages of channel 900000000000000000", b.Name)
+	assert.InDelta(t, 2, b.Asked, 0.01)
+	assert.Equal(t, 5, b.Limit)
+	assert.InDelta(t, 5*second, b.Period, float64(second), "as the client knew it")
+	assert.True(t, b.Lasting, "two per second where one is allowed")
+	assert.InDelta(t, 1200, b.Refused, 60)
+
+	steady.Requests = 600 // half of what is allowed
+	steady.Burst, steady.BurstEvery = 40, 5*time.Minute
+	b = compare(t, generate(t, steady), usual, 0, 10*second).Bottleneck
+	require.NotNil(t, b)
+	assert.False(t, b.Lasting)
+	assert.Greater(t, b.Longest, 10*second)
+	assert.Less(t, b.Longest, 60*second)
+
+	steady.Channels, steady.Requests = 100, 2400
+	discord := usual
+	discord.GlobalLimit = 1
+	b = compare(t, generate(t, steady), discord, 0, 10*second).Bottleneck
+	require.NotNil(t, b)
+	assert.Empty(t, b.Name, "the global limit")
+	assert.InDelta(t, 2.1, b.Asked, 0.01, "bursts and all")
+	assert.Equal(t, 1, b.Limit)
+	assert.True(t, b.Lasting)
+
+	b = compare(t, together(t, 1, 20), usual, 0, 10*second).Bottleneck
+	require.NotNil(t, b)
+	assert.Zero(t, b.Asked, "all at one moment")
+	assert.False(t, b.Lasting)
+}
+
+func TestRulesApplyToTheirRoutes(t *testing.T) {
+	t.Parallel()
+	discord := usual
+	discord.Rules = []discordsim.Rule{{Method: "POST", Path: "/channels/{channel.id}/messages", Quota: discordsim.Fixed(20, 5*second)}}
+	assert.Equal(t, []int{0}, refused(compare(t, together(t, 1, 20), discord, 0, second)))
+	discord.Rules[0].Quota = discordsim.Unlimited()
+	assert.Equal(t, []int{0}, refused(compare(t, together(t, 1, 20), discord, 0, second)))
+	discord.Rules[0].Method = "GET"
+	assert.Equal(t, []int{15}, refused(compare(t, together(t, 1, 20), discord, 0, second)))
+
+	load := together(t, 1, 1)
+	assert.True(t, load.Applies("POST", "/channels/{channel.id}/messages"))
+	assert.True(t, load.Applies("POST", "/channels/900000000000000000/messages"))
+	assert.False(t, load.Applies("GET", "/channels/{channel.id}/messages"))
+	assert.False(t, load.Applies("POST", "/channels/{channel.id}"))
+	assert.False(t, load.Applies("POST", "/channels/{channel.id}/messages/{message.id}"))
+}
