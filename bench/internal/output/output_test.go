@@ -208,34 +208,3 @@ func TestTimesHaveUnits(t *testing.T) {
 		assert.Equal(t, want, setting(d))
 	}
 }
-
-func TestProgressIsSilentWithoutATerminal(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	p := NewProgress(&b, 10)
-	p.Step()
-	p.End()
-	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	require.NoError(t, err)
-	defer file.Close()
-	p = NewProgress(file, 10)
-	p.Step()
-	p.End()
-	info, err := file.Stat()
-	require.NoError(t, err)
-	assert.Zero(t, b.Len())
-	assert.Zero(t, info.Size())
-}
-
-func TestBarShowsRateAndTimeLeft(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	p := &Progress{newBar(&b, 10)}
-	for range 5 {
-		p.Step()
-	}
-	p.End()
-	assert.Contains(t, b.String(), "/10")
-	assert.Regexp(t, `requests/(s|min|hr)`, b.String())
-	assert.Regexp(t, `\[\d+s:\d+s\]`, b.String())
-}

@@ -9,8 +9,12 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows how far the work has come. It shows nothing if it does not write to a terminal.
+// Progress shows how far the work has come: how much of it is done, how much in a second, how long it has taken and how long
+// it will. It shows nothing if it does not write to a terminal, and nothing of work that is done within a second.
 type Progress struct{ bar *progressbar.ProgressBar }
+
+// blinkOfAnEye is for how long work may take without being shown.
+const blinkOfAnEye = time.Second
 
 // NewProgress begins to show progress over so many requests.
 func NewProgress(w io.Writer, requests int) *Progress {
@@ -27,7 +31,7 @@ func isTerminal(w io.Writer) bool {
 
 func newBar(w io.Writer, requests int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetWriter(&late{w, time.Now().Add(blinkOfAnEye)}),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("requests"),
@@ -39,10 +43,26 @@ func newBar(w io.Writer, requests int) *progressbar.ProgressBar {
 	)
 }
 
+// late is a writer that writes nothing before a time.
+type late struct {
+	io.Writer
+	from time.Time
+}
+
+func (l *late) Write(text []byte) (int, error) {
+	if time.Now().Before(l.from) {
+		return len(text), nil
+	}
+	return l.Writer.Write(text)
+}
+
 // Step says that one more request is done. It is safe for concurrent use.
-func (p *Progress) Step() {
+func (p *Progress) Step() { p.Steps(1) }
+
+// Steps says that so many more requests are done. It is safe for concurrent use.
+func (p *Progress) Steps(n int) {
 	if p.bar != nil {
-		_ = p.bar.Add(1) // a terminal that is gone is no reason to stop
+		_ = p.bar.Add(n) // a terminal that is gone is no reason to stop
 	}
 }
 
