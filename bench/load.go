@@ -20,7 +20,7 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 			return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing))
 		}
 	}
-	progress := output.NewProgress(stderr, config.Requests)
+	progress := output.NewProgress(unless(o.JSON, stderr), config.Requests)
 	config.Done = progress.Step
 	result, err := load.Run(ctx, config)
 	progress.End()

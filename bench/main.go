@@ -1,5 +1,6 @@
 // Command bench measures Ratelight: a load through its transport to a simulated or a real server, the scenarios that
-// judge its limiter, and a soak. See its -h, and `go test -bench . ./bench` for what a request costs.
+// judge its limiter, a soak, and a search for the max rate limit to set. See its -h, and `go test -bench . ./bench` for what
+// a request costs.
 package main
 
 import (
@@ -29,6 +30,9 @@ func main() {
 
 // run is the whole program. It returns the exit status.
 func run(ctx context.Context, arguments []string, environment func(string) string, stdout, stderr io.Writer) int {
+	if len(arguments) > 0 && arguments[0] == "tune" {
+		return recommend(ctx, arguments[1:], os.Stdin, stdout, stderr)
+	}
 	o, err := options.Parse(arguments, environment)
 	if errors.Is(err, options.ErrHelp) {
 		fmt.Fprint(stdout, options.Help())
@@ -54,4 +58,12 @@ func misused(stderr io.Writer, err error) int {
 func failed(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "bench: %v\n", err)
 	return statusFailed
+}
+
+// unless returns the writer, or one to nowhere.
+func unless(quiet bool, w io.Writer) io.Writer {
+	if quiet {
+		return io.Discard
+	}
+	return w
 }

@@ -21,10 +21,15 @@ func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int
 	if err != nil {
 		return misused(stderr, fmt.Errorf("-scenario: %w", err))
 	}
-	results, err := runAll(ctx, scenarios, o.Seed, stderr)
+	if o.MinEfficiency > 0 && len(scenarios) == 1 && scenarios[0].Targets.Certain == 0 {
+		return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)",
+			scenarios[0].Name, scenarios[0].IdealBy))
+	}
+	results, err := runAll(ctx, scenarios, o.Seed, unless(o.JSON, stderr))
 	if err != nil {
 		return failed(stderr, err)
 	}
+	demand(o, results)
 	if !o.JSON {
 		output.Scenarios(stdout, results)
 	} else if err := output.ScenariosJSON(stdout, results); err != nil {
@@ -39,6 +44,23 @@ func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int
 		}
 	}
 	return 0
+}
+
+// demand applies -fail-on-429 and -min-efficiency, on top of what the scenarios want. It asks nothing of what was cut off, and no
+// efficiency where no ideal is stated.
+func demand(o options.Options, results []scenario.Result) {
+	for i := range results {
+		r := &results[i]
+		if r.Interrupted {
+			continue
+		}
+		if n := r.Refused.Total(); o.FailOn429 && n > 0 {
+			r.Missed = append(r.Missed, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", n))
+		}
+		if wanted := o.MinEfficiency; r.Certain() > 0 && r.Certain() < wanted {
+			r.Missed = append(r.Missed, fmt.Sprintf("%.4f of the certain ideal, and -min-efficiency wants %g", r.Certain(), wanted))
+		}
+	}
 }
 
 func list(o options.Options, stdout, stderr io.Writer) int {

@@ -6,6 +6,7 @@ import (
 )
 
 const introduction = `Usage: go run ./bench [flags]
+       go run ./bench tune [flags]    find the max rate limit to set; tune -h has its flags
 
 Sends a burst of requests through Ratelight's transport to a simulated Discord on this machine, and measures how long
 they wait, how many are refused, and how near the whole comes to what an ideal client could do.
@@ -20,6 +21,7 @@ Examples:
   go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, and nothing above it
   go run ./bench -max-rate-limit 3s                    who would wait longer is refused at once
   go run ./bench -scenario all                         judge the limiter where it is hard
+  go run ./bench tune                                  which max rate limit to set, for a day of requests
   go run ./bench -soak 10m                             memory, goroutines, tokens: what must not add up
   go run ./bench -json -min-efficiency 0.95            for a script
   go run ./bench -target https://discord.com -requests 10
@@ -31,10 +33,14 @@ failed, 2 the flags make no sense, 130 interrupted.
 
 // Help is what -h prints.
 func Help() string {
-	var b strings.Builder
-	b.WriteString(introduction)
 	o := defaults()
-	for _, group := range o.groups() {
+	return introduction + describe(o.groups()) + conclusion
+}
+
+// describe lists flags with what they mean.
+func describe(groups []group) string {
+	var b strings.Builder
+	for _, group := range groups {
 		fmt.Fprintf(&b, "\n%s:\n\n", group.title)
 		for _, f := range group.flags {
 			usage := f.usage
@@ -50,7 +56,6 @@ func Help() string {
 			}
 		}
 	}
-	b.WriteString(conclusion)
 	return b.String()
 }
 

@@ -64,25 +64,11 @@ const realRequests = 20
 // Parse reads the arguments after the program's name. The error is ErrHelp or says what is wrong with them.
 func Parse(arguments []string, environment func(string) string) (Options, error) {
 	o := defaults()
-	set := flag.NewFlagSet("bench", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.Usage = func() {}
 	groups := o.groups()
-	for _, group := range groups {
-		for _, f := range group.flags {
-			set.Var(f.value, f.name, "")
-		}
-	}
-	if err := set.Parse(arguments); errors.Is(err, flag.ErrHelp) {
-		return o, ErrHelp
-	} else if err != nil {
+	given, err := parseFlags(groups, arguments)
+	if err != nil {
 		return o, err
 	}
-	if set.NArg() > 0 {
-		return o, fmt.Errorf("argument %d is not a flag: expected flags only; quote values that contain spaces", len(arguments)-set.NArg()+1)
-	}
-	given := make(map[string]bool)
-	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if err := o.check(groups, given); err != nil {
 		return o, err
 	}
@@ -96,6 +82,29 @@ func Parse(arguments []string, environment func(string) string) (Options, error)
 		o.Requests = realRequests
 	}
 	return o, o.checkReal()
+}
+
+// parseFlags sets the values of flags and returns which were given.
+func parseFlags(groups []group, arguments []string) (given map[string]bool, err error) {
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	for _, group := range groups {
+		for _, f := range group.flags {
+			set.Var(f.value, f.name, "")
+		}
+	}
+	if err := set.Parse(arguments); errors.Is(err, flag.ErrHelp) {
+		return nil, ErrHelp
+	} else if err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("argument %d is not a flag: expected flags only; quote values that contain spaces", len(arguments)-set.NArg()+1)
+	}
+	given = make(map[string]bool)
+	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return given, nil
 }
 
 // mode is what the program is asked to do. Every flag is for one or more of them.
@@ -165,8 +174,8 @@ func (o *Options) groups() []group {
 		}},
 		{"Output and verdict", []option{
 			{"json", boolean(&o.JSON), load | judged, "print JSON and nothing else to standard output"},
-			{"fail-on-429", boolean(&o.FailOn429), load, "exit with status 1 if any request was answered with 429, avoidable or not"},
-			{"min-efficiency", fraction(&o.MinEfficiency), simulated, "exit with status 1 below this part of the certain ideal, such as 0.97"},
+			{"fail-on-429", boolean(&o.FailOn429), load | judged, "exit with status 1 if any request was answered with 429, avoidable or not"},
+			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged, "exit with status 1 below this part of the certain ideal, such as 0.97"},
 		}},
 	}
 }

@@ -69,11 +69,12 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-requests 5 -json extra", []string{"argument 4 is not a flag"}},
 
 		{"-scenario all -requests 5", []string{"-requests has no effect together with -scenario"}},
-		{"-scenario all -fail-on-429", []string{"-fail-on-429 has no effect together with -scenario"}},
+		{"-scenario all -global-limit 5", []string{"-global-limit has no effect together with -scenario"}},
 		{"-scenario all -target https://discord.com", []string{"-target has no effect together with -scenario"}},
 		{"-soak 10", []string{"-soak", `"10"`, "duration with its unit from 1s"}},
 		{"-soak 10m -requests 5", []string{"-requests has no effect together with -soak"}},
 		{"-soak 10m -scenario all", []string{"-scenario has no effect together with -soak"}},
+		{"-soak 10m -fail-on-429", []string{"-fail-on-429 has no effect together with -soak"}},
 		{"-soak 10m -json", []string{"-json has no effect together with -soak"}},
 
 		{"-path /x", []string{"-path has an effect only together with -target"}},

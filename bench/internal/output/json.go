@@ -56,9 +56,11 @@ func stated(x float64) *float64 {
 	if x == 0 {
 		return nil
 	}
-	x = math.Round(x*1e6) / 1e6
+	x = rounded(x)
 	return &x
 }
+
+func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 type loadDocument struct {
 	Target          string         `json:"target"` // scheme and host, or "simulator"
