@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/options"
@@ -32,6 +33,7 @@ func recommend(ctx context.Context, arguments []string, stdin io.Reader, stdout,
 	if err := check(o, load, discord); err != nil {
 		return misusedTune(stderr, err)
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // replays make much garbage and keep little
 	progress := output.NewProgress(unless(o.JSON, stderr), load.Requests()*len(o.MaxRateLimits))
 	report, err := tune.Run(ctx, tune.Config{
 		Load: load, Discord: discord, MaxRateLimits: o.MaxRateLimits, Acceptable: o.Refused, Done: progress.Steps,

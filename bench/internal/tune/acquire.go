@@ -34,11 +34,11 @@ func newAcquirer(manager *buckets.RESTBucketManager) *acquirer {
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks for one permission. Most are given at once; for those that have to wait, settle brings the answer.
-func (a *acquirer) acquire(x *exchange) {
+// acquire asks for one permission, and reports whether it was given at once, as most are. Otherwise settle brings the answer.
+func (a *acquirer) acquire(x *exchange) bool {
 	if lease, err := a.manager.AcquireRequest(atOnce, &x.request); err == nil {
 		x.answered(lease, nil)
-		return
+		return true
 	}
 	a.open++
 	a.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
@@ -47,6 +47,7 @@ func (a *acquirer) acquire(x *exchange) {
 		a.answers = append(a.answers, answer{x, lease, err})
 		a.some.Signal()
 	})
+	return false
 }
 
 // settle hands out answers until every request has one or waits in a queue. It is called after everything that may have told
