@@ -54,6 +54,9 @@ type Config struct {
 	FullLog bool
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
+	// ObserveLimit is called for every request at the global limit, at its bucket and at what lies behind the bucket,
+	// before Observe is. It must not call back either.
+	ObserveLimit func(LimitUse)
 }
 
 // defaultGlobal is Discord's documented global limit.

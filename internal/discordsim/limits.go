@@ -66,6 +66,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 		g.pace = &slidingLog{quota: Sliding(w.config.Global.Limit, w.config.Global.Period)}
 	}
 	retry, ok := g.take(x)
+	w.used(x, ClassGlobal, g, ok)
 	if !ok {
 		x.refusal = refusal{class: ClassGlobal, gate: g, retry: retry}
 	}
@@ -80,13 +81,16 @@ func (w *World) routeRefuses(x *exchange) bool {
 	if x.fault.Uncounted {
 		return false
 	}
-	if retry, ok := b.take(x); !ok {
+	retry, ok := b.take(x)
+	w.used(x, ClassUser, &b.gate, ok)
+	if !ok {
 		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}
 		return true
 	}
 	hidden := w.hiddenLimits(x)
 	for _, h := range hidden {
 		if retry := h.gate.counter.State(x.call.Now).RetryAfter; retry > 0 {
+			w.used(x, h.class, h.gate, false)
 			h.retry = retry
 			x.refusal = h
 			return true
@@ -94,6 +98,7 @@ func (w *World) routeRefuses(x *exchange) bool {
 	}
 	for _, h := range hidden {
 		h.gate.take(x)
+		w.used(x, h.class, h.gate, true)
 	}
 	return false
 }
