@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/trace"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -34,6 +35,8 @@ type Config struct {
 	Real      *Real
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
+	// Trace records the run; nil: nothing is recorded.
+	Trace *trace.Trace
 
 	inProcess bool // no sockets, for tests in virtual time
 }
@@ -78,6 +81,9 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	}
 	defer server.close()
 	m := meter.New()
+	if config.Trace != nil {
+		m.Observe(config.Trace.Passage)
+	}
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(m.Below(server.base())),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
@@ -88,6 +94,9 @@ func Run(ctx context.Context, config Config) (Result, error) {
 
 	r := &run{config: config, server: server, meter: m, client: newClient(transport), result: newResult(config.Requests)}
 	r.start = time.Now()
+	if config.Trace != nil {
+		config.Trace.Start(r.start)
+	}
 	r.sendAll(ctx, transport)
 
 	result := r.result

@@ -29,12 +29,16 @@ func listen(config Config) (*simulation, error) {
 		phase := time.Duration(time.Now().UnixNano()) % time.Second
 		global = discordsim.Aligned(config.GlobalLimit, time.Second, phase)
 	}
-	server, err := discordsim.New(discordsim.Config{
+	simulator := discordsim.Config{
 		Rules:   []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
 		Global:  global,
 		Latency: s.Latency,
 		Seed:    s.Seed,
-	})
+	}
+	if config.Trace != nil {
+		config.Trace.Simulator(&simulator)
+	}
+	server, err := discordsim.New(simulator)
 	if err != nil {
 		return nil, err
 	}

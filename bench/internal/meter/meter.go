@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
@@ -28,12 +30,30 @@ type Meter struct {
 	sent     int
 	inFlight int
 	largest  int
+	observe  func(Passage) // nil: nobody wants to know
 }
 
 // New returns a meter that has seen nothing.
 func New() *Meter {
 	return &Meter{queued: hdrhistogram.New(1, longestQueued, digits)}
 }
+
+// Passage is one request's way through the client.
+type Passage struct {
+	HandedOver, Done time.Time
+	Sends            []Send // none if the client refused or gave up the request before it was sent
+}
+
+// Send is one time that a request was sent.
+type Send struct {
+	At, Back time.Time
+	Status   int              // 0: no response
+	Class    ratelimits.Class // as far as the headers tell
+}
+
+// Observe has a function called with every request that went through Do or Watch, when these return. It is called by several
+// goroutines at once. Observe must be called before the first request.
+func (m *Meter) Observe(observe func(Passage)) { m.observe = observe }
 
 // Queued is how long requests were held back. All zero if none was sent.
 type Queued struct {
@@ -75,6 +95,7 @@ type watch struct {
 	waiting time.Time // since when it has been held back
 	queued  time.Duration
 	sends   int
+	log     []Send // kept if somebody observes
 }
 
 type watchKey struct{}
@@ -88,10 +109,14 @@ func (m *Meter) Do(client *http.Client, request *http.Request) (response *http.R
 // Watch is Do for what is no http.Client: f makes one request, under the context that it is given, and returns when the
 // request is over.
 func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
-	w := &watch{waiting: time.Now()}
+	start := time.Now()
+	w := &watch{waiting: start}
 	f(context.WithValue(ctx, watchKey{}, w))
 	if w.sends > 0 {
 		m.record(w.queued)
+	}
+	if m.observe != nil {
+		m.observe(Passage{HandedOver: start, Done: time.Now(), Sends: w.log})
 	}
 }
 
@@ -111,8 +136,9 @@ type below struct {
 
 func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
 	w, _ := request.Context().Value(watchKey{}).(*watch)
+	sent := time.Now()
 	if w != nil {
-		w.queued += time.Since(w.waiting)
+		w.queued += sent.Sub(w.waiting)
 		w.sends++
 	}
 	b.meter.enter()
@@ -120,8 +146,20 @@ func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
 	b.meter.leave()
 	if w != nil {
 		w.waiting = time.Now()
+		if b.meter.observe != nil {
+			w.log = append(w.log, newSend(sent, w.waiting, response))
+		}
 	}
 	return response, err
+}
+
+func newSend(at, back time.Time, response *http.Response) Send {
+	send := Send{At: at, Back: back}
+	if response != nil {
+		send.Status = response.StatusCode
+		send.Class = ratelimits.ParseResponse(response.StatusCode, response.Header, nil).Class
+	}
+	return send
 }
 
 // CloseIdleConnections passes the wish on.

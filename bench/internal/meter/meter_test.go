@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
@@ -180,3 +182,46 @@ type idle struct {
 }
 
 func (i *idle) CloseIdleConnections() { *i.closed = true }
+
+func TestObserverSeesEachWayThroughTheClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		m := New()
+		var seen []Passage
+		m.Observe(func(p Passage) { seen = append(seen, p) })
+		do(t, m, holds(m.Below(refuses(takes(100*ms))), 300*ms))
+		at := func(d time.Duration) time.Time { return start.Add(d) }
+		require.Len(t, seen, 1)
+		assert.Equal(t, Passage{HandedOver: start, Done: at(400 * ms), Sends: []Send{
+			{At: at(300 * ms), Back: at(400 * ms), Status: http.StatusTooManyRequests, Class: ratelimits.ClassGlobal},
+		}}, seen[0])
+
+		request, err := http.NewRequest(http.MethodGet, url, nil)
+		require.NoError(t, err)
+		_, err = m.Do(&http.Client{Transport: broken{}}, request)
+		require.ErrorIs(t, err, assert.AnError)
+		require.Len(t, seen, 2)
+		assert.Empty(t, seen[1].Sends, "it was never sent")
+		_, err = m.Do(&http.Client{Transport: m.Below(broken{})}, request)
+		require.ErrorIs(t, err, assert.AnError)
+		assert.Equal(t, []Send{{At: at(400 * ms), Back: at(400 * ms)}}, seen[2].Sends)
+	})
+}
+
+// broken sends nothing.
+type broken struct{}
+
+func (broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, assert.AnError }
+
+// refuses turns every response into a 429 of the global limit.
+func refuses(base http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := base.RoundTrip(request)
+		if err == nil {
+			response.StatusCode = http.StatusTooManyRequests
+			response.Header = http.Header{"X-Ratelimit-Scope": {"global"}}
+		}
+		return response, err
+	})
+}

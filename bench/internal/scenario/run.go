@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
 	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/trace"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -35,6 +36,8 @@ type Settings struct {
 	RealTime bool
 	// Done is called for every request that has an outcome, by several goroutines at once. It may be nil.
 	Done func()
+	// Trace records the run; nil: nothing is recorded.
+	Trace *trace.Trace
 }
 
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
@@ -46,12 +49,17 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 	if settings.RealTime {
 		config.Tolerance = realTolerance
 	}
+	m := meter.New()
+	if settings.Trace != nil {
+		settings.Trace.Start(start)
+		settings.Trace.Simulator(&config)
+		m.Observe(settings.Trace.Passage)
+	}
 	server, err := discordsim.New(config)
 	if err != nil {
 		return Result{}, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	defer server.Close()
-	m := meter.New()
 	// What is judged is the limiter alone.
 	transport := httpclient.NewTransport(httpclient.WithBase(m.Below(server.RoundTripper())),
 		httpclient.WithBuckets(buckets.WithLogger(nil)), httpclient.WithBuckets(s.options...),
