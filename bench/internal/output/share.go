@@ -1,0 +1,37 @@
+package output
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/scenario"
+)
+
+// What other forms of output share with the text: the same numbers should look the same everywhere.
+
+// Seconds shows a time that was measured.
+func Seconds(d time.Duration) string { return seconds(d) }
+
+// Setting shows a time that was asked for.
+func Setting(d time.Duration) string { return setting(d) }
+
+// Part shows an efficiency.
+func Part(x float64) string { return part(x) }
+
+// Measures are what was measured in a load: a name, a value and a remark each, or three empty texts as a division.
+func Measures(result load.Result) [][]string { return measures(result).rows }
+
+// Refusals are the 429s of a load by class, as a table. Columns whose names begin with "<" are aligned to the left.
+func Refusals(result load.Result) (columns []string, rows [][]string) {
+	t := refusals(result)
+	return t.columns, t.rows
+}
+
+// LoadVerdict is the verdict of a load in a line.
+func LoadVerdict(result load.Result, verdict Verdict) string { return loadVerdict(result, verdict) }
+
+// Classes counts 429s by class in a few words.
+func Classes(result scenario.Result) string { return classes(result.Refused) }
+
+// RouteOf is the route of a real load, without the parameters of its path.
+func RouteOf(real *load.Real) string { return routeOf(real) }
