@@ -9,6 +9,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -20,6 +21,10 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 			return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing))
 		}
 	}
+	if err := checkReport(o); err != nil {
+		return misused(stderr, err)
+	}
+	config.Trace = newTrace(o)
 	progress := output.NewProgress(unless(o.JSON, stderr), config.Requests)
 	config.Done = progress.Step
 	result, err := load.Run(ctx, config)
@@ -28,10 +33,14 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 		return failed(stderr, err)
 	}
 	verdict := verdictOf(o, result)
+	unwritten := writeReport(o, stderr, func() report.Page { return report.Load(config, result, verdict, config.Trace.Log()) })
 	if !o.JSON {
 		output.Load(stdout, config, result, verdict)
 	} else if err := output.LoadJSON(stdout, config, result, verdict); err != nil {
 		return failed(stderr, err)
+	}
+	if unwritten != nil {
+		return failed(stderr, unwritten)
 	}
 	switch {
 	case result.Interrupted:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -160,12 +161,14 @@ func TestTokenNeverAppears(t *testing.T) {
 			server := httptest.NewServer(handler)
 			defer server.Close()
 			arguments := []string{"-target", server.URL, "-path", "/api/v10/webhooks/123/" + secret, "-requests", "2", "-max-rate-limit", "100ms"}
-			for _, more := range [][]string{nil, {"-json"}, {"-token", "Bot " + secret}} {
+			path := filepath.Join(t.TempDir(), "out.html")
+			for _, more := range [][]string{nil, {"-json"}, {"-token", "Bot " + secret}, {"-report", path}} {
 				environment := map[string]string{options.TokenVariable: "Bot " + secret}
 				_, stdout, stderr := call(t.Context(), environment, append(arguments, more...)...)
 				assert.NotEmpty(t, stdout)
 				assert.NotContains(t, stdout+stderr, secret)
 			}
+			assert.NotContains(t, read(t, path), secret)
 		})
 	}
 }

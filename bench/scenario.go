@@ -9,7 +9,9 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/scenario"
+	"github.com/ratelight/ratelight/bench/internal/trace"
 )
 
 // judge runs scenarios, or lists them.
@@ -25,15 +27,26 @@ func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int
 		return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)",
 			scenarios[0].Name, scenarios[0].IdealBy))
 	}
-	results, err := runAll(ctx, scenarios, o.Seed, unless(o.JSON, stderr))
+	if err := checkReport(o); err != nil {
+		return misused(stderr, err)
+	}
+	traces := make([]*trace.Trace, len(scenarios))
+	for i := range traces {
+		traces[i] = newTrace(o)
+	}
+	results, err := runAll(ctx, scenarios, o.Seed, traces, unless(o.JSON, stderr))
 	if err != nil {
 		return failed(stderr, err)
 	}
 	demand(o, results)
+	unwritten := writeReport(o, stderr, func() report.Page { return scenariosPage(results, traces) })
 	if !o.JSON {
 		output.Scenarios(stdout, results)
 	} else if err := output.ScenariosJSON(stdout, results); err != nil {
 		return failed(stderr, err)
+	}
+	if unwritten != nil {
+		return failed(stderr, unwritten)
 	}
 	if ctx.Err() != nil {
 		return statusInterrupted
@@ -63,6 +76,14 @@ func demand(o options.Options, results []scenario.Result) {
 	}
 }
 
+func scenariosPage(results []scenario.Result, traces []*trace.Trace) report.Page {
+	logs := make([]trace.Log, len(traces))
+	for i := range traces {
+		logs[i] = traces[i].Log()
+	}
+	return report.Scenarios(results, logs)
+}
+
 func list(o options.Options, stdout, stderr io.Writer) int {
 	if !o.JSON {
 		output.ScenarioList(stdout, scenario.All())
@@ -73,7 +94,7 @@ func list(o options.Options, stdout, stderr io.Writer) int {
 }
 
 // runAll runs scenarios side by side in real time. They hardly compete: together they make a few hundred requests a second.
-func runAll(ctx context.Context, scenarios []scenario.Scenario, seed uint64, stderr io.Writer) ([]scenario.Result, error) {
+func runAll(ctx context.Context, scenarios []scenario.Scenario, seed uint64, traces []*trace.Trace, stderr io.Writer) ([]scenario.Result, error) {
 	requests := 0
 	for i := range scenarios {
 		requests += scenarios[i].Requests()
@@ -84,7 +105,8 @@ func runAll(ctx context.Context, scenarios []scenario.Scenario, seed uint64, std
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			results[i], errs[i] = scenarios[i].Run(ctx, scenario.Settings{Seed: seed, RealTime: true, Done: progress.Step})
+			settings := scenario.Settings{Seed: seed, RealTime: true, Done: progress.Step, Trace: traces[i]}
+			results[i], errs[i] = scenarios[i].Run(ctx, settings)
 		})
 	}
 	group.Wait()

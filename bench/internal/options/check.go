@@ -25,6 +25,9 @@ func (o *Options) check(groups []group, given map[string]bool) error {
 			}
 		}
 	}
+	if o.Report != "" && o.Scenario == "list" {
+		return errors.New("-report has no effect together with -scenario list: expected scenarios to run")
+	}
 	if o.Jitter > o.Latency {
 		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", o.Jitter, o.Latency)
 	}

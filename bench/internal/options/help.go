@@ -23,6 +23,7 @@ Examples:
   go run ./bench -scenario all                         judge the limiter where it is hard
   go run ./bench tune                                  which max rate limit to set, for a day of requests
   go run ./bench -soak 10m                             memory, goroutines, tokens: what must not add up
+  go run ./bench -report load.html                     charts of it, to be opened in a browser
   go run ./bench -json -min-efficiency 0.95            for a script
   go run ./bench -target https://discord.com -requests 10
                                                        REAL requests: GET /api/v10/gateway

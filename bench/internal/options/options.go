@@ -44,6 +44,7 @@ type Options struct {
 	Soak time.Duration // how long; 0: no soak
 
 	JSON          bool
+	Report        string // path of a file; "": none
 	FailOn429     bool
 	MinEfficiency float64 // 0: none is asked for
 }
@@ -174,6 +175,7 @@ func (o *Options) groups() []group {
 		}},
 		{"Output and verdict", []option{
 			{"json", boolean(&o.JSON), load | judged, "print JSON and nothing else to standard output"},
+			{"report", text("file", &o.Report), load | judged, "write a page of charts to this file, to be opened in a browser; it needs nothing else, and no network"},
 			{"fail-on-429", boolean(&o.FailOn429), load | judged, "exit with status 1 if any request was answered with 429, avoidable or not"},
 			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged, "exit with status 1 below this part of the certain ideal, such as 0.97"},
 		}},

@@ -75,6 +75,9 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-soak 10m -requests 5", []string{"-requests has no effect together with -soak"}},
 		{"-soak 10m -scenario all", []string{"-scenario has no effect together with -soak"}},
 		{"-soak 10m -fail-on-429", []string{"-fail-on-429 has no effect together with -soak"}},
+		{"-soak 10m -report x.html", []string{"-report has no effect together with -soak"}},
+		{"-scenario list -report x.html", []string{"-report has no effect together with -scenario list"}},
+		{"-report=", []string{"-report", "not empty"}},
 		{"-soak 10m -json", []string{"-json has no effect together with -soak"}},
 
 		{"-path /x", []string{"-path has an effect only together with -target"}},
