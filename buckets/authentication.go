@@ -65,10 +65,19 @@ func (a *authentication) force(now time.Duration) ratelimits.Slot {
 func (a *authentication) park(now time.Duration, b *RESTBucket) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b.inLine = true
+	b.inLine, b.lineOf = true, a
 	a.open.Store(false)
 	a.line.push(b)
 	a.wakeAt(now, now+a.global.Wait(now))
+}
+
+// grew counts those who wait for the global limit. One bucket in line stands for all who wait in it.
+func (a *authentication) grew(b *RESTBucket) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if b.lineOf == a {
+		a.line.count(b)
+	}
 }
 
 // wait returns the predicted wait for the global limit: until there is a slot, for those ahead in the same bucket, and for

@@ -41,8 +41,9 @@ type live struct {
 	limitOf    *routeEntry
 	idle       bool // since the garbage collector looked last
 	inLine     bool
+	lineOf     gate        // in whose line, if it is in one
 	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
-	brought    int         // how many waited in it when it came there
+	brought    int         // how many waited in it when that was counted last
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
@@ -297,6 +298,9 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
 	b.manager().waiting.Add(1)
+	if b.inLine {
+		b.lineOf.grew(b)
+	}
 	b.dispatchFree(now)
 	return w
 }

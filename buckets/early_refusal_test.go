@@ -114,6 +114,37 @@ func TestGlobalPaceIsPredicted(t *testing.T) {
 	})
 }
 
+// Many buckets wait in line for the global limit, with many requests each. All of them count that will go before.
+func TestGlobalPaceIsPredictedWithManyInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(10), buckets.WithMaxRateLimit(time.Hour))
+		for channel := range 20 {
+			discover(t, m, message(channel+1), limited("h", 1000, 999, time.Hour))
+			wait(2 * time.Second)
+		}
+		var all []*caller
+		for range 11 {
+			for channel := range 20 {
+				all = append(all, ask(m, message(channel+1)))
+			}
+		}
+		ctx := buckets.ContextWithMaxWait(background, 5*time.Second)
+		err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+		assert.InDelta(t, 22*time.Second, err.Wait, float64(2*time.Second), "220 requests at 10 per second")
+		for _, c := range all {
+			c.cancel()
+		}
+		for _, c := range all {
+			if c.granted() {
+				c.lease.Release()
+			}
+		}
+		wait(10 * time.Second)
+		drained(t, m)
+	})
+}
+
 func TestDeadlineBeforeThePredictedWaitFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

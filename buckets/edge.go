@@ -80,10 +80,13 @@ func (e *edge) giveBack(now time.Duration, p edgePermit) {
 func (e *edge) park(now time.Duration, b *RESTBucket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	b.inLine = true
+	b.inLine, b.lineOf = true, e
 	e.line.push(b)
 	e.move(now)
 }
+
+// grew does nothing: nobody asks how many wait at the edge.
+func (e *edge) grew(*RESTBucket) {}
 
 // move lets the line move when it can. The lock is held.
 func (e *edge) move(now time.Duration) {

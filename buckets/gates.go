@@ -18,6 +18,8 @@ type passes struct {
 // gate is what a bucket can stand in line for.
 type gate interface {
 	park(now time.Duration, b *RESTBucket)
+	// grew is told that more wait in a bucket that may stand in line there. The bucket's lock is held.
+	grew(b *RESTBucket)
 }
 
 // pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.

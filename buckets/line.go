@@ -48,6 +48,9 @@ type line struct {
 	alarm      alarm
 }
 
+// left is what a bucket brought that is not in the line any more.
+const left = -1
+
 func (l *line) push(b *RESTBucket) {
 	if l.tail == nil {
 		l.head = b
@@ -58,6 +61,16 @@ func (l *line) push(b *RESTBucket) {
 	l.length++
 	b.brought = b.waiting()
 	l.waiting += b.brought
+}
+
+// count takes in how many wait now in a bucket, if it still stands in the line.
+func (l *line) count(b *RESTBucket) {
+	if b.brought == left {
+		return
+	}
+	n := b.waiting()
+	l.waiting += n - b.brought
+	b.brought = n
 }
 
 func (l *line) pop() *RESTBucket {
@@ -71,6 +84,7 @@ func (l *line) pop() *RESTBucket {
 	}
 	l.length--
 	l.waiting -= b.brought
+	b.brought = left
 	return b
 }
 
