@@ -21,10 +21,10 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 			return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing))
 		}
 	}
-	if err := checkReport(o); err != nil {
+	if err := checkReport(o.Report); err != nil {
 		return misused(stderr, err)
 	}
-	config.Trace = newTrace(o)
+	config.Trace = newTrace(o.Report)
 	progress := output.NewProgress(unless(o.JSON, stderr), config.Requests)
 	config.Done = progress.Step
 	result, err := load.Run(ctx, config)
@@ -33,7 +33,7 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 		return failed(stderr, err)
 	}
 	verdict := verdictOf(o, result)
-	unwritten := writeReport(o, stderr, func() report.Page { return report.Load(config, result, verdict, config.Trace.Log()) })
+	unwritten := writeReport(o.Report, stderr, func() report.Page { return report.Load(config, result, verdict, config.Trace.Log()) })
 	if !o.JSON {
 		output.Load(stdout, config, result, verdict)
 	} else if err := output.LoadJSON(stdout, config, result, verdict); err != nil {

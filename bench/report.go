@@ -5,25 +5,24 @@ import (
 	"io"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/trace"
 )
 
-// checkReport complains before the run if the report could not be written after it.
-func checkReport(o options.Options) error {
-	if o.Report == "" {
+// checkReport complains before the run if the report could not be written after it. No path: there is to be none.
+func checkReport(path string) error {
+	if path == "" {
 		return nil
 	}
-	if err := report.CheckFile(o.Report); err != nil {
+	if err := report.CheckFile(path); err != nil {
 		return fmt.Errorf("-report: expected a file that can be written: %w", err)
 	}
 	return nil
 }
 
 // newTrace records a run if there is to be a report of it.
-func newTrace(o options.Options) *trace.Trace {
-	if o.Report == "" {
+func newTrace(path string) *trace.Trace {
+	if path == "" {
 		return nil
 	}
 	return &trace.Trace{}
@@ -31,15 +30,15 @@ func newTrace(o options.Options) *trace.Trace {
 
 // writeReport writes the report if one is wanted, and says where. The page is only made then. It comes before other output,
 // which may end the program: Ctrl-C also ends whatever that is piped into.
-func writeReport(o options.Options, stderr io.Writer, page func() report.Page) error {
-	if o.Report == "" {
+func writeReport(path string, stderr io.Writer, page func() report.Page) error {
+	if path == "" {
 		return nil
 	}
 	made := page()
 	made.Made = time.Now()
-	if err := made.WriteFile(o.Report); err != nil {
+	if err := made.WriteFile(path); err != nil {
 		return fmt.Errorf("-report: %w", err)
 	}
-	fmt.Fprintf(stderr, "The report is in %s.\n", o.Report)
+	fmt.Fprintf(stderr, "The report is in %s.\n", path)
 	return nil
 }

@@ -27,19 +27,19 @@ func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int
 		return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)",
 			scenarios[0].Name, scenarios[0].IdealBy))
 	}
-	if err := checkReport(o); err != nil {
+	if err := checkReport(o.Report); err != nil {
 		return misused(stderr, err)
 	}
 	traces := make([]*trace.Trace, len(scenarios))
 	for i := range traces {
-		traces[i] = newTrace(o)
+		traces[i] = newTrace(o.Report)
 	}
 	results, err := runAll(ctx, scenarios, o.Seed, traces, unless(o.JSON, stderr))
 	if err != nil {
 		return failed(stderr, err)
 	}
 	demand(o, results)
-	unwritten := writeReport(o, stderr, func() report.Page { return scenariosPage(results, traces) })
+	unwritten := writeReport(o.Report, stderr, func() report.Page { return scenariosPage(results, traces) })
 	if !o.JSON {
 		output.Scenarios(stdout, results)
 	} else if err := output.ScenariosJSON(stdout, results); err != nil {

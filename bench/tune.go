@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -25,6 +26,9 @@ func recommend(ctx context.Context, arguments []string, stdin io.Reader, stdout,
 	if err != nil {
 		return misusedTune(stderr, err)
 	}
+	if err := checkReport(o.Report); err != nil {
+		return misusedTune(stderr, err)
+	}
 	load, err := loadToTune(o, stdin)
 	if err != nil {
 		return misusedTune(stderr, err)
@@ -35,23 +39,27 @@ func recommend(ctx context.Context, arguments []string, stdin io.Reader, stdout,
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // replays make much garbage and keep little
 	progress := output.NewProgress(unless(o.JSON, stderr), load.Requests()*len(o.MaxRateLimits))
-	report, err := tune.Run(ctx, tune.Config{
+	result, err := tune.Run(ctx, tune.Config{
 		Load: load, Discord: discord, MaxRateLimits: o.MaxRateLimits, Acceptable: o.Refused, Done: progress.Steps,
 	})
 	progress.End()
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "bench: INTERRUPTED: there is a recommendation only when all values have been compared.")
+		fmt.Fprintln(stderr, "bench: INTERRUPTED: there is a recommendation, and a report of it, only when all values have been compared.")
 		return statusInterrupted
 	}
 	if err != nil {
 		return failed(stderr, err)
 	}
+	unwritten := writeReport(o.Report, stderr, func() report.Page { return report.Tune(o, load, result) })
 	if !o.JSON {
-		output.Tune(stdout, o, load, report)
-	} else if err := output.TuneJSON(stdout, load, report); err != nil {
+		output.Tune(stdout, o, load, result)
+	} else if err := output.TuneJSON(stdout, load, result); err != nil {
 		return failed(stderr, err)
 	}
-	if report.Recommended < 0 {
+	if unwritten != nil {
+		return failed(stderr, unwritten)
+	}
+	if result.Recommended < 0 {
 		return statusFailed
 	}
 	return 0

@@ -36,6 +36,7 @@ type Tune struct {
 	MaxRateLimits []time.Duration
 	Refused       float64 // the part of the requests that may be
 	JSON          bool
+	Report        string // path of a file; "": none
 
 	rate       float64  // requests per second; 0: not given
 	mix, rules []string // as given; they may contain a secret by mistake
@@ -105,6 +106,7 @@ func (o *Tune) groups() []group {
 			{"max-rate-limits", spans(&o.MaxRateLimits, 0, 31*24*time.Hour), both, "values to compare, separated by commas"},
 			{"refused", share(&o.Refused), both, "part of the requests that may be refused; exit with status 1 if all values refuse more"},
 			{"json", boolean(&o.JSON), both, "print JSON and nothing else to standard output"},
+			{"report", text("file", &o.Report), both, "write a page with the table and with curves to this file, to be opened in a browser; it needs nothing else, and no network"},
 		}},
 	}
 }

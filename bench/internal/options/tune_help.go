@@ -26,6 +26,7 @@ Examples:
   go run ./bench tune -rate 10 -channels 200 -refused 0   busier, and nothing may be refused
   go run ./bench tune -trace traffic.csv -max-rate-limits 1s,10s,1m
   go run ./bench tune -trace - -rule 'POST /channels/{channel.id}/messages=5/5s' -limit 10 -window 10s < traffic.jsonl
+  go run ./bench tune -report tune.html                   the same with curves, to be opened in a browser
   go run ./bench tune -json -refused 0.001                for a script
 
 Exit status of the built program (go run itself exits with 1 for all but 0): 0 there is a recommendation, 1 all values

@@ -26,7 +26,7 @@ func TestTuneFlagsAreTakenOver(t *testing.T) {
 		"-route", "PUT /channels/{id}/messages/{id}/reactions/{emoji}/@me=3", "-route", "post /channels/{channel.id}/messages = 0.5",
 		"-limit", "10", "-window", "10s", "-kind", "sliding", "-global-limit", "0", "-latency", "20ms", "-jitter", "10ms", "-seed", "9",
 		"-rule", "POST /channels/{channel.id}/messages=5/5s", "-rule", "GET /channels/{id}=none",
-		"-max-rate-limits", "1m, 0s,1s,1m", "-refused", "0", "-json",
+		"-max-rate-limits", "1m, 0s,1s,1m", "-refused", "0", "-json", "-report", "a.html",
 	})
 	require.NoError(t, err)
 	o.rate, o.mix, o.rules = 0, nil, nil
@@ -38,7 +38,7 @@ func TestTuneFlagsAreTakenOver(t *testing.T) {
 			{"POST", "/channels/{channel_id}/messages", 5, 5 * time.Second},
 			{"GET", "/channels/{channel_id}", 0, 0},
 		},
-		MaxRateLimits: []time.Duration{0, time.Second, time.Minute}, JSON: true,
+		MaxRateLimits: []time.Duration{0, time.Second, time.Minute}, JSON: true, Report: "a.html",
 	}, o)
 	o, err = ParseTune([]string{"-trace", "-", "-limit", "3"})
 	require.NoError(t, err)
@@ -82,6 +82,7 @@ func TestMisusedTuneFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{[]string{"-trace", "a.csv", "-burst", "5"}, []string{"-burst has no effect together with -trace"}},
 		{[]string{"-trace", "a.csv", "-rate", "5"}, []string{"-rate has no effect together with -trace"}},
 		{[]string{"-trace", ""}, []string{"-trace", "not empty"}},
+		{[]string{"-report", ""}, []string{"-report", "not empty"}},
 		{[]string{"-token", "x"}, []string{"-token"}},
 		{[]string{"extra"}, []string{"argument 1 is not a flag"}},
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/scenario"
+	"github.com/ratelight/ratelight/bench/internal/tune"
 )
 
 // What other forms of output share with the text: the same numbers should look the same everywhere.
@@ -17,6 +18,12 @@ func Setting(d time.Duration) string { return setting(d) }
 
 // Part shows an efficiency.
 func Part(x float64) string { return part(x) }
+
+// Long shows a time that may be hours.
+func Long(d time.Duration) string { return long(d) }
+
+// Percent shows a part of the whole.
+func Percent(x float64) string { return percent(x) }
 
 // Measures are what was measured in a load: a name, a value and a remark each, or three empty texts as a division.
 func Measures(result load.Result) [][]string { return measures(result).rows }
@@ -35,3 +42,10 @@ func Classes(result scenario.Result) string { return classes(result.Refused) }
 
 // RouteOf is the route of a real load, without the parameters of its path.
 func RouteOf(real *load.Real) string { return routeOf(real) }
+
+// TuneRows are max rate limits with what came of them: the value; how many requests it refused, and which part; how long the others
+// were queued (median, 99th percentile, longest); the longest queue, and how many waited in all; 429s; the last answer.
+func TuneRows(r tune.Report) [][]string { return tuneRows(r) }
+
+// Recommendation says which max rate limit to take and why. If there is none, further lines say what is in the way.
+func Recommendation(r tune.Report) string { return recommendation(r) }

@@ -16,13 +16,12 @@ func Tune(w io.Writer, o options.Tune, load *tune.Load, r tune.Report) {
 	t := &table{columns: []string{
 		"max rate\nlimit", "refused", "<", "queued\np50", "\np99", "\nlongest", "longest\nqueue", "waiting\nin all", "429s", "last\nanswer", "<",
 	}}
-	for i, v := range r.Results {
+	for i, row := range tuneRows(r) {
 		mark := ""
 		if i == r.Recommended {
 			mark = "← recommended"
 		}
-		t.add(setting(v.MaxRateLimit), number(v.Refused), percent(v.Share()), seconds(v.Median), seconds(v.P99), seconds(v.Max),
-			number(v.LongestQueue), number(v.MostWaiting), number(v.Limited), long(v.Makespan), mark)
+		t.add(append(row, mark)...)
 	}
 	t.write(w)
 	fmt.Fprint(w, tuneLegend)
@@ -31,6 +30,17 @@ func Tune(w io.Writer, o options.Tune, load *tune.Load, r tune.Report) {
 		return
 	}
 	fmt.Fprintf(w, "OK: %s\n", recommendation(r))
+}
+
+// tuneRows are the values with what came of them.
+func tuneRows(r tune.Report) (rows [][]string) {
+	for _, v := range r.Results {
+		rows = append(rows, []string{
+			setting(v.MaxRateLimit), number(v.Refused), percent(v.Share()), seconds(v.Median), seconds(v.P99), seconds(v.Max),
+			number(v.LongestQueue), number(v.MostWaiting), number(v.Limited), long(v.Makespan),
+		})
+	}
+	return rows
 }
 
 // describeTune says what was replayed, and against what.

@@ -88,12 +88,15 @@ type curvesData struct {
 	X      axisData     `json:"x"`
 	Y      axisData     `json:"y"`
 	Series []seriesData `json:"series"`
+	Marked *int         `json:"marked,omitempty"` // the number of a name of the X axis
 }
 
 type axisData struct {
 	Label string  `json:"label"`
 	Unit  string  `json:"unit"`
 	Max   float64 `json:"max,omitempty"` // 0: as far as there are values
+	// Names stand at 0, 1, 2, … in place of numbers.
+	Names []string `json:"names,omitempty"`
 }
 
 type seriesData struct {

@@ -38,6 +38,7 @@
 
 	function describe(u, data) {
 		const x = u.posToVal(u.cursor.left, "x");
+		if (data.x.names) return describeName(u, data, Math.round(x));
 		const at = withUnit(x, data.x.unit);
 		if (data.kind === "lanes") return describeLane(u, data, x, at);
 		if (data.kind === "bars") {
@@ -50,6 +51,15 @@
 			return s.name + " " + (i < 0 ? "–" : withUnit(valueAt(s, i, x), data.y.unit));
 		});
 		return at + ": " + words.join(", ");
+	}
+
+	function describeName(u, data, n) {
+		if (!(n in data.x.names)) return "";
+		const words = data.series.map((s) => {
+			const i = s.x.indexOf(n);
+			return s.name + " " + (i < 0 ? "–" : withUnit(s.y[i], data.y.unit));
+		});
+		return data.x.names[n] + ": " + words.join(", ");
 	}
 
 	// before is the index of the last value in a sorted list that is not above x, or -1.
@@ -80,11 +90,37 @@
 		})));
 		const tables = data.series.map((s) => [s.x, s.y]);
 		const joined = tables.length === 1 ? tables[0] : uPlot.join(tables);
-		return new uPlot(options(place, data, readout, {
+		const o = options(place, data, readout, {
 			series: series, axes: [axis(data.x.label), axis(data.y.label, { size: labelWidth })],
-			scales: Object.assign(options(place, data, readout).scales, { y: fromZero }),
 			padding: [10, 14, 0, 0],
-		}), joined, place);
+		});
+		o.scales.y = fromZero;
+		if (data.x.names) byName(o, data);
+		return new uPlot(o, joined, place);
+	}
+
+	// byName lets names stand at 0, 1, 2, … of the X axis.
+	function byName(o, data) {
+		const names = data.x.names;
+		o.scales.x.range = [-0.4, names.length - 0.6];
+		o.cursor.drag = { x: false, y: false };
+		o.axes[0].incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+		o.axes[0].space = 10 + 7 * Math.max(...names.map((name) => name.length));
+		o.axes[0].values = (u, splits) => splits.map((at) => (at in names ? names[at] : ""));
+		if (data.marked !== undefined) o.hooks.drawAxes = [(u) => drawMarked(u, data.marked)];
+	}
+
+	function drawMarked(u, at) {
+		const c = u.ctx, x = Math.round(u.valToPos(at, "x", true));
+		c.save();
+		c.strokeStyle = colour("good");
+		c.lineWidth = 2 * devicePixelRatio;
+		c.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+		c.beginPath();
+		c.moveTo(x, u.bbox.top);
+		c.lineTo(x, u.bbox.top + u.bbox.height);
+		c.stroke();
+		c.restore();
 	}
 
 	function bars(place, data, readout) {

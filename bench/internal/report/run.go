@@ -74,7 +74,7 @@ func requestChart(log *trace.Log, buckets, others []*lane, clock clock, sync str
 	if len(lanes) == 0 {
 		return Chart{Title: "Requests", Summary: "No request was sent.", Wide: true}, nil
 	}
-	data := lanesData{Kind: "lanes", Sync: sync, X: axisData{clock.axis().String(), clock.unit, clock.time(clock.end)}}
+	data := lanesData{Kind: "lanes", Sync: sync, X: axisData{Label: clock.axis().String(), Unit: clock.unit, Max: clock.time(clock.end)}}
 	for _, block := range log.Blocks {
 		if block.From >= clock.end {
 			continue // the run was over before
@@ -237,7 +237,7 @@ func refusalChart(log *trace.Log, clock clock, sync string) Chart {
 		reasons[reason{r.class, r.judge, r.because}]++
 	}
 	slices.SortFunc(lanes, func(a, b *lane) int { return cmp.Compare(a.label, b.label) })
-	data := lanesData{Kind: "lanes", Sync: sync, X: axisData{clock.axis().String(), clock.unit, clock.time(clock.end)}}
+	data := lanesData{Kind: "lanes", Sync: sync, X: axisData{Label: clock.axis().String(), Unit: clock.unit, Max: clock.time(clock.end)}}
 	var words []string
 	for _, l := range lanes {
 		l.fill(clock.end)
