@@ -128,6 +128,7 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	}
 }
 
+// BenchmarkMatch compares recognising a path with looking up its segments: "x/segments" says how many times as long it takes.
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct{ name, method, path string }{
 		{"message", "POST", "/api/v10/channels/900000000000000000/messages"},
@@ -135,12 +136,12 @@ func BenchmarkMatch(b *testing.B) {
 		{"unknown", "GET", "/api/v10/guilds/900000000000000000/something-new/900000000000000001"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
+			match := func(int) {
 				if _, err := routes.Match(c.method, c.path); err != nil {
 					b.Fatal(err)
 				}
 			}
+			compare(b, 1, func(int) {}, []contender{{"match", match}, {"segments", segments(c.path)}})
 		})
 	}
 }
