@@ -19,6 +19,7 @@ type budget struct {
 	period  time.Duration
 	tallies tallies
 	invalid atomic.Int64 // of the latest period, or more: it is counted again when that matters
+	tight   atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
 
 	mu     sync.Mutex
 	counts *ratelimits.Budget // of invalid responses only
@@ -41,8 +42,9 @@ func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) er
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	used := b.count(now) // first, as those who do not look closely are not bounded by the sum
 	sum, _ := b.tallies.sum()
-	used, inFlight := b.count(now), sum.inFlight()
+	inFlight := sum.inFlight()
 	if used+inFlight < int64(b.limit) {
 		p.budget = t
 		t.reserve()
@@ -56,7 +58,13 @@ func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) er
 
 // hasPlenty reports that so much is left that the requests counted by one tally do not use up its share.
 func (b *budget) hasPlenty(t *tally) bool {
-	return b.limit == 0 || t.inFlight() < (int64(b.limit-plenty)-b.invalid.Load())/int64(len(b.tallies))
+	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.share()
+}
+
+// share is how much each tally may have in flight without a close look. All shares together are half of what is left; the
+// other half is for those that need more.
+func (b *budget) share() int64 {
+	return (int64(b.limit-plenty) - b.invalid.Load()) / int64(2*len(b.tallies))
 }
 
 // report takes in an invalid response, and returns the fraction of the budget that was passed by it, 0 if none.
@@ -81,10 +89,16 @@ func (b *budget) report(now time.Duration) (passed float64) {
 	return passed
 }
 
-// count counts the invalid responses in the latest period. The lock is held.
+// count counts the invalid responses in the latest period, and looks whether those in flight leave all tallies their shares. The
+// lock is held.
 func (b *budget) count(now time.Duration) int64 {
 	used := int64(b.counts.Used(now))
 	b.invalid.Store(used)
+	most, share := used, b.share()
+	for i := range b.tallies {
+		most += max(b.tallies[i].inFlight(), share)
+	}
+	b.tight.Store(most > int64(b.limit-plenty))
 	return used
 }
 

@@ -105,3 +105,31 @@ func TestDefaultBudgetEndsBelowDiscordsLimit(t *testing.T) {
 		assert.Equal(t, ratelimits.DefaultInvalidLimit-buckets.DefaultInvalidMargin, sent)
 	})
 }
+
+// However the requests in flight are spread over the buckets, they are never more than the budget.
+func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const limit = 2000
+		m := started(t, buckets.WithInvalidBudget(limit, time.Minute, 0), buckets.WithGlobalLimit(0))
+		discover(t, m, message(1), ratelimits.Response{Status: 200}) // without limits
+		var leases []buckets.Lease
+		for range 2 * limit {
+			if lease, err := m.TryAcquire(message(1), bot); err == nil {
+				leases = append(leases, lease)
+			}
+		}
+		assert.Len(t, leases, limit, "in one bucket")
+		for channel := range 2 * limit {
+			if lease, err := m.TryAcquire(message(2+channel), bot); err == nil {
+				leases = append(leases, lease)
+			}
+		}
+		assert.Equal(t, limit, m.Stats().InFlight, "in all of them")
+		for _, lease := range leases {
+			lease.Update(ratelimits.Response{Status: 401})
+		}
+		assert.Equal(t, limit, m.Stats().Invalid)
+		drained(t, m)
+	})
+}

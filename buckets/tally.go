@@ -45,13 +45,13 @@ func (t *tally) unreserve() {
 	}
 }
 
-// inFlight returns how many that were counted here have not ended.
+// inFlight returns how many that were counted here have not ended. What happens meanwhile makes it too large, never too small.
 func (t *tally) inFlight() int64 {
-	n := int64(t.granted.Load() + t.adopted.Load() - t.lost.Load() - t.others.Load())
+	ended := t.lost.Load() + t.others.Load()
 	for class := range t.responses {
-		n -= int64(t.responses[class].Load())
+		ended += t.responses[class].Load()
 	}
-	return n
+	return int64(t.granted.Load() + t.adopted.Load() - ended)
 }
 
 // settle counts the end of a request.
