@@ -8,7 +8,7 @@ import (
 // atOnce grants a request whose bucket is known, has room, and has nobody waiting in it, as is so for most requests. Then it
 // does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing.
 func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool) {
-	if checked(ctx, r) != nil || m.closed() || m.settings.ordered || m.edge.active.Load() {
+	if checked(ctx, r) != nil || m.closed() || m.settings.ordered {
 		return Lease{}, false
 	}
 	if t := tuningOf(ctx); t.ordered || t.priority {
@@ -25,7 +25,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 		return Lease{}, false
 	}
 	b.lock()
-	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() {
+	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() || m.edge.active.Load() {
 		b.unlock()
 		return Lease{}, false
 	}

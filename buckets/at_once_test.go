@@ -1,0 +1,44 @@
+package buckets_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// interrupted is a context that lets something happen in the middle of Acquire, when it is asked for a value.
+type interrupted struct {
+	context.Context
+	meanwhile func()
+}
+
+func (c interrupted) Value(key any) any {
+	c.meanwhile()
+	return c.Context.Value(key)
+}
+
+// A request that is about to be granted does not leave after the edge has refused another one.
+func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("h", 5, 4, time.Minute))
+		first, err := m.TryAcquire(message(1), bot)
+		require.NoError(t, err)
+		var once sync.Once
+		ctx := interrupted{buckets.ContextWithMaxWait(context.Background(), 0), func() {
+			once.Do(func() { first.Update(refused(ratelimits.ClassEdge, 10*time.Second)) })
+		}}
+		_, err = m.Acquire(ctx, message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		require.Equal(t, ratelimits.ClassEdge, tooLong.Class)
+		drained(t, m)
+	})
+}
