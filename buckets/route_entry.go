@@ -102,9 +102,14 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *family, r *rat
 	return true
 }
 
-// settleIn makes a family the home of the route. The manager's lock for moves is held.
+// settleIn makes a family the home of the route, which counts there unless it has been forgotten: a response may come that late.
+// The manager's lock for moves is held.
 func (e *routeEntry) settleIn(f *family) {
-	if old := e.family.Swap(f); old != nil {
+	old := e.family.Swap(f)
+	if e.evicted.Load() {
+		return
+	}
+	if old != nil {
 		old.routes--
 	}
 	f.routes++

@@ -1,0 +1,44 @@
+package buckets
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// A request may be in flight for so long that its route is forgotten. What its response says then does not spoil the count of
+// the routes that share a bucket, so that two of them do not get two buckets.
+func TestForgottenRouteIsNotCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithGlobalLimit(0), WithLogger(nil))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		answer := func(hash string) ratelimits.Response {
+			return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 4, ResetAfter: time.Second}
+		}
+		send := func(route routes.Route) Lease {
+			compiled, err := route.Compile("1")
+			require.NoError(t, err)
+			lease, err := m.Acquire(context.Background(), compiled, "Bot a")
+			require.NoError(t, err)
+			return lease
+		}
+		send(routes.CreateMessage).Update(answer("h"))
+		slow := send(routes.CreateMessage)
+		time.Sleep(3 * time.Hour) // the route is forgotten, its bucket is not
+		require.Zero(t, m.entries.Size())
+		send(routes.ListMessages).Update(answer("h"))
+		slow.Update(answer("g")) // another hash
+		time.Sleep(time.Minute)  // the bucket is forgotten, the route is not
+		send(routes.CreateMessage).Update(answer("h"))
+		home := func(route routes.Route) *family { return m.entry(route, "Bot a").family.Load() }
+		require.Same(t, home(routes.ListMessages), home(routes.CreateMessage), "they named the same hash")
+	})
+}
