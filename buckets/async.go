@@ -20,9 +20,9 @@ func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization
 // one goroutine can queue any number of requests, and they cost no goroutine each.
 //
 // granted is called exactly once, with what AcquireRequest would return. All such calls of a manager are made on one goroutine of
-// its own, one after the other, in the order in which the requests were granted or refused, and with no lock held. They
-// may call anything, but what they delay is all others, so send from another goroutine. Until then the Request must
-// not be touched.
+// its own, one after the other, and with no lock held; those of requests that waited in one bucket in the order in which they
+// were granted. They may call anything, but what they delay is all others, so send from another goroutine. Until then the
+// Request must not be touched.
 //
 // When the context ends, a request that still waits leaves the queue. Close ends all of them, and does not wait for the calls.
 // Without a function nothing happens.

@@ -10,7 +10,8 @@ import (
 )
 
 // Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one from
-// NewTransport; the zero value cannot be used. It is safe for concurrent use.
+// NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest each bubble needs one of
+// its own, as all attempts share a timer.
 type Transport struct {
 	base    http.RoundTripper
 	limiter Limiter
