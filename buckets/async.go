@@ -25,7 +25,7 @@ func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization
 // Request must not be touched.
 //
 // When the context ends, a request that still waits leaves the queue. Close ends all of them, and does not wait for the calls.
-// Without a function nothing happens.
+// Without a function nothing happens. A panic in it ends the program, as on any goroutine that nobody else waits for.
 func (m *RESTBucketManager) AcquireFunc(ctx context.Context, r *Request, granted func(Lease, error)) {
 	if granted == nil {
 		return
