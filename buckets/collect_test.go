@@ -227,3 +227,26 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 		}
 	}
 }
+
+// What nobody uses for a while is packed. That shows neither in what is said of it nor in what it grants afterwards.
+func TestBucketThatNobodyUsesIsStillKnown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
+		discover(t, m, message(1), limited("h", 5, 3, time.Hour))
+		before := snapshot(t, m, "h")
+		wait(10 * buckets.DefaultPollPeriod)
+		after := snapshot(t, m, "h")
+		assert.Equal(t, before.ResetAfter-10*buckets.DefaultPollPeriod, after.ResetAfter)
+		after.ResetAfter = before.ResetAfter
+		assert.Equal(t, before, after)
+		all := asks(m, message(1), 4)
+		assert.Equal(t, 3, granted(t, all))
+		wait(time.Hour)
+		assert.True(t, all[3].granted())
+		for _, c := range all {
+			c.lease.Release()
+		}
+		drained(t, m)
+	})
+}
