@@ -16,6 +16,7 @@ const (
 	headerLimit      = "X-Ratelimit-Limit"
 	headerRemaining  = "X-Ratelimit-Remaining"
 	headerResetAfter = "X-Ratelimit-Reset-After"
+	headerReset      = "X-Ratelimit-Reset"
 	headerGlobal     = "X-Ratelimit-Global"
 	headerScope      = "X-Ratelimit-Scope"
 	headerRetryAfter = "Retry-After"
@@ -48,6 +49,23 @@ type Response struct {
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
 	// of the body, unless the header asks for more than that value rounded up to a second.
 	RetryAfter time.Duration
+	// Stamp is when the window ends by Discord's clock, in milliseconds, 0 if absent. It is a name of the window, good only to be
+	// compared with other stamps of the same bucket. Only limits that are shared between processes need it, so ParseResponse
+	// leaves it out, and ParseStamp reads it.
+	Stamp int64
+}
+
+// ParseStamp reads the Stamp of a Response, 0 if it is absent or makes no sense.
+func ParseStamp(header http.Header) int64 {
+	text := first(header[headerReset])
+	if text == "" {
+		return 0
+	}
+	f, ok := parseDecimal(text)
+	if !ok || f > math.MaxInt32*1000 {
+		return 0
+	}
+	return int64(math.Round(f * 1000))
 }
 
 // Invalid reports whether Discord counts the response against its limit of invalid requests: 401, 403, and 429 unless it is a
