@@ -21,7 +21,8 @@ type Shared interface {
 
 // SharedSession is what one manager uses of a Shared.
 type SharedSession interface {
-	// Credential returns what stands for the value of an Authorization header in all processes: it does not give it away.
+	// Credential returns what stands for a secret in all processes, like the value of an Authorization header, and does not give it
+	// away: 16 hexadecimal digits, or nothing for nothing.
 	Credential(authorization string) string
 	// Bucket returns the bucket of that name. changed is called when the session has something new to say of it.
 	Bucket(key SharedKey, changed func()) SharedBucket
@@ -43,7 +44,7 @@ type SharedSession interface {
 type SharedKey struct {
 	Credential string // of SharedSession.Credential
 	Hash       string // as the server named it, or what stands for it
-	Major      string // parameter; it may contain a token, which must not be kept
+	Major      string // parameter, with a hash in place of a token; empty if there is none
 }
 
 // Ticket is the place of one request in a shared queue, and then its permit. The zero value is none.
@@ -60,7 +61,7 @@ type SharedBucket interface {
 	// Join asks for a permit for one more request: behind all who wait in any process, or ahead of them, behind others of this process that
 	// did so.
 	Join(now time.Duration, front bool) Ticket
-	// Leave gives a ticket back whose request will not be sent, whether it was granted or not.
+	// Leave gives a ticket back whose request will not be sent, whether it was granted or not, or was not counted here.
 	Leave(now time.Duration, t Ticket)
 	// Granted returns the first ticket that was granted and not taken.
 	Granted(now time.Duration) (Ticket, bool)
@@ -70,8 +71,9 @@ type SharedBucket interface {
 	Report(now time.Duration, t Ticket, r ratelimits.Response)
 	// Hold lets nothing leave in any process for d from now on. A shorter hold never shortens a longer one.
 	Hold(now, d time.Duration, class ratelimits.Class)
-	// Charge says that a request was sent without a ticket, as its bucket was not known then, and what its response was.
-	Charge(now time.Duration, r ratelimits.Response)
+	// Adopt says that a request is in flight that was sent at the given time without a ticket, as its bucket was not known then. It
+	// is charged, and has the returned ticket from now on, which is taken.
+	Adopt(now, sent time.Duration) Ticket
 
 	// Forecast returns what is known of the wait of one more request with so many tickets of this process ahead of it, counting
 	// those of others, and what the bucket is.
@@ -91,7 +93,7 @@ type SharedBucket interface {
 	// at the given times.
 	Return(now time.Duration, s ratelimits.State, flying []time.Duration) []Ticket
 
-	// Close ends the use of the bucket. What waits leaves, and a loan of which nothing is left is given back.
+	// Close ends the use of the bucket, when nothing waits and nothing is in flight. A loan is returned before.
 	Close()
 }
 
@@ -126,7 +128,7 @@ type SharedGlobal interface {
 	// Part returns how many requests a second this process may send, and until when that is certain. Nothing is sent with a part
 	// of 0, or after that time.
 	Part(now time.Duration) (part int, until time.Duration)
-	// Need says how many requests wait for the limit, or were sent of late.
+	// Need says how many requests wait for the limit, one included that may leave at once. It is called for every request.
 	Need(now time.Duration, n int)
 	// HoldWait returns how long everything is held back, because a process met the global limit.
 	HoldWait(now time.Duration) time.Duration
