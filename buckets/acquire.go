@@ -157,7 +157,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 		b.lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
 			b.unlock()
-			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id})
+			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id}, a.request.Authorization)
 			continue
 		}
 		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.family.Load() == f {
@@ -173,6 +173,9 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 
 // refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
 func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arrived time.Duration) (forecast, error) {
+	if err := b.outage(); err != nil {
+		return forecast{}, err
+	}
 	ahead := b.waiting()
 	if a.returns {
 		ahead = 0 // it comes back to its place
@@ -182,7 +185,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 	if a.priority {
 		ahead = b.ahead(arrived)
 	}
-	return b.refusal(now, a, ahead)
+	return b.refusal(now, a, ahead, b.answered(nil))
 }
 
 // full returns an error if as many wait as may.

@@ -19,18 +19,20 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	if f.place == unknown || f.place == erratic {
 		return Lease{}, false
 	}
-	major := majorOf(m.seed, r.Route)
+	major := m.majorOf(r.Route)
 	b := m.buckets.find(f, major)
 	if b == nil {
 		return Lease{}, false
 	}
 	b.lock()
-	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() || m.edge.active.Load() {
+	now := m.now()
+	b.partner.look()
+	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() || m.edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
 	t := m.tallies.of(b)
-	h := b.tryTake(m.now(), entry, t)
+	h := b.tryTake(now, entry, t)
 	if h == nil {
 		b.unlock()
 		return Lease{}, false

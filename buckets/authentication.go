@@ -27,6 +27,10 @@ type authentication struct {
 	refusals int // global 429s one after the other, those of one moment counted once
 	refused  ratelimits.Refusals
 	line     line
+
+	credential string       // what stands for it in all processes, if limits are shared
+	shared     SharedGlobal // nil if they are not
+	divided    bool         // each process has a part of the limit
 }
 
 // take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
@@ -38,16 +42,17 @@ func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.line.length > 0 {
+		a.needs(now)
 		return ratelimits.Slot{}, false
 	}
 	a.open.Store(a.opens(now))
-	slot, wait := a.global.Take(now)
-	return slot, wait == 0
+	slot, wait, known := a.takeSlot(now)
+	return slot, known && wait == 0
 }
 
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (a *authentication) opens(now time.Duration) bool {
-	return a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals == 0
+	return !a.divided && a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals == 0
 }
 
 // force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
@@ -68,7 +73,7 @@ func (a *authentication) park(now time.Duration, b *RESTBucket) {
 	b.inLine, b.lineOf = true, a
 	a.open.Store(false)
 	a.line.push(b)
-	a.wakeAt(now, now+a.global.Wait(now))
+	a.moveOn(now)
 }
 
 // grew counts those who wait for the global limit. One bucket in line stands for all who wait in it.
@@ -142,7 +147,7 @@ func (a *authentication) giveBack(now time.Duration, slot ratelimits.Slot) {
 
 // moveOn lets the line move when it can. The lock is held.
 func (a *authentication) moveOn(now time.Duration) {
-	if a.line.length > 0 {
+	if a.line.length > 0 && a.follow(now) {
 		a.wakeAt(now, now+a.global.Wait(now))
 	}
 }
@@ -176,6 +181,9 @@ func (a *authentication) hold(now, d time.Duration) {
 	a.mu.Lock()
 	a.open.Store(false)
 	longer := a.global.Hold(now, d)
+	if a.shared != nil {
+		a.shared.Hold(now, d)
+	}
 	a.mu.Unlock()
 	if longer {
 		a.manager.refuseLate(now, a)
@@ -205,9 +213,11 @@ func (a *authentication) serve() {
 			a.mu.Unlock()
 			return
 		}
-		slot, wait := a.global.Take(now)
+		slot, wait, known := a.takeSlot(now)
 		if wait > 0 {
 			a.wakeAt(now, now+wait)
+		}
+		if wait > 0 || !known {
 			a.mu.Unlock()
 			return
 		}
@@ -229,4 +239,5 @@ func (a *authentication) close() {
 	defer a.mu.Unlock()
 	a.line.alarm.stop()
 	a.line.clear()
+	a.part()
 }

@@ -39,7 +39,9 @@ type live struct {
 	arrived    time.Duration // when the latest request did
 	limit      int32         // that the latest response named, and the route that it was for
 	limitOf    *routeEntry
-	idle       bool // since the garbage collector looked last
+	idle       bool     // since the garbage collector looked last
+	partner    *partner // nil if it is not shared
+	scout      *scout   // nil if it is not an UNKNOWN bucket that is shared
 	inLine     bool
 	lineOf     gate        // in whose line, if it is in one
 	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
@@ -130,16 +132,19 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 	if a.ordered && b.queue != nil && b.queue.ordered > 0 {
 		return 0, false
 	}
-	return b.window.Next(now)
+	if b.partner.look(); !b.partner.decides(now) {
+		return b.partner.next(now)
+	}
+	if at, ok = b.window.Next(now); ok && at <= now && !b.scout.allows(now) {
+		return 0, false
+	}
+	return at, ok
 }
 
 // grant makes a lease. Everything that it needs has been found to be there.
 func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *passes, lane *lane) Lease {
 	h := leases.Get().(*held)
-	permit, ok := b.window.Take(now)
-	if !ok {
-		panic("buckets: window promised a permit and gave none")
-	}
+	permit := b.permit(now)
 	h.grant = grant{
 		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, shape: a.request.shape,
 		arrived: arrived, edge: p.edge, lane: lane, ordered: a.ordered,
@@ -158,6 +163,19 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 	p.budget.unreserve() // now it counts as in flight
 	p.budget = nil
 	return h.lease()
+}
+
+// permit takes the window's permit for a request that is sent now. If the window does not decide, it looks on.
+func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
+	if !b.partner.decides(now) {
+		return b.window.Adopt(now, now)
+	}
+	permit, ok := b.window.Take(now)
+	if !ok {
+		panic("buckets: window promised a permit and gave none")
+	}
+	b.scout.sent()
+	return permit
 }
 
 // launch notes a lease as in flight in this bucket, land takes it out again.
@@ -195,8 +213,13 @@ func (b *RESTBucket) land(h *held) {
 // outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
 // what it can of p.
 func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
+	b.partner.follow(now)
 	q := b.queue
-	if q == nil || b.inLine {
+	if q == nil {
+		b.scout.release(now)
+		return
+	}
+	if b.inLine {
 		return
 	}
 	wake := time.Duration(0) // 0: no time will help
@@ -213,6 +236,10 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 		}
 		at, ok := b.next(now, &w.ask)
 		if !ok {
+			if err := b.outage(); err != nil {
+				b.refuseAll(err)
+				continue
+			}
 			wake = opens
 			break
 		}
@@ -229,18 +256,28 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			continue
 		}
 		if missing := b.pass(now, &w.ask, p); missing != nil {
+			if err := b.family.authentication.outage(); err != nil && missing == gate(b.family.authentication) {
+				b.refuseAll(err)
+				continue
+			}
 			missing.park(now, b)
 			break
 		}
+		lease := b.grant(now, &w.ask, w.Arrived, p, w.lane)
+		if !b.partner.decides(now) {
+			lease.held.ticket = b.partner.take(now, w)
+		}
 		q.waiting.Remove(&w.Element)
-		b.answer(w, b.grant(now, &w.ask, w.Arrived, p, w.lane), nil)
+		b.answer(w, lease, nil)
 	}
 	if wake > 0 {
 		if clock := b.manager().settings.clock; !b.manager().closed() {
 			q.alarm.set(clock, now, wake, b.ring)
 		}
 	}
-	b.shut()
+	if b.shut(); b.queue == nil {
+		b.scout.release(now)
+	}
 }
 
 // shut drops the queue when nothing needs it.
@@ -297,6 +334,7 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	w.Value, w.Arrived, w.ask = w, arrived, *a
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
+	b.partner.join(now, w)
 	b.manager().waiting.Add(1)
 	if b.inLine {
 		b.lineOf.grew(b)
@@ -311,6 +349,7 @@ func (b *RESTBucket) remove(w *waiter) bool {
 		return false
 	}
 	if b.queue.waiting.Remove(&w.Element) {
+		b.partner.leave(b.manager().now(), w)
 		if w.lane != nil {
 			w.lane.busy = false
 		}

@@ -18,6 +18,7 @@ type budget struct {
 	limit   int // the margin taken off; 0: there is none
 	period  time.Duration
 	tallies tallies
+	others  func() int   // the invalid responses of other processes that count together with ours
 	invalid atomic.Int64 // of the latest period, or more: it is counted again when that matters
 	tight   atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
 
@@ -29,8 +30,8 @@ type budget struct {
 // budgetWarnings are the fractions of the budget at which there is a warning.
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
-func newBudget(limit int, period time.Duration, t tallies) *budget {
-	return &budget{limit: limit, period: period, tallies: t, counts: ratelimits.NewBudget(limit, period)}
+func newBudget(limit int, period time.Duration, t tallies, others func() int) *budget {
+	return &budget{limit: limit, period: period, tallies: t, others: others, counts: ratelimits.NewBudget(limit, period)}
 }
 
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
@@ -92,7 +93,7 @@ func (b *budget) report(now time.Duration) (passed float64) {
 // count counts the invalid responses in the latest period, and looks whether those in flight leave all tallies their shares. The
 // lock is held.
 func (b *budget) count(now time.Duration) int64 {
-	used := int64(b.counts.Used(now))
+	used := int64(b.counts.Used(now) + b.others())
 	b.invalid.Store(used)
 	most, share := used, b.share()
 	for i := range b.tallies {

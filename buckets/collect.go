@@ -27,7 +27,7 @@ func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 		return false
 	}
 	now, window := m.now(), b.look()
-	if window.Reset()+m.settings.expireAfter > now || !m.buckets.evict(b) {
+	if window.Reset()+m.settings.expireAfter > now || !m.buckets.condemn(b) {
 		if b.live != nil {
 			b.lay(now)
 		}
@@ -38,6 +38,11 @@ func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 		b.family.period.Store(int64(window.Period()))
 	}
 	b.family.buckets.Add(-1)
+	if b.live != nil {
+		b.partner.close(now) // before there can be another bucket of that name
+		b.scout.close()
+	}
+	m.buckets.remove(b)
 	return true
 }
 

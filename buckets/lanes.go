@@ -44,6 +44,7 @@ func (q *queue) detour(now time.Duration, w *waiter) bool {
 		return false
 	}
 	q.waiting.Remove(&w.Element)
+	w.bucket.Load().partner.leave(now, w)
 	lane.waiting.Insert(&w.Element)
 	return true
 }
@@ -65,6 +66,7 @@ func (q *queue) openLanes(now time.Duration) (opens time.Duration) {
 			lane.waiting.Remove(head)
 			lane.busy, w.lane = true, lane
 			q.waiting.Insert(head)
+			w.bucket.Load().partner.join(now, w)
 		}
 	}
 	return opens
@@ -125,7 +127,7 @@ func (q *queue) refuseLate(b *RESTBucket, now time.Duration) {
 		for e := lane.waiting.Head(); e != nil; ahead++ {
 			w := e.Value
 			e = e.Next()
-			if _, err := b.refusal(now, &w.ask, ahead); err != nil {
+			if _, err := b.refusal(now, &w.ask, ahead, true); err != nil {
 				lane.waiting.Remove(&w.Element)
 				b.answer(w, Lease{}, err)
 			}

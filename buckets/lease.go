@@ -30,7 +30,8 @@ type held struct {
 type grant struct {
 	// Guarded by the bucket's lock.
 	permit         ratelimits.Permit
-	next, previous *held // in flight in the same bucket
+	ticket         Ticket // of a bucket that is shared, 0 if it has none
+	next, previous *held  // in flight in the same bucket
 	shadows        []shadow
 
 	// Set before anybody else can know it, and not changed.

@@ -45,6 +45,8 @@ type RESTBucketManager struct {
 	moves     sync.Mutex
 	throttled ratelimits.Throttle // for authentications that are yet to come
 
+	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
+
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
 
@@ -80,7 +82,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
 	m.edge = newEdge(m)
-	m.budget = newBudget(s.budget, s.budgetPeriod, m.tallies)
+	m.budget = newBudget(s.budget, s.budgetPeriod, m.tallies, m.othersInvalid)
 	m.calls.manager = m
 	return m
 }
@@ -110,6 +112,7 @@ func (m *RESTBucketManager) Start() error {
 		return ErrStarted
 	}
 	m.stop, m.gone = make(chan struct{}), make(chan struct{})
+	m.join()
 	m.state.Store(running)
 	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)
 	go func(stop <-chan struct{}, gone chan<- struct{}) {
@@ -156,6 +159,7 @@ func (m *RESTBucketManager) Close() error {
 	}
 	m.edge.reset()
 	m.throttled = ratelimits.Throttle{}
+	m.part()
 	return nil
 }
 

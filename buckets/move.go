@@ -21,10 +21,11 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	target, all := h.entry.learn(now, b.family, &o.response)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
-	permit := h.permit
+	permit, ticket := h.permit, h.ticket
 	b.depart(h)
-	h.lane, h.ordered = nil, false
+	h.lane, h.ordered, h.ticket = nil, false, 0
 	h.permit = there.window.Adopt(now, permit.Sent())
+	there.partner.adopt(now, h)
 	there.launch(h)
 	there.unlock()
 	b.unlock()
@@ -36,12 +37,19 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	}
 	b.lock()
 	b.window.Return(now, permit) // it was not counted here
+	b.partner.drop(now, ticket)
+	b.scout.found(now, target.hash)
 	b.dispatchFree(m.now())
 	b.unlock()
 	there.lock()
 	there.apply(m.now(), h, o)
 	there.dispatchFree(m.now())
 	there.unlock()
+	m.tidy(touched)
+}
+
+// tidy lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
+func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
 	for _, b := range touched {
 		b.lock()
 		if b.queue != nil {
@@ -147,7 +155,7 @@ func (b *RESTBucket) holds(now time.Duration) bool {
 func (b *RESTBucket) handOverHolds(to *RESTBucket) {
 	now := b.manager().now()
 	if class := b.window.HoldClass(now); !b.family.named() || class == ratelimits.ClassShared {
-		to.window.HoldFor(now, b.window.HoldWait(now), class)
+		to.hold(now, b.window.HoldWait(now), class)
 	}
 	if b.queue != nil {
 		for shape, lane := range b.queue.lanes {
@@ -160,7 +168,9 @@ func (b *RESTBucket) handOverHolds(to *RESTBucket) {
 func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
 	b.depart(h)
 	b.window.Lost(now, h.permit)
+	b.partner.settle(now, h, &outcome{sent: true})
 	h.permit = to.window.Adopt(now, h.permit.Sent())
+	to.partner.adopt(now, h)
 	h.uncast(now, to)
 	h.lane = nil
 	if h.ordered {
@@ -175,4 +185,5 @@ func (b *RESTBucket) takeOver(w *waiter) {
 	w.ordered = w.ordered || b.family.place == erratic
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
+	b.partner.join(b.manager().now(), w)
 }

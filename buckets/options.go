@@ -51,6 +51,7 @@ type settings struct {
 	maxTotal     int // in all buckets, 0: no bound
 	budget       int // invalid responses, 0: no bound
 	budgetPeriod time.Duration
+	shared       Shared
 	hooks        Hooks
 	logger       *slog.Logger
 	quiet        bool

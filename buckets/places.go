@@ -18,14 +18,14 @@ func (m *RESTBucketManager) hash(authorization string) uint64 {
 
 // entry returns what is known of a route under an authentication.
 func (m *RESTBucketManager) entry(route routes.Route, authorization string) *routeEntry {
-	return m.entryOf(entryKey{route, m.hash(authorization)})
+	return m.entryOf(entryKey{route, m.hash(authorization)}, authorization)
 }
 
-func (m *RESTBucketManager) entryOf(key entryKey) *routeEntry {
+func (m *RESTBucketManager) entryOf(key entryKey, authorization string) *routeEntry {
 	for {
 		e, ok := m.entries.Load(key)
 		if !ok {
-			e = m.newEntry(key)
+			e = m.newEntry(key, authorization)
 		}
 		if !e.used.Load() {
 			e.used.Store(true)
@@ -36,11 +36,11 @@ func (m *RESTBucketManager) entryOf(key entryKey) *routeEntry {
 	}
 }
 
-func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
+func (m *RESTBucketManager) newEntry(key entryKey, authorization string) *routeEntry {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	e, _ := m.entries.LoadOrCompute(key, func() (*routeEntry, bool) {
-		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication), route: key.route, exempt: key.route.GlobalExempt()}
+		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, authorization), route: key.route, exempt: key.route.GlobalExempt()}
 		e.authentication.entries.Add(1)
 		start := unknown
 		if key.route.OneShot() {
@@ -53,7 +53,7 @@ func (m *RESTBucketManager) newEntry(key entryKey) *routeEntry {
 }
 
 // authentication returns the gate of a credential. The lock for moves is held.
-func (m *RESTBucketManager) authentication(id uint64) *authentication {
+func (m *RESTBucketManager) authentication(id uint64, authorization string) *authentication {
 	a, _ := m.authentications.LoadOrCompute(id, func() (*authentication, bool) {
 		now := m.now()
 		a := &authentication{
@@ -61,6 +61,7 @@ func (m *RESTBucketManager) authentication(id uint64) *authentication {
 			global:   ratelimits.NewGlobal(m.settings.globalLimit),
 			families: make(map[familyKey]*family),
 		}
+		a.share(authorization)
 		a.global.Hold(now, m.throttled.Wait(now))
 		return a, false
 	})
@@ -99,6 +100,7 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major, live: &live{}}
+		b.partner, b.scout = m.newPartner(b), m.newScout(b)
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}

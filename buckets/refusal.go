@@ -13,9 +13,17 @@ type forecast struct {
 	global bool             // it is for the global limit or the edge rather than for the bucket
 }
 
+// foresee is predict as far as the bucket itself is concerned.
+func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
+	if b.partner != nil && !b.partner.lent {
+		return b.partner.predict(now, ahead)
+	}
+	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
+}
+
 // predict returns how long an ask would have to wait with so many ahead of it.
 func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
-	f := forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
+	f := b.foresee(now, ahead)
 	if !a.exempt {
 		if w := b.family.authentication.wait(now, ahead); w > f.wait {
 			f = forecast{w, ratelimits.ClassOK, true}
@@ -35,11 +43,12 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 	return f
 }
 
-// refusal returns how long an ask will have to wait, and the error if that is too long.
-func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int) (forecast, error) {
+// refusal returns how long an ask will have to wait, and the error if that is too long. answered is false as long as others have
+// to be asked whether it can leave at once.
+func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool) (forecast, error) {
 	f := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
-	if a.atOnce || f.wait > 0 && now+f.wait > a.latest+2*precision {
+	if a.atOnce && answered || f.wait > 0 && now+f.wait > a.latest+2*precision && !(a.atOnce && !answered) {
 		return f, a.tooLong(b, f)
 	}
 	return f, nil
@@ -54,7 +63,7 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		if _, err := b.refusal(now, &w.ask, ahead); err != nil {
+		if _, err := b.refusal(now, &w.ask, ahead, b.answered(w)); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue

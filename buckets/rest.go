@@ -30,7 +30,7 @@ func (b *RESTBucket) wake() {
 
 // lay lets the bucket, which is locked and idle, rest if it was not used since it was tried last and its window can be packed.
 func (b *RESTBucket) lay(now time.Duration) {
-	if !b.live.idle {
+	if !b.live.idle || b.partner != nil || b.scout != nil {
 		b.live.idle = true
 		return
 	}

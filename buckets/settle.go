@@ -28,7 +28,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	}
 	passed := 0.0
 	if o.sent && o.response.Invalid() {
-		passed = m.budget.report(m.now())
+		passed = m.reportInvalid()
 	}
 	h.tally.settle(o) // after that, so that it is never in neither
 	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
@@ -83,7 +83,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 		}
 		other := m.lockedBucket(f, b.major)
 		now := m.now()
-		other.window.HoldFor(now, saidHold(r), ratelimits.ClassShared)
+		other.hold(now, saidHold(r), ratelimits.ClassShared)
 		other.refuseLate(now)
 		other.unlock()
 	}
@@ -109,6 +109,8 @@ func (h *held) lock() *RESTBucket {
 // apply takes a lease out of those in flight, with its outcome.
 func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	b.depart(h)
+	b.partner.settle(now, h, o)
+	b.scout.found(now, "")
 	if !o.sent {
 		b.window.Return(now, h.permit)
 		return
@@ -118,7 +120,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 		h.lane.refusals.Accepted()
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	b.window.Report(now, h.permit, *r)
+	b.window.Report(now, h.permit, b.partner.see(*r))
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
 		o.held = b.refuseLane(now, saidHold(r), o.shape)
@@ -138,6 +140,12 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	if r.Status == 0 {
 		b.refuseOverdue(now) // nobody can predict when somebody answers
 	}
+}
+
+// hold lets nothing leave for d, in no process.
+func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
+	b.window.HoldFor(now, d, class)
+	b.partner.hold(now, d, class)
 }
 
 // depart takes a lease out of those in flight, without a word on what became of its request.

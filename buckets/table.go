@@ -95,14 +95,14 @@ func (b *RESTBucket) passBy() bool {
 	return !b.evicted.Load()
 }
 
-// evict takes a bucket out that is locked, and reports that it did, unless the bucket has to stay.
-func (t *table) evict(b *RESTBucket) bool {
+// condemn makes a bucket that is locked one that is evicted, and reports that it did, unless the bucket has to stay. It is still to be
+// removed.
+func (t *table) condemn(b *RESTBucket) bool {
 	b.evicted.Store(true)
 	if b.passed.Load() {
 		b.evicted.Store(false)
 		return false
 	}
-	t.remove(b)
 	return true
 }
 

@@ -25,7 +25,7 @@ type ask struct {
 }
 
 // major returns the major parameter of what is asked for.
-func (a *ask) major() major { return majorOf(a.entry.manager.seed, a.request.Route) }
+func (a *ask) major() major { return a.entry.manager.majorOf(a.request.Route) }
 
 // asked returns when it was asked.
 func (a *ask) asked() time.Duration { return a.latest - a.longest }
@@ -56,6 +56,7 @@ type waiter struct {
 	ask
 	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	lane   *lane                      // whose only request under way it is, nil if none
+	ticket Ticket                     // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held

@@ -113,7 +113,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	if response.StatusCode == http.StatusTooManyRequests {
 		return x.takeRefusal(now, response, lease)
 	}
-	lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
+	lease.Update(x.parse(response, nil))
 	x.sent(now, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil
@@ -177,10 +177,19 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
+// parse reads what a response says about limits.
+func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Response {
+	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
+	if x.manager == nil || x.manager.Shares() { // who else limits may need it
+		limits.Stamp = ratelimits.ParseStamp(response.Header)
+	}
+	return limits
+}
+
 // takeRefusal takes in a 429. It is the last attempt if nobody knows when to come back, or if the request cannot be repeated.
 func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	refusal, err := readRefusal(response.Body)
-	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
+	limits := x.parse(response, refusal)
 	lease.Update(limits)
 	x.retryAfter = limits.RetryAfter
 	x.sent(at, response, limits.Class, err)

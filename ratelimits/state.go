@@ -22,3 +22,52 @@ type State struct {
 	// Unlimited says that responses carry no limits.
 	Unlimited bool
 }
+
+// NewWindow returns a window that goes on from a state that was taken just now. What was in flight then has to be adopted by it.
+func NewWindow(now time.Duration, s State) Window {
+	var w Window
+	switch {
+	case s.Unlimited:
+		w.unlimited = true
+	case s.Limit > 0:
+		w.limit, w.longest = int32(min(s.Limit, largestSensible)), max(s.Period, 0)
+		if s.Reset > 0 {
+			w.used = int32(min(max(s.Used, 0), largestSensible))
+			w.closing.narrow(now, interval{now, now + min(s.Reset, LongestTrust)}, 0)
+		}
+	}
+	w.outcome = now
+	w.HoldFor(now, s.Hold, s.HoldClass)
+	w.probing = w.probing || s.Probing
+	return w
+}
+
+// State returns what another process, or another Window, needs to go on from here. Requests in flight are not in it. Where the
+// window knows more than a State can say, like when each place of a sliding bucket comes back, it says what is safe.
+func (w *Window) State(now time.Duration) State {
+	w.advance(now)
+	t := w.troubles()
+	s := State{
+		Limit: int(w.limit), Used: max(w.charged(now)-int(w.inflight), 0), Period: w.longest,
+		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
+	}
+	if s.Used > 0 {
+		s.Reset = max(w.comesBack()-now, tick)
+	}
+	return s
+}
+
+// comesBack is when all that is charged and answered has certainly come back.
+func (w *Window) comesBack() time.Duration {
+	back := w.adriftUntil()
+	switch {
+	case w.sliding != nil:
+		return w.sliding.last(w.kind)
+	case w.closing.known:
+		back = w.closing.at(w.kind)
+	}
+	for _, d := range w.troubles().doubts {
+		back = max(back, d.until)
+	}
+	return back
+}

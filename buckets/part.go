@@ -1,0 +1,111 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// share links an authentication to those of other processes: each has a part of the global limit.
+func (a *authentication) share(authorization string) {
+	session := a.manager.session()
+	if session == nil {
+		return
+	}
+	a.credential = session.Credential(authorization)
+	limit := a.global.Limit()
+	if limit > 0 {
+		a.global = ratelimits.NewGlobal(1) // closed until there is a part
+	}
+	a.divided = limit > 0
+	a.shared = session.Global(a.credential, limit, a.changed)
+}
+
+// follow takes over what part of the limit this process has now. It reports false if it has none. The lock is held.
+func (a *authentication) follow(now time.Duration) bool {
+	if a.shared == nil {
+		return true
+	}
+	a.global.Hold(now, a.shared.HoldWait(now))
+	if !a.divided {
+		return true
+	}
+	part, until := a.shared.Part(now)
+	if part <= 0 || now >= until {
+		return false
+	}
+	if part != a.global.Limit() {
+		a.global.Resize(part)
+	}
+	return true
+}
+
+// takeSlot takes a slot of the global limit, or returns how long to wait for one. known is false if only the others can tell. The
+// lock is held.
+func (a *authentication) takeSlot(now time.Duration) (slot ratelimits.Slot, wait time.Duration, known bool) {
+	a.needs(now)
+	if !a.follow(now) {
+		return ratelimits.Slot{}, 0, false
+	}
+	slot, wait = a.global.Take(now)
+	return slot, wait, true
+}
+
+// needs says how much of the limit is needed. The lock is held.
+func (a *authentication) needs(now time.Duration) {
+	if a.divided {
+		a.shared.Need(now, a.line.waiting+1)
+	}
+}
+
+// changed is called when there is something new to say of the limit.
+func (a *authentication) changed() {
+	a.mu.Lock()
+	now := a.manager.now()
+	held := a.global.HoldWait(now)
+	if a.shared.HoldWait(now) > 0 {
+		a.open.Store(false)
+	}
+	closed := !a.follow(now)
+	longer := a.global.HoldWait(now) > held
+	a.mu.Unlock()
+	if longer {
+		a.manager.refuseLate(now, a)
+	}
+	if closed {
+		a.refuseClosed(now)
+	}
+	a.serve()
+}
+
+// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or must not wait for it.
+func (a *authentication) refuseClosed(now time.Duration) {
+	err := a.outage()
+	for b := range a.manager.buckets.all() {
+		if b.family.authentication != a {
+			continue
+		}
+		b.mu.Lock()
+		if b.live != nil && b.inLine && b.lineOf == gate(a) {
+			if b.refuseOverdue(now); err != nil && b.queue != nil {
+				b.refuseAll(err)
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+// outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
+func (a *authentication) outage() error {
+	if a.shared == nil {
+		return nil
+	}
+	return a.shared.Err()
+}
+
+// part returns what is shared to those who need it, when the authentication is forgotten.
+func (a *authentication) part() {
+	if a.shared != nil {
+		a.shared.Close()
+	}
+}

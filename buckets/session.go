@@ -1,0 +1,135 @@
+package buckets
+
+import (
+	"strconv"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
+// on the same server: together they behave as one. Nil is ignored.
+//
+// See the documentation of buckets/shared for how, what it costs, and what happens when the server is away. The store can be used
+// by several managers, and is not closed by them.
+func WithShared(s Shared) Option {
+	return func(settings *settings) {
+		if s != nil {
+			settings.shared = s
+		}
+	}
+}
+
+// Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.
+func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
+
+// join starts the session of a manager that shares, part ends it.
+func (m *RESTBucketManager) join() {
+	if s := m.settings.shared; s != nil {
+		session := s.Join(m.settings.clock, m.origin)
+		m.joined.Store(&session)
+	}
+}
+
+func (m *RESTBucketManager) part() {
+	if session := m.session(); session != nil {
+		session.Close()
+	}
+}
+
+// session returns the session, nil if nothing is shared.
+func (m *RESTBucketManager) session() SharedSession {
+	if session := m.joined.Load(); session != nil {
+		return *session
+	}
+	return nil
+}
+
+// othersInvalid returns how many invalid responses other processes have counted.
+func (m *RESTBucketManager) othersInvalid() int {
+	if session := m.session(); session != nil {
+		return session.Others()
+	}
+	return 0
+}
+
+// reportInvalid counts an invalid response. It returns the fraction of the budget that was passed by it, 0 if none.
+func (m *RESTBucketManager) reportInvalid() (passed float64) {
+	if session := m.session(); session != nil {
+		session.Invalid()
+	}
+	return m.budget.report(m.now())
+}
+
+// majorOf returns the major parameter of a route. Where it is shared, all processes have to hash a token in the same way.
+func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
+	session := m.session()
+	if session == nil {
+		return majorOf(m.seed, route)
+	}
+	digest := func(text string) uint64 {
+		n, _ := strconv.ParseUint(session.Credential(text), 16, 64)
+		return n
+	}
+	id := route.MajorID()
+	if id == "" {
+		return noMajor
+	}
+	p := major{id: snowflake(id)}
+	if p.id == 0 {
+		p.id = digest(id) | hashed
+	}
+	if token := route.MajorToken(); token != "" {
+		p.token = digest(token) | 1
+	}
+	return p
+}
+
+// shared returns the major parameter as all processes write it, empty if there is none.
+func (m major) shared() string {
+	if m == noMajor {
+		return ""
+	}
+	text := strconv.FormatUint(m.id, 10)
+	if m.token != 0 {
+		text += ":" + strconv.FormatUint(m.token, 16)
+	}
+	return text
+}
+
+// outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
+func (b *RESTBucket) outage() error {
+	switch {
+	case b.partner != nil && !b.partner.lent:
+		return b.partner.shared.Err()
+	case b.scout != nil && !b.scout.may:
+		return b.scout.discovery.Err()
+	}
+	return nil
+}
+
+// refuseAll tells all who wait the same.
+func (b *RESTBucket) refuseAll(err error) {
+	q := b.queue
+	for e := q.waiting.Head(); e != nil; e = q.waiting.Head() {
+		b.remove(e.Value)
+		b.answer(e.Value, Lease{}, err)
+	}
+	for _, lane := range q.lanes {
+		for e := lane.waiting.Head(); e != nil; e = lane.waiting.Head() {
+			b.remove(e.Value)
+			b.answer(e.Value, Lease{}, err)
+		}
+	}
+}
+
+// answered reports that it is known whether a waiter, or one who comes now, can leave at once. Where others have to be asked for
+// that, even those who do not wait have to wait for their answer.
+func (b *RESTBucket) answered(w *waiter) bool {
+	switch {
+	case b.partner != nil && !b.partner.lent:
+		return b.partner.shared.Err() != nil || w != nil && w.ticket != 0 && b.partner.shared.Answered(w.ticket)
+	case b.scout != nil:
+		return b.scout.answered()
+	}
+	return true
+}
