@@ -37,13 +37,16 @@ func (m *RESTBucketManager) newPartner(b *RESTBucket) *partner {
 func (b *RESTBucket) sharedKey() SharedKey {
 	f := b.family
 	key := SharedKey{Credential: f.authentication.credential, Hash: f.hash, Major: b.major.shared()}
+	if !f.route.IsZero() {
+		key.Route = f.route.String()
+	}
 	switch f.place { // a hash that a server names begins with none of these
 	case nameless:
-		key.Hash = "~" + f.route.String()
+		key.Hash = "~" + key.Route
 	case erratic:
-		key.Hash = "!" + f.route.String()
+		key.Hash = "!" + key.Route
 	case apart:
-		key.Hash = "=" + f.hash + " " + f.route.String()
+		key.Hash = "=" + f.hash + " " + key.Route
 	}
 	return key
 }

@@ -152,6 +152,14 @@ func limitsOnly(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassUser || r.Class == ratelimits.ClassShared || r.Class == ratelimits.ClassSubLimit
 }
 
+// homeOf returns the family of a bucket hash. The manager's lock for moves is held.
+func (e *routeEntry) homeOf(hash string) *family {
+	if by, ok := e.manager.settings.shared.(SharedByRoute); ok && by.ByRoute() {
+		return e.home(apart, hash)
+	}
+	return e.home(named, hash)
+}
+
 // learn returns the family to which the response's request belongs and whether all of the route's requests belong there
 // from now on. The manager's lock for moves is held.
 func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Response) (f *family, all bool) {
@@ -164,7 +172,7 @@ func (e *routeEntry) learn(now time.Duration, current *family, r *ratelimits.Res
 	if current.named() && r.Bucket == current.hash {
 		return e.home(apart, r.Bucket), true
 	}
-	there := e.home(named, r.Bucket)
+	there := e.homeOf(r.Bucket)
 	if !current.named() {
 		return there, true
 	}

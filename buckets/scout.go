@@ -99,6 +99,6 @@ func (m *RESTBucketManager) follow(b *RESTBucket, hash string) bool {
 	if !ok || m.closed() || e.family.Load() != b.family {
 		return false
 	}
-	m.tidy(m.move(e, b, e.home(named, hash)))
+	m.tidy(m.move(e, b, e.homeOf(hash)))
 	return true
 }

@@ -45,6 +45,13 @@ type SharedKey struct {
 	Credential string // of SharedSession.Credential
 	Hash       string // as the server named it, or what stands for it
 	Major      string // parameter, with a hash in place of a token; empty if there is none
+	Route      string // "POST /channels/{channel_id}/messages": the only one that uses the bucket; empty if several may
+}
+
+// SharedByRoute is implemented by a Shared that counts every route apart, whatever bucket hash its responses name.
+type SharedByRoute interface {
+	// ByRoute reports that a bucket is to be used by one route only, which its SharedKey names.
+	ByRoute() bool
 }
 
 // Ticket is the place of one request in a shared queue, and then its permit. The zero value is none.
