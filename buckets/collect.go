@@ -15,6 +15,7 @@ func (m *RESTBucketManager) collect() {
 	}
 	m.counters.evicted.Add(int64(evicted))
 	m.collectPlaces()
+	m.budget.used(m.now()) // what other processes have used up is not told
 	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
 
