@@ -1,0 +1,59 @@
+package shared
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// keys builds the names of what is kept on the server. All of an application are in one slot of a cluster, because the braces
+// make the application's name the only part that counts for it.
+type keys struct {
+	prefix string
+	secret []byte
+}
+
+func newKeys(application string) keys {
+	return keys{prefix: "rl:{" + application + "}:", secret: []byte("ratelight:" + application)}
+}
+
+// name returns a key of a kind, which is a letter or two.
+func (k keys) name(kind, of string) string { return k.prefix + kind + ":" + of }
+
+// sessions is the sorted set of sessions that are alive, by when they are not any more.
+func (k keys) sessions() string { return k.prefix + "s" }
+
+// channel is where a session listens.
+func (k keys) channel(session string) string { return k.name("o", session) }
+
+// bucket returns what names a bucket in keys.
+func (k keys) bucket(key buckets.SharedKey) string {
+	return key.Credential + "/" + key.Hash + "/" + k.major(key.Major)
+}
+
+// major returns a major parameter in a form that contains no token: a plain number stays as it is, so that operators can read it.
+func (k keys) major(parameter string) string {
+	for i := range len(parameter) {
+		if c := parameter[i]; c < '0' || c > '9' {
+			return "x" + k.hidden(parameter)
+		}
+	}
+	return parameter
+}
+
+// hidden returns what stands for a secret in all processes of the application, and does not give it away.
+func (k keys) hidden(secret string) string {
+	h := hmac.New(sha256.New, k.secret)
+	h.Write([]byte(secret))
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// newSessionID returns a name that no other session has.
+func newSessionID() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,39 @@
+-- The first part of every script. ARGV[1] is the time after which it must not run any more, as whoever called has given up
+-- by then; 0 if that is not known. All times are milliseconds of the server's clock.
+
+-- Redis 5 and 6 refuse writes after TIME unless effects are replicated; later ones always do.
+if redis.replicate_commands then redis.replicate_commands() end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local notAfter = tonumber(ARGV[1])
+if notAfter > 0 and now > notAfter then return {-1, now} end
+
+local IDLE = 600000 -- how long a key lives that nobody uses
+
+-- Whatever stops the script because a key holds something that is not ours.
+local wrong
+
+-- notOurs says what is wrong with the key of that number. The first thing that is wrong is enough.
+local function notOurs(key, problem)
+  wrong = wrong or redis.error_reply('RLKEY ' .. key .. ' ' .. problem .. ';')
+end
+
+-- expect checks that a key is absent or has the type named, and reports whether it does.
+local function expect(key, kind)
+  local is = redis.call('TYPE', KEYS[key]).ok
+  if is == 'none' or is == kind then return true end
+  notOurs(key, 'is a ' .. is .. ' where a ' .. kind .. ' belongs')
+  return false
+end
+
+-- number reads a number that is kept in a field of a key; nil if it is absent.
+local function number(key, field, text)
+  if not text then return nil end
+  local n = tonumber(text)
+  if not n then notOurs(key, 'has no number in its field ' .. field) end
+  return n
+end
+
+local function alive(key, time) redis.call('PEXPIRE', KEYS[key], time or IDLE) end
+

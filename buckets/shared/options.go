@@ -1,0 +1,90 @@
+package shared
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// options is what New was told.
+type options struct {
+	application string
+	address     string
+	outage      Outage
+	callTimeout time.Duration
+	lease       time.Duration
+	trip        time.Duration
+}
+
+// Option changes how a Store works.
+type Option func(*options) error
+
+// WithApplication names the bot, or whatever else its processes have in common: what has the same name and the same server shares
+// its limits. It is part of all keys, so that it must not be a token; it must not be empty or contain braces. "default"
+// unless set.
+func WithApplication(name string) Option {
+	return func(o *options) error {
+		if name == "" || strings.ContainsAny(name, "{}") {
+			return fmt.Errorf("shared: application name %q is empty or contains braces", name)
+		}
+		o.application = name
+		return nil
+	}
+}
+
+// WithAddress names the IP address from which the process sends, or whatever else stands for it. Processes of the same address
+// count invalid requests together, whatever their application. "default" unless set.
+func WithAddress(name string) Option {
+	return func(o *options) error {
+		if name == "" || strings.ContainsAny(name, "{}") {
+			return fmt.Errorf("shared: address name %q is empty or contains braces", name)
+		}
+		o.address = name
+		return nil
+	}
+}
+
+// WithOutage says what to do while the server cannot be reached. OutageWait unless set.
+func WithOutage(policy Outage) Option {
+	return func(o *options) error {
+		if policy > OutageFull {
+			return fmt.Errorf("shared: there is no outage policy %d", policy)
+		}
+		o.outage = policy
+		return nil
+	}
+}
+
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and does
+// nothing if it gets to the server later. 500 ms unless set.
+func WithCallTimeout(d time.Duration) Option {
+	return func(o *options) error {
+		if d < time.Millisecond {
+			return fmt.Errorf("shared: call timeout %v is shorter than a millisecond", d)
+		}
+		o.callTimeout = d
+		return nil
+	}
+}
+
+// WithLease sets how long a request may take at most, from its permit to its outcome, at least a second: after that it counts as one
+// without an answer. 30 s unless set.
+func WithLease(d time.Duration) Option {
+	return func(o *options) error {
+		if d < time.Second {
+			return fmt.Errorf("shared: lease %v is shorter than a second", d)
+		}
+		o.lease = d
+		return nil
+	}
+}
+
+func defaultOptions() options {
+	return options{
+		application: "default",
+		address:     "default",
+		callTimeout: 500 * time.Millisecond,
+		lease:       30 * time.Second,
+		trip:        250 * time.Millisecond,
+	}
+}

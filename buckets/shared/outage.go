@@ -1,0 +1,74 @@
+package shared
+
+import (
+	"fmt"
+	"time"
+)
+
+// Outage is what a process does while the server that keeps the shared limits cannot be reached.
+type Outage uint8
+
+const (
+	// OutageWait sends nothing until the server is back. No limit is ever exceeded.
+	OutageWait Outage = iota
+	// OutageFail refuses requests with an OutageError at once.
+	OutageFail
+	// OutageShare goes on with an equal share of every limit, as many as there were processes when the server was last seen. It
+	// costs rate where processes need different amounts, and some 429s when the server comes back.
+	OutageShare
+	// OutageFull goes on as if no other process were there. That is right for buckets that only one process uses; others
+	// get a 429 for most of what the others send.
+	OutageFull
+)
+
+var outageNames = [...]string{"wait", "fail", "share", "full"}
+
+// String returns the policy in lower case.
+func (o Outage) String() string {
+	if int(o) < len(outageNames) {
+		return outageNames[o]
+	}
+	return fmt.Sprintf("outage(%d)", o)
+}
+
+const (
+	// enoughFailures calls in a row, each begun after the one before had failed, mean that the server is away. One can be lost.
+	enoughFailures = 2
+	// longestSilence without any success means that, too.
+	longestSilence = time.Second
+	firstProbe     = 100 * time.Millisecond
+	longestProbe   = time.Second
+)
+
+// outage is what a session knows of whether the server is there.
+type outage struct {
+	away     bool
+	since    time.Duration // the start of the first call that failed
+	failures int
+	failedAt time.Duration // when the latest of them did
+	cause    error
+}
+
+// failed takes in that a call failed, and reports that with it an outage begins.
+func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
+	o.cause = cause
+	switch {
+	case o.failures == 0:
+		o.since, o.failures = start, 1
+	case start >= o.failedAt:
+		o.failures++
+	}
+	o.since, o.failedAt = min(o.since, start), now
+	if o.away || o.failures < enoughFailures && now-o.since < longestSilence {
+		return false
+	}
+	o.away = true
+	return true
+}
+
+// succeeded takes in that a call came through, and reports that an outage ends with it.
+func (o *outage) succeeded() (ends bool) {
+	ends = o.away
+	*o = outage{}
+	return ends
+}

@@ -1,0 +1,39 @@
+package shared
+
+import (
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// Store keeps the state of limits that processes share on a server. Give it to buckets.WithShared. It is safe for concurrent use,
+// and may serve several managers.
+type Store struct {
+	runner     Runner
+	subscriber Subscriber // nil if the runner is none
+	options    options
+	keys       keys
+}
+
+var _ buckets.Shared = (*Store)(nil)
+
+// New returns a store on the server that the runner reaches. If the runner is a Subscriber too, it listens for messages.
+// It does not call the server.
+func New(runner Runner, opts ...Option) (*Store, error) {
+	s := &Store{runner: runner, options: defaultOptions()}
+	for _, option := range opts {
+		if err := option(&s.options); err != nil {
+			return nil, err
+		}
+	}
+	s.subscriber, _ = runner.(Subscriber)
+	s.keys = newKeys(s.options.application)
+	return s, nil
+}
+
+// Join starts a session, see buckets.Shared.
+func (s *Store) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+	return newSession(s, clock, origin)
+}

@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// client speaks just enough of the protocol (RESP 2) for one connection.
+type client struct {
+	connection net.Conn
+	reader     *bufio.Reader
+}
+
+func newClient(connection net.Conn) *client {
+	return &client{connection, bufio.NewReader(connection)}
+}
+
+func (c *client) close() { c.connection.Close() }
+
+func (c *client) do(words ...string) (any, error) {
+	if err := c.send(words...); err != nil {
+		return nil, err
+	}
+	return c.receive()
+}
+
+func (c *client) send(words ...string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, word := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(word), word)
+	}
+	_, err := io.WriteString(c.connection, b.String())
+	return err
+}
+
+// receive returns a string, an int64, nil or a list of those.
+func (c *client) receive() (any, error) {
+	line, err := c.reader.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	if line == "" {
+		return nil, errors.New("redistest: empty line")
+	}
+	kind, rest := line[0], line[1:]
+	switch kind {
+	case '+':
+		return rest, nil
+	case '-':
+		return nil, errors.New(rest)
+	case ':':
+		return strconv.ParseInt(rest, 10, 64)
+	}
+	n, err := strconv.Atoi(rest)
+	switch {
+	case err != nil:
+		return nil, err
+	case n < 0:
+		return nil, nil
+	case kind == '$':
+		text := make([]byte, n+2)
+		if _, err := io.ReadFull(c.reader, text); err != nil {
+			return nil, err
+		}
+		return string(text[:n]), nil
+	case kind != '*':
+		return nil, fmt.Errorf("redistest: answer of an unknown kind %q", kind)
+	}
+	list := make([]any, n)
+	for i := range list {
+		if list[i], err = c.receive(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
