@@ -37,3 +37,13 @@ end
 
 local function alive(key, time) redis.call('PEXPIRE', KEYS[key], time or IDLE) end
 
+-- text writes a whole number: Lua would write large ones with an exponent.
+local function text(n) return string.format('%.0f', n) end
+
+-- The arguments are read one after the other.
+local at = 1
+local function arg()
+  at = at + 1
+  return ARGV[at]
+end
+local function int() return tonumber(arg()) end

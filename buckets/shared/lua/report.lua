@@ -1,0 +1,81 @@
+-- What became of requests. A response that is told twice changes nothing the second time but what it may: remaining is only
+-- ever lowered within a window, and a permit comes back only if it was still in flight.
+
+local OK, USER, SHARED, SUB, GLOBAL, EDGE = 0, 1, 2, 3, 4, 5 -- classes
+
+-- headers takes in a response that carries limits. older: its permit is of an earlier window than the current one. It reports
+-- whether requests may leave that could not before.
+local function headers(b, o, charged, older)
+  local name = o.stamp > 0 and o.stamp or now + o.wait -- without one, the end of the window by this clock has to do
+  local fin = now + o.wait
+  if not b.lim or (b.free or 0) > now then
+    b.free = nil
+    b.lim, b.per, b.wper = o.limit, o.after, o.after
+    b.rem = math.min(o.remaining, o.limit - 1) - inflight()
+    b.gen, b.fin, b.prov, b.stamp = b.gen + 1, fin, 0, name
+    return true
+  end
+  local tolerance = math.max(5, (b.wper or 0) / 4)
+  local stamp, past = b.stamp or 0, b.past or 0
+  if name <= past + tolerance then
+    if older then -- it was counted in that one
+      if charged then b.rem = b.rem + 1 end
+      return charged
+    end
+    -- The window that was thought to be over is not.
+    b.fin, b.prov, b.stamp = fin, 0, name
+    b.rem = math.min(b.rem, o.remaining)
+    return false
+  end
+  if stamp == 0 or b.prov == 1 then -- the first of this window
+    b.fin, b.prov, b.stamp, b.wper = fin, 0, name, o.after
+    b.per = math.max(o.after, (b.per or 0) - math.max((b.per or 0) - o.after, 0) / 5)
+  elseif name > stamp + tolerance then -- the server is a window ahead of us
+    b.past = math.max(past, stamp)
+    b.gen, b.fin, b.prov, b.stamp, b.wper = b.gen + 1, fin, 0, name, o.after
+    b.lim = o.limit
+    b.rem = math.min(o.limit - 1 - inflight(), o.remaining)
+    return true
+  elseif name < stamp - tolerance then
+    if charged and older then b.rem = b.rem + 1 end
+    return charged and older
+  elseif name > stamp + 2 then -- one that slides
+    b.fin, b.stamp = math.max(b.fin, fin), name
+  else
+    b.fin = math.min(b.fin, fin)
+  end
+  b.rem = math.min(b.rem + o.limit - b.lim, o.remaining)
+  b.lim = o.limit
+  return false
+end
+
+-- report takes in one outcome, and reports whether requests may leave that could not before.
+local function report(b, o, name)
+  local charged = redis.call('ZREM', KEYS[FLIGHT], name) == 1
+  if b.own ~= '' then -- lent to somebody else: only holds are kept for when it comes back
+    if o.class == USER or o.class == SHARED then hold(b, o.hold, o.class) end
+    return false
+  end
+  local freed = not b.lim
+  if o.unsent == 1 or o.class == GLOBAL or o.class == EDGE then
+    if charged and b.lim then b.rem = b.rem + 1 end
+    freed = freed or charged
+  elseif o.limited == 1 and o.class ~= SHARED then
+    freed = headers(b, o, charged, o.gen ~= b.gen) or freed
+  elseif not b.lim and o.status > 0 and o.status < 500 and o.class == OK then
+    b.free = now + FREE
+  end
+  if o.class == USER or o.class == SHARED then
+    hold(b, o.hold, o.class)
+    if o.class == USER and b.lim then
+      b.rem = math.min(b.rem, 0)
+      b.fin = b.prov == 1 and now + o.hold or math.max(b.fin or 0, now + o.hold)
+    end
+  end
+  if b.probe == name then
+    b.probe = ''
+    if o.class == OK and o.status >= 200 and o.status < 500 then b.probing = 0 end
+    freed = true
+  end
+  return freed or b.prov == 1 -- perhaps a new window waits for it
+end
