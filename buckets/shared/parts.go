@@ -1,46 +1,115 @@
 package shared
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
-type parts struct{}
+// lastCallTime is how long a call may take that a session makes when it ends.
+const lastCallTime = 300 * time.Millisecond
 
-func (s *session) startParts() {}
-func (s *session) closeParts() {}
+// parts are what a session has of limits that are above the buckets, and what it finds out.
+type parts struct {
+	number  atomic.Int64 // of calls and discoveries: never the same again in a session
+	invalid invalid
 
-// Global returns the global limit of a credential.
-func (s *session) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
-	return global{}
+	mu          sync.Mutex
+	out         bool // the server is away
+	globals     map[string]*global
+	discoveries map[*discovery]struct{}
 }
 
-// Discovery returns what is needed to find out the bucket hash of a route.
-func (s *session) Discovery(credential, route string, changed func()) buckets.SharedDiscovery {
-	return discovery{}
+func (s *session) startParts() {
+	p := &s.parts
+	p.globals, p.discoveries = map[string]*global{}, map[*discovery]struct{}{}
+	p.invalid.start(s)
+	s.listen("global", func(credential string) {
+		p.mu.Lock()
+		g := p.globals[credential]
+		p.mu.Unlock()
+		if g != nil {
+			g.urge()
+		}
+	})
+	s.listen("found", func(name string) {
+		_, discoveries := p.all()
+		for _, d := range discoveries {
+			if d.name == name {
+				d.urge()
+			}
+		}
+	})
+	s.watch(func() { p.watch(s) })
 }
 
-// Invalid counts an invalid response.
-func (s *session) Invalid() int { return 0 }
+// watch takes in that an outage began or ended.
+func (p *parts) watch(s *session) {
+	out, _ := s.away()
+	p.mu.Lock()
+	p.out = out
+	p.mu.Unlock()
+	globals, discoveries := p.all()
+	for _, g := range globals {
+		g.watch(out)
+	}
+	for _, d := range discoveries {
+		d.watch(out)
+	}
+}
 
-// Others returns how many the other processes have counted.
-func (s *session) Others() int { return 0 }
+// closeParts tells the others what the session no longer needs.
+func (s *session) closeParts() {
+	globals, discoveries := s.parts.all()
+	var calls sync.WaitGroup
+	for _, g := range globals {
+		calls.Go(g.last)
+	}
+	for _, d := range discoveries {
+		calls.Go(d.last)
+	}
+	calls.Go(s.parts.invalid.last)
+	calls.Wait()
+}
 
-type global struct{}
+// lastCall makes a call of a session that is closed already.
+func (s *session) lastCall(script *Script, keys []string, arguments ...string) {
+	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
+	defer cancel()
+	// If it fails, the others wait until the session's time is over.
+	_, _ = s.try(ctx, script, keys, arguments...)
+}
 
-func (global) Part(time.Duration) (int, time.Duration) { return 0, 0 }
-func (global) Need(time.Duration, int)                 {}
-func (global) HoldWait(time.Duration) time.Duration    { return 0 }
-func (global) Hold(time.Duration, time.Duration)       {}
-func (global) Err() error                              { return nil }
-func (global) Close()                                  {}
+// global returns the global limit of a credential, a new one if there is none.
+func (p *parts) global(s *session, credential string) *global {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.globals[credential]
+	if g == nil {
+		g = newGlobal(s, credential, p.out)
+		p.globals[credential] = g
+	}
+	return g
+}
 
-type discovery struct{}
+func (p *parts) forget(g *global) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.globals[g.credential] == g {
+		delete(p.globals, g.credential)
+	}
+}
 
-func (discovery) Ask(time.Duration)           {}
-func (discovery) May(time.Duration) bool      { return false }
-func (discovery) Hash() string                { return "" }
-func (discovery) Found(time.Duration, string) {}
-func (discovery) Err() error                  { return nil }
-func (discovery) Close()                      {}
+// all returns what there is of them now.
+func (p *parts) all() (globals []*global, discoveries []*discovery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range p.globals {
+		globals = append(globals, g)
+	}
+	for d := range p.discoveries {
+		discoveries = append(discoveries, d)
+	}
+	return globals, discoveries
+}

@@ -1,0 +1,55 @@
+package shared
+
+import "time"
+
+// demandMemory is how long it counts what a caller said of how many wait, if it says nothing else. While any wait it asks again
+// when the next slot comes back, which takes two seconds at most.
+const demandMemory = 3 * time.Second
+
+// demand measures how much of a global limit is needed, from the calls for slots: how many came in a second, and how many wait.
+// It takes the time as an argument and has no lock.
+type demand struct {
+	second        time.Duration // start of the second that is counted
+	count, before int           // calls in it, and in the one before
+	waiting       int           // other than the one that asked last
+	last          time.Duration // call
+	told          int
+}
+
+// ask takes in a call with which n wait.
+func (d *demand) ask(now time.Duration, n int) {
+	d.roll(now)
+	d.count++
+	d.waiting, d.last = max(n-1, 0), now
+}
+
+func (d *demand) roll(now time.Duration) {
+	switch age := now - d.second; {
+	case age >= 2*time.Second:
+		d.second, d.count, d.before = now, 0, 0
+	case age >= time.Second:
+		d.second, d.count, d.before = d.second+time.Second, 0, d.count
+	}
+}
+
+// need returns how many requests a second are needed now.
+func (d *demand) need(now time.Duration) int {
+	d.roll(now)
+	waiting := d.waiting
+	if now-d.last >= demandMemory {
+		waiting = 0
+	}
+	return waiting + max(d.count, d.before)
+}
+
+// tell returns what to tell the others while so much is held: it rises at once and falls by half with every call, so that a pause does
+// not cost a part. Who has nothing cannot ask for slots, and needs what it needed.
+func (d *demand) tell(now time.Duration, held, limit int) int {
+	n := min(d.need(now), limit)
+	if held == 0 {
+		d.told = max(n, d.told)
+	} else {
+		d.told = max(n, min(d.told, held)/2)
+	}
+	return d.told
+}

@@ -1,0 +1,137 @@
+package shared_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// fleet is a server of shared limits with sessions on it, in the time of a bubble.
+type fleet struct {
+	t      *testing.T
+	memory *redistest.Memory
+	store  *shared.Store
+	origin time.Time
+}
+
+func withFleet(t *testing.T, test func(f *fleet), options ...shared.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := redistest.NewMemory()
+		defer memory.Close()
+		store, err := shared.New(memory, options...)
+		require.NoError(t, err)
+		test(&fleet{t, memory, store, time.Now()})
+	})
+}
+
+func (f *fleet) now() time.Duration { return time.Since(f.origin) }
+
+func (f *fleet) join() buckets.SharedSession {
+	return f.store.Join(clockwork.NewRealClock(), f.origin)
+}
+
+// sender sends as fast as its part of a global limit allows: it does what a manager does with it.
+type sender struct {
+	fleet   *fleet
+	session buckets.SharedSession
+	global  buckets.SharedGlobal
+	trip    time.Duration
+
+	mu    sync.Mutex
+	pacer *ratelimits.Global
+	queue int
+	sent  []time.Duration
+	timer *time.Timer
+	ended bool
+}
+
+func (f *fleet) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
+
+func (f *fleet) senderOf(session buckets.SharedSession, limit int) *sender {
+	s := &sender{fleet: f, session: session, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.global = session.Global("bot", limit, s.changed)
+	return s
+}
+
+func (s *sender) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serve()
+}
+
+// send lets n more requests leave when they may.
+func (s *sender) send(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		s.queue++
+		s.serve()
+	}
+}
+
+func (s *sender) serve() {
+	for s.queue > 0 && !s.ended {
+		now := s.fleet.now()
+		s.global.Need(now, s.queue)
+		s.pacer.Hold(now, s.global.HoldWait(now))
+		part, until := s.global.Part(now)
+		if part <= 0 || now >= until {
+			return
+		}
+		s.pacer.Resize(part)
+		slot, wait := s.pacer.Take(now)
+		if wait > 0 {
+			if s.timer != nil {
+				s.timer.Stop()
+			}
+			s.timer = time.AfterFunc(wait, s.changed)
+			return
+		}
+		s.queue--
+		s.sent = append(s.sent, now)
+		time.AfterFunc(s.trip, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.pacer.Report(s.fleet.now(), slot)
+			s.serve()
+		})
+	}
+}
+
+func (s *sender) part() int {
+	now := s.fleet.now()
+	part, until := s.global.Part(now)
+	if now >= until {
+		return 0
+	}
+	return part
+}
+
+func (s *sender) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue
+}
+
+// end lets nothing leave any more, and ends the session.
+func (s *sender) end() {
+	s.mu.Lock()
+	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.mu.Unlock()
+	s.session.Close()
+	time.Sleep(time.Second) // for the answers
+}

@@ -1,0 +1,336 @@
+package shared
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+const (
+	// globalPeriod is the second of "requests a second": for so long, and for a round trip, what was sent counts.
+	globalPeriod = time.Second
+	// globalIdle is how long nobody needs a part before it is given back.
+	globalIdle = 10 * time.Second
+	// firstRepeat is how long after a call of no success the next one comes.
+	firstRepeat = 50 * time.Millisecond
+	// aloneFor is for how long at least a part is certain that nobody else can take away.
+	aloneFor = time.Minute
+)
+
+var partScript = script("part", "part.lua")
+
+// global is the global limit of one credential in a session: it asks the server for a part when one is needed, and once a second
+// while it is. There is at most one call at a time.
+//
+//	away     nothing is held, nobody needs anything; no calls
+//	in use   from the first need on, until there was none for ten seconds
+//	closing  nobody uses it any more, which the server does not know yet
+type global struct {
+	session    *session
+	credential string
+	keys       []string
+
+	mu      sync.Mutex
+	limit   int
+	changed func() // nil: nobody uses it
+	holding holding
+	demand  demand
+	hold    ratelimits.Throttle
+	tell    bool // the server may not know of the hold
+	inUse   bool
+	gone    bool // forgotten: the session has another one for the credential, or none
+	out     bool // the server is away
+	err     error
+	calls   repeater
+}
+
+// Global returns the global limit of a credential.
+func (s *session) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+	for {
+		g := s.parts.global(s, credential)
+		g.mu.Lock()
+		if g.gone {
+			g.mu.Unlock()
+			continue
+		}
+		defer g.mu.Unlock()
+		g.limit, g.changed = max(limit, 0), changed
+		if g.limit == 0 { // holds come from others at any time
+			g.use()
+		}
+		return &partOf{global: g}
+	}
+}
+
+func newGlobal(s *session, credential string, out bool) *global {
+	g := &global{session: s, credential: credential, keys: []string{s.store.keys.name("g", credential)}, out: out}
+	g.holding = holding{cooling: globalPeriod + s.store.options.trip, timeout: s.store.options.callTimeout}
+	g.calls = repeater{session: s, lock: &g.mu, once: g.once}
+	return g
+}
+
+// partOf is a global limit in the hands of one caller. After Close it does nothing, while the limit may have another one.
+type partOf struct {
+	*global
+	once sync.Once
+}
+
+// Close gives the part back.
+func (p *partOf) Close() { p.once.Do(p.leave) }
+
+// Part returns how many requests a second may be sent, and until when.
+func (g *global) Part(now time.Duration) (part int, until time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.part(now)
+}
+
+func (g *global) part(now time.Duration) (part int, until time.Duration) {
+	switch {
+	case g.limit == 0:
+		return 0, 0
+	case g.out && now >= g.holding.until:
+		if part = g.alone(); part > 0 {
+			return part, now + aloneFor
+		}
+	}
+	g.holding.lapse(now)
+	return g.holding.part, g.holding.until
+}
+
+// alone returns what is used while nobody can be asked.
+func (g *global) alone() int {
+	switch g.session.store.options.outage {
+	case OutageShare:
+		users := g.holding.users
+		if users == 0 {
+			users = g.session.sessions()
+		}
+		return max(g.limit/max(users, 1), 1)
+	case OutageFull:
+		return g.limit
+	default:
+		return 0
+	}
+}
+
+// Need says that a request asks for a slot, and how many wait for one, itself included.
+func (g *global) Need(now time.Duration, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.changed == nil {
+		return
+	}
+	g.demand.ask(now, n)
+	if !g.inUse {
+		g.use()
+		return
+	}
+	// More than the server was told of is urgent if what is held is not enough, and what was told of was.
+	if told := g.demand.told; told <= g.holding.part && g.holding.part < g.limit && min(g.demand.need(now), g.limit) > g.holding.part {
+		g.calls.call()
+	}
+}
+
+// HoldWait returns how long everything is held back.
+func (g *global) HoldWait(now time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hold.Wait(now)
+}
+
+// Hold holds everything back in all processes.
+func (g *global) Hold(now, d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.changed != nil && g.hold.Extend(now, min(d, ratelimits.LongestTrust)) {
+		g.tell = true
+		g.use()
+	}
+}
+
+// Err returns why nothing is granted.
+func (g *global) Err() error {
+	g.mu.Lock()
+	err, out := g.err, g.out && g.session.now() >= g.holding.until
+	g.mu.Unlock()
+	if err == nil && out && g.session.store.options.outage == OutageFail {
+		return g.session.outageErr()
+	}
+	return err
+}
+
+// leave gives the part back.
+func (g *global) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.changed = nil
+	if g.inUse {
+		g.calls.call()
+	} else {
+		g.forget()
+	}
+}
+
+// forget drops what nobody uses any more. g.mu is held.
+func (g *global) forget() {
+	g.gone = true
+	g.session.parts.forget(g)
+}
+
+// use begins to call the server. g.mu is held.
+func (g *global) use() {
+	g.inUse = true
+	g.calls.call()
+}
+
+// urge calls the server because it has something to say.
+func (g *global) urge() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inUse {
+		g.calls.call()
+	}
+}
+
+// once calls the server, and returns when to do so again.
+func (g *global) once() time.Duration {
+	g.mu.Lock()
+	if !g.inUse {
+		g.mu.Unlock()
+		return never
+	}
+	s, arguments, leaving := g.say()
+	g.mu.Unlock()
+	reply, err := g.session.call(partScript, g.keys, arguments...)
+	g.mu.Lock()
+	wait := g.heard(s, leaving, reply, err)
+	changed := g.changed
+	g.mu.Unlock()
+	if changed != nil {
+		// A part that shrank is used no more when this returns, and then the server is told.
+		changed()
+	}
+	return wait
+}
+
+// say returns what the next call says. g.mu is held.
+func (g *global) say() (s saying, arguments []string, leaving bool) {
+	session := g.session
+	now := session.now()
+	s = g.holding.say(now, session.parts.number.Add(1))
+	need := g.demand.tell(now, g.holding.part, g.limit)
+	idle := g.limit > 0 && need == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
+	leaving = g.changed == nil || idle
+	if leaving {
+		s.peak = max(s.peak, s.has)
+		s.has, g.holding.part = 0, 0
+		need = 0
+	}
+	var hold time.Duration
+	if g.tell {
+		hold = g.hold.Wait(now)
+	}
+	arguments = s.arguments(session.id, g.limit, need, hold, leaving)
+	return s, append(arguments, number(sessionTime), number(g.holding.cooling), session.store.keys.channel(""), "global "+g.credential), leaving
+}
+
+// number returns a time in milliseconds, as scripts expect it.
+func number(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
+
+// heard takes in what came of a call, and returns after which time the next one is to be made. g.mu is held.
+func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Duration) {
+	now := g.session.now()
+	answer, ok := newPartAnswer(r.values)
+	if err == nil && !ok {
+		err = errors.New("shared: script part replied too little: is it another version?")
+	}
+	if err != nil {
+		return g.failed(now, leaving, err)
+	}
+	g.err = nil
+	if answer.stale {
+		g.holding.answer(s, r.sent, r.engine, answer)
+		return 0
+	}
+	if leaving {
+		g.holding.left()
+		g.demand.told = 0
+		return g.rest()
+	}
+	if g.holding.born != 0 && g.holding.born != answer.born {
+		g.tell = g.hold.Wait(now) > 0 // it has forgotten
+	} else if g.tell && g.hold.Wait(now) <= answer.hold+stepSlack {
+		g.tell = false
+	}
+	g.hold.Extend(r.received, answer.hold)
+	if g.holding.answer(s, r.sent, r.engine, answer) || g.tell {
+		return 0
+	}
+	return answer.wait
+}
+
+// failed takes in that a call failed. g.mu is held.
+func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
+	var outage *OutageError
+	var key *KeyError
+	switch {
+	case errors.Is(err, errClosed):
+		return never
+	case errors.Is(err, errTooLate):
+		return time.Millisecond
+	case errors.As(err, &key):
+		g.err = err
+	case !errors.As(err, &outage):
+		return firstRepeat
+	}
+	if leaving && g.holding.forgotten(now) {
+		return g.rest()
+	}
+	return beatPeriod // everybody who waits has to look whether that takes too long
+}
+
+// rest ends the calls, as nothing is held, unless somebody has needed something meanwhile. g.mu is held.
+func (g *global) rest() time.Duration {
+	g.inUse = g.calls.again && g.changed != nil
+	if g.changed == nil {
+		g.forget()
+	}
+	return never
+}
+
+// watch takes in that an outage began or ended.
+func (g *global) watch(out bool) {
+	g.mu.Lock()
+	now := g.session.now()
+	if g.out && !out && now >= g.holding.until {
+		if part := g.alone(); part > 0 {
+			g.holding.adopt(now, part)
+		}
+	}
+	g.out = out
+	changed := g.changed
+	g.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+	g.urge()
+}
+
+// last gives the part back when the session ends.
+func (g *global) last() {
+	g.mu.Lock()
+	g.calls.stop()
+	g.changed = nil
+	inUse := g.inUse && !g.out
+	g.inUse = false
+	_, arguments, _ := g.say()
+	g.mu.Unlock()
+	if inUse {
+		g.session.lastCall(partScript, g.keys, arguments...)
+	}
+}

@@ -1,0 +1,49 @@
+-- discover finds out the bucket hash of a route: one at a time, and everybody who waits is told.
+-- KEYS: the route. ARGV: limit of time, session, who asks, what it wants (ask, keep, found), life of the permission, of a hint,
+-- prefix of channels, message, the hash if found and known.
+-- Reply: 1 if the permission is given, when to ask again, the hash if it is known.
+local session, who, wants = ARGV[2], ARGV[3], ARGV[4]
+local LEASE, HINT, WAITS = tonumber(ARGV[5]), tonumber(ARGV[6]), 60000
+local prefix, message, found = ARGV[7], ARGV[8], ARGV[9]
+
+if not expect(1, 'hash') then return wrong end
+local state = redis.call('HMGET', KEYS[1], 'hash', 'own', 'till')
+local hash, own, till = state[1], state[2], number(1, 'till', state[3])
+if wrong then return wrong end
+if own and (not till or till <= now or till > now + LEASE) then own = false end -- its time is over, or the clock was stepped back
+
+local function tell()
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local id = string.match(fields[i], '^w:(.+)$')
+    if id then
+      if id ~= session then redis.call('PUBLISH', prefix .. id, message) end
+      redis.call('HDEL', KEYS[1], fields[i])
+    end
+  end
+end
+
+if wants == 'found' then
+  if found ~= '' then
+    redis.call('HSET', KEYS[1], 'hash', found)
+    redis.call('HDEL', KEYS[1], 'own', 'till')
+    alive(1, HINT)
+    tell()
+  elseif own == who then
+    redis.call('HDEL', KEYS[1], 'own', 'till')
+    tell()
+  end
+  return {0, now, 0, 0}
+end
+
+if hash then
+  alive(1, HINT)
+  return {0, now, 0, 0, string.byte(hash, 1, -1)}
+end
+if own and own ~= who then
+  if wants == 'ask' then redis.call('HSET', KEYS[1], 'w:' .. session, now) end
+  return {0, now, 0, math.max(10, math.min(till - now, 1000))}
+end
+redis.call('HSET', KEYS[1], 'own', who, 'till', string.format('%.0f', now + LEASE))
+alive(1, WAITS)
+return {0, now, 1, 0}

@@ -1,0 +1,206 @@
+-- part lets a user of a global limit say what it uses and needs of it, and tells it what it may use.
+-- KEYS: the limit. ARGV: limit of time, user, number of the call, number of the last one that was answered, time after which the
+-- clock must have been changed, life of the state that the user knows, life that has to end, requests a second, part in use,
+-- most that was in use of late, need, rest of a hold, 1 to leave, life of a user, time to cool, prefix of channels, message.
+-- Reply: 1 if nothing was done, life, part, users, rest of the hold, when to ask again.
+--
+-- The sum of all parts and of what cools down never exceeds the limit. A part grows only here, by what is free, and its user knows
+-- when the reply comes. It shrinks when its user says that it uses less: the difference cools down, as what was sent with it still
+-- counts. A user that says nothing for its life loses its part, which cools down too.
+--
+-- After a loss of the state, or a step of the clock, the users say what they use. What nobody claims is set apart until all who
+-- may still use something of it have come, or must have stopped.
+local user, seq, acked, latest = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local known, ends, asked = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local has, peak, need = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local holds, leaves = tonumber(ARGV[12]), ARGV[13] == '1'
+local LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15])
+local prefix, message = ARGV[16], ARGV[17]
+
+local users, cooling = {}, {}
+local state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
+
+local function load()
+  if not expect(1, 'hash') then return end
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local name, text = fields[i], fields[i + 1]
+    local id = string.match(name, '^u:(.+)$')
+    if id then
+      local s, part, wants, limit, till = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      if not s then return notOurs(1, 'has no part in its field ' .. name) end
+      users[id] = {id = id, seq = tonumber(s), part = tonumber(part), need = tonumber(wants), limit = tonumber(limit), till = tonumber(till)}
+    elseif name == 'cool' then
+      for amount, till in string.gmatch(text, '(%d+) (%d+)') do
+        table.insert(cooling, {amount = tonumber(amount), till = tonumber(till)})
+      end
+    elseif state[name] then
+      state[name] = number(1, name, text) or 0
+    end
+  end
+end
+
+load()
+if wrong then return wrong end
+local me = users[user]
+if latest > 0 and now > latest or me and seq <= me.seq then return {0, now, 1, state.born, 0, 0, 0, 0} end
+
+-- Is what is kept here what this user left behind?
+local old = state.born
+local lost = old > 0 and (old == ends or state.last > now + 1000 or old == known and (not me or me.seq < acked))
+if lost then
+  redis.call('DEL', KEYS[1])
+  users, cooling, me = {}, {}, nil
+  state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
+end
+if state.born == 0 then
+  state.born = now
+  while state.born == known or state.born == old do state.born = state.born + 1 end
+  lost = lost or known > 0 or has > 0
+elseif known > 0 and known ~= state.born then
+  lost = true
+end
+
+local function cool(amount, till)
+  if amount > 0 and till > now then table.insert(cooling, {amount = amount, till = till}) end
+end
+
+local gone = {}
+local function lapse()
+  local rest = {}
+  for _, c in ipairs(cooling) do
+    if c.till > now then table.insert(rest, c) end
+  end
+  cooling = rest
+  for id, u in pairs(users) do
+    if u.till <= now and id ~= user then
+      users[id] = nil
+      table.insert(gone, 'u:' .. id)
+      cool(u.part, u.till + COOL)
+    end
+  end
+end
+lapse()
+
+-- What it was given and never used, because the reply was lost, is free at once.
+if me then
+  cool(math.min(me.part, peak) - has, now + COOL)
+  state.apart = math.max(0, state.apart - math.max(0, has - me.part))
+else
+  cool(peak - has, now + COOL)
+  state.apart = math.max(0, state.apart - math.max(has, peak))
+end
+if leaves then
+  users[user] = nil
+  table.insert(gone, 'u:' .. user)
+end
+me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + LIFE}
+if not leaves then users[user] = me end
+
+-- Those who share, and those of them who need something, with their fair parts.
+local limit, sharing, asking = asked, {}, {}
+for _, u in pairs(users) do
+  u.fair = 0
+  if u.limit > 0 then
+    table.insert(sharing, u)
+    if u.need > 0 then table.insert(asking, u) end
+    limit = limit > 0 and math.min(limit, u.limit) or u.limit
+  end
+end
+
+local function sum(list, field)
+  local total = 0
+  for _, element in ipairs(list) do total = total + element[field] end
+  return total
+end
+
+local claimed = state.born + LIFE + COOL -- when nobody can come any more to claim what it had
+if lost and state.claims == 0 and now < claimed then
+  state.claims = claimed
+  state.apart = math.max(0, limit - sum(sharing, 'part') - sum(cooling, 'amount'))
+end
+if now >= state.claims then state.apart = 0 end
+
+-- divide gives everybody the same, but nobody more than it needs, and returns what is left over. Odd ones go to those who have most,
+-- so that nothing moves for them.
+local function divide()
+  local n, left = #asking, limit
+  if n > limit then -- in turns
+    table.sort(asking, function(a, b) return a.id < b.id end)
+    local first = math.floor(now / LIFE) * limit % n
+    for i, u in ipairs(asking) do u.fair = (i - 1 - first) % n < limit and 1 or 0 end
+    return 0
+  end
+  table.sort(asking, function(a, b)
+    if a.need ~= b.need then return a.need < b.need end
+    if a.part ~= b.part then return a.part < b.part end
+    return a.id < b.id
+  end)
+  for i, u in ipairs(asking) do
+    u.fair = math.min(u.need, math.floor(left / (n - i + 1)))
+    left = left - u.fair
+  end
+  return left
+end
+
+-- What is left over goes to all alike, one share less: that is free for whoever needs more, at once. Alone one gets it all.
+local left = divide()
+local spare = #sharing == 1 and left or math.floor(left / (#sharing + 1))
+
+local function short(u) return math.max(0, u.fair - u.part) end
+
+local needy = 0
+for _, u in ipairs(asking) do needy = needy + short(u) end
+local free = limit - sum(sharing, 'part') - sum(cooling, 'amount') - state.apart
+if me.limit > 0 and not leaves then
+  local grant = math.min(short(me), math.max(0, free))
+  local more = math.min(me.fair + spare - me.part - grant, free - needy) -- of which the others need nothing
+  needy = needy - grant
+  grant = grant + math.max(0, more)
+  me.part = me.part + grant
+  free = free - grant
+end
+
+-- target returns what a user may use. It has to give back if otherwise somebody goes short, or if it has far too much.
+local coming = free + sum(cooling, 'amount')
+local function target(u)
+  local due = u.fair + spare
+  if u.part > due and (needy > coming or u.part - due >= math.max(2, limit / 5)) then return due end
+  return u.part
+end
+
+local extended = holds > 0 and now + holds > state.hold + 10
+if holds > 0 then state.hold = math.max(state.hold, now + holds) end
+for id, u in pairs(users) do
+  if id ~= user and (extended or u.limit > 0 and target(u) < u.part) then
+    redis.call('PUBLISH', prefix .. id, message)
+  end
+end
+
+local wait = 1000
+if short(me) > 0 then
+  if needy > coming then wait = 250 end
+  for _, c in ipairs(cooling) do wait = math.min(wait, c.till - now) end
+  if state.apart > 0 then wait = math.min(wait, state.claims - now) end
+end
+
+local function save()
+  state.last = now
+  local texts, fields = {}, {}
+  for _, c in ipairs(cooling) do table.insert(texts, string.format('%.0f %.0f', c.amount, c.till)) end
+  for name, value in pairs(state) do
+    table.insert(fields, name)
+    table.insert(fields, string.format('%.0f', value))
+  end
+  redis.call('HSET', KEYS[1], 'cool', table.concat(texts, ' '), unpack(fields))
+  if not leaves then
+    redis.call('HSET', KEYS[1], 'u:' .. user, string.format('%.0f %.0f %.0f %.0f %.0f', me.seq, me.part, me.need, me.limit, me.till))
+  end
+  for _, name in ipairs(gone) do redis.call('HDEL', KEYS[1], name) end
+  alive(1, math.max(IDLE, state.hold - now))
+end
+save()
+
+local count = 0
+for _ in pairs(users) do count = count + 1 end
+return {0, now, 0, state.born, target(me), count, math.max(0, state.hold - now), math.max(10, wait)}

@@ -1,0 +1,87 @@
+package shared
+
+import (
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// never is the wait of a repeater whose owner has nothing to say for now.
+const never time.Duration = -1
+
+// repeater makes the calls that keep one thing up to date, one at a time. The owner's lock guards it.
+type repeater struct {
+	session *session
+	lock    sync.Locker
+	// once makes a call, without the lock, and returns after which wait the next one comes: 0 at once, never until call.
+	once func() time.Duration
+
+	calling bool
+	again   bool // as soon as that is over
+	stopped bool
+	timer   clockwork.Timer
+	due     time.Duration // of the timer
+}
+
+// call makes a call now, or as soon as the one that is being made is over. The lock is held.
+func (r *repeater) call() {
+	switch {
+	case r.stopped:
+	case r.calling:
+		r.again = true
+	default:
+		r.quiet()
+		r.calling = r.session.spawn(r.run)
+	}
+}
+
+// within makes a call after d, unless one comes earlier. The lock is held.
+func (r *repeater) within(d time.Duration) {
+	due := r.session.now() + d
+	if r.stopped || r.calling || r.timer != nil && r.due <= due {
+		return
+	}
+	r.quiet()
+	r.due, r.timer = due, r.session.clock.AfterFunc(d, r.ring)
+}
+
+// stop ends all calls but the one that is being made. The lock is held.
+func (r *repeater) stop() {
+	r.stopped = true
+	r.quiet()
+}
+
+func (r *repeater) quiet() {
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
+func (r *repeater) ring() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.call()
+}
+
+func (r *repeater) run() {
+	for r.rest(r.once()) {
+	}
+}
+
+// rest reports that the next call is to be made at once.
+func (r *repeater) rest(wait time.Duration) bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	again := r.again
+	r.again = false
+	if !r.stopped && (again || wait == 0) {
+		return true
+	}
+	r.calling = false
+	if wait > 0 {
+		r.within(wait)
+	}
+	return false
+}
