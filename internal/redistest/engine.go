@@ -1,0 +1,308 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// ServerVariable names the environment variable that says which server to start.
+	ServerVariable = "RATELIGHT_REDIS_SERVER"
+	// RequireVariable names the environment variable that, set to 1, makes tests fail that lack a server.
+	RequireVariable = "RATELIGHT_REQUIRE_REDIS"
+)
+
+// ErrNotInstalled means that there is no server to start.
+var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in the PATH (" + ServerVariable + " can name one)")
+
+// Options say how an Engine is started. The zero value is fine.
+type Options struct {
+	// Port is the TCP port of the loopback interface. Zero takes a free one.
+	Port int
+	// Directory is where it works. Empty: a directory of its own, which is removed when it is closed.
+	Directory string
+	// Arguments are added to those that turn persistence off, and override them: "--requirepass", "secret".
+	Arguments []string
+	// Sentinel starts it as a Sentinel. Then the first argument has to be its configuration file.
+	Sentinel bool
+}
+
+// Engine is a real Redis or Valkey server in a process of its own. It dies with the process that started it, where the
+// system can do that. It is safe for concurrent use.
+type Engine struct {
+	server  string
+	port    int
+	options Options
+	private string // directory to remove
+
+	mu  sync.Mutex
+	run *run // nil while it does not run
+}
+
+// run is one life of the server.
+type run struct {
+	process *os.Process
+	ended   chan struct{}
+	output  output
+}
+
+// Installed returns the path of the server that Start would start. The error is ErrNotInstalled if there is none.
+func Installed() (string, error) {
+	if named := os.Getenv(ServerVariable); named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", ServerVariable, err)
+		}
+		return path, nil
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNotInstalled
+}
+
+// Start starts a server and returns when it answers. Close ends it.
+func Start(ctx context.Context, options Options) (*Engine, error) {
+	server, err := Installed()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{server: server, port: options.Port, options: options}
+	if options.Directory == "" {
+		if e.private, err = os.MkdirTemp("", "ratelight-redis-"); err != nil {
+			return nil, err
+		}
+		e.options.Directory = e.private
+	}
+	// Between the moment a free port is found and that when it is used somebody else may take it: then another is tried.
+	for attempt := 0; ; attempt++ {
+		if options.Port == 0 {
+			if e.port, err = freePort(); err != nil {
+				break
+			}
+		}
+		if err = e.start(ctx); err == nil {
+			return e, nil
+		}
+		if options.Port != 0 || attempt == 3 || !strings.Contains(err.Error(), "in use") {
+			break
+		}
+	}
+	e.Close()
+	return nil, err
+}
+
+// freePort returns a port that nobody used a moment ago. A cluster node also uses the one 10000 above.
+func freePort() (int, error) {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if port <= 55535 {
+			return port, l.Close()
+		}
+		// The system hands out high ports in turn, so a low one has to be looked for.
+		l.Close()
+		for port -= 20000; port < 55535; port++ {
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err == nil {
+				return port, l.Close()
+			}
+		}
+	}
+}
+
+// Address returns host and port.
+func (e *Engine) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }
+
+// URL returns its address as a URL, without user and password.
+func (e *Engine) URL() string { return "redis://" + e.Address() }
+
+// Port returns the port it listens at.
+func (e *Engine) Port() int { return e.port }
+
+// Directory returns where it works.
+func (e *Engine) Directory() string { return e.options.Directory }
+
+// Server returns the path of the program.
+func (e *Engine) Server() string { return e.server }
+
+// start starts the process and waits until it answers.
+func (e *Engine) start(ctx context.Context) error {
+	var arguments []string
+	if e.options.Sentinel {
+		arguments = append(arguments, e.options.Arguments[0], "--sentinel")
+	}
+	arguments = append(arguments, "--port", strconv.Itoa(e.port), "--bind", "127.0.0.1", "--dir", e.options.Directory)
+	if e.options.Sentinel {
+		arguments = append(arguments, e.options.Arguments[1:]...)
+	} else {
+		arguments = append(append(arguments, "--save", "", "--appendonly", "no"), e.options.Arguments...)
+	}
+	r := &run{ended: make(chan struct{})}
+	command := exec.Command(e.server, arguments...)
+	command.Stdout, command.Stderr = &r.output, &r.output
+	dieWithParent(command)
+
+	started := make(chan error)
+	go func() {
+		// The signal of a parent's death comes when the thread ends that started the process, not the program. This one is kept.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := command.Start()
+		r.process = command.Process
+		started <- err
+		if err == nil {
+			_ = command.Wait()
+		}
+		close(r.ended)
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", e.server, err)
+	}
+	if err := r.wait(ctx, e.Address()); err != nil {
+		_ = r.process.Kill()
+		<-r.ended
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run = r
+	return nil
+}
+
+// wait waits until the server answers.
+func (r *run) wait(ctx context.Context, address string) error {
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+	}
+	for {
+		err := ping(ctx, address)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-r.ended:
+			return fmt.Errorf("server at %s ended: %s", address, r.output.String())
+		case <-ctx.Done():
+			return fmt.Errorf("server at %s does not answer: %w", address, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// ping asks the server whether it is ready. One that wants a password is.
+func ping(ctx context.Context, address string) error {
+	var dialer net.Dialer
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	deadline, _ := ctx.Deadline()
+	_ = connection.SetDeadline(deadline)
+	if _, err := io.WriteString(connection, "PING\r\n"); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(connection).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	for _, ready := range []string{"+PONG", "-NOAUTH", "-NOPERM", "-MASTERDOWN"} {
+		if strings.HasPrefix(line, ready) {
+			return nil
+		}
+	}
+	return errors.New(strings.TrimSpace(line))
+}
+
+// Pause stops the process as it stands: connections stay open, and nothing answers.
+func (e *Engine) Pause() error { return e.each(pause) }
+
+// Resume lets a paused process go on.
+func (e *Engine) Resume() error { return e.each(resume) }
+
+func (e *Engine) each(do func(*os.Process) error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run == nil {
+		return errors.New("redistest: the server does not run")
+	}
+	return do(e.run.process)
+}
+
+// Kill ends the process at once and returns when it is gone. Its memory is lost.
+func (e *Engine) Kill() {
+	e.mu.Lock()
+	r := e.run
+	e.run = nil
+	e.mu.Unlock()
+	if r == nil {
+		return
+	}
+	_ = r.process.Kill()
+	<-r.ended
+}
+
+// Restart kills the server if it runs, and starts it again with the same port and arguments, empty. It returns when it answers.
+func (e *Engine) Restart(ctx context.Context) error {
+	e.Kill()
+	return e.start(ctx)
+}
+
+// Close kills the server and removes what it left. It may be called twice.
+func (e *Engine) Close() {
+	e.Kill()
+	if e.private != "" {
+		_ = os.RemoveAll(e.private)
+	}
+}
+
+// Output returns the last that the server has written.
+func (e *Engine) Output() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run == nil {
+		return ""
+	}
+	return e.run.output.String()
+}
+
+// output keeps the last of what is written to it.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.text.Len() > 1<<16 {
+		o.text.Reset()
+	}
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
