@@ -1,0 +1,185 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed check.lua
+var checkSource string
+
+const (
+	// marker is what the key of that name holds: what else is under the prefix is of this version of the protocol.
+	marker     = "ratelight 1"
+	markerName = "v"
+	// markerLife is renewed by every Open.
+	markerLife = 30 * 24 * time.Hour
+)
+
+// check finds out what can be known before the first request.
+func (s *settings) check(ctx context.Context, r *runner) error {
+	err := s.checkAll(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		return openError(ctx, nil)
+	}
+	return err
+}
+
+func (s *settings) checkAll(ctx context.Context, r *runner) error {
+	if err := r.checkMode(ctx); err != nil {
+		return err
+	}
+	if _, err := r.ask(ctx, "ping", r.client.B().Ping().Build()); err != nil {
+		return err
+	}
+	info, err := r.checkScripts(ctx, prefix(s.application))
+	if err != nil {
+		return err
+	}
+	if err := r.checkEvalsha(ctx, prefix(s.application)+markerName); err != nil {
+		return err
+	}
+	if err := r.checkSubscribe(ctx, prefix(s.application)+"o:check"); err != nil {
+		return err
+	}
+	return s.checkMemory(info)
+}
+
+// ask sends a command. The error names it.
+func (r *runner) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
+	result, err := r.do(ctx, command)
+	if err == nil {
+		err = explain(result.Error())
+	}
+	var e *Error
+	if errors.As(err, &e) && e.Command == "" {
+		e.Command = name
+	}
+	return result, err
+}
+
+// checkMode finds an engine that is not what the client takes it for. HELLO needs no permission; engines before Redis 6 lack it.
+func (r *runner) checkMode(ctx context.Context) error {
+	result, err := r.ask(ctx, "hello", r.client.B().Arbitrary("HELLO").Build())
+	var e *Error
+	if errors.As(err, &e) && errors.Is(e, ErrRefused) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	said, _ := result.AsMap()
+	mode := said["mode"]
+	switch text, _ := mode.ToString(); {
+	case text == "sentinel":
+		return &Error{Problem: ErrSentinel, Cause: errors.New("this is a Sentinel, and the URL has no master_set")}
+	case text == "cluster" && r.client.Mode() == rueidis.ClientModeStandalone:
+		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: errors.New("engine is a cluster, and does not say of which nodes")}
+	}
+	return nil
+}
+
+// checkScripts tries what scripts do, and looks for somebody else's data. It returns what INFO says of the memory, if that is allowed.
+func (r *runner) checkScripts(ctx context.Context, prefix string) (info string, err error) {
+	commands, err := json.Marshal(needed())
+	if err != nil {
+		return "", err
+	}
+	probe := prefix + "check:" + rand.Text()
+	keys := []string{prefix + markerName, probe + ":s", probe + ":h", probe + ":z"}
+	result, err := r.ask(ctx, "eval", r.client.B().Eval().Script(checkSource).Numkeys(int64(len(keys))).Key(keys...).
+		Arg(marker, strconv.FormatInt(markerLife.Milliseconds(), 10), string(commands), prefix+"o:check").Build())
+	if err != nil {
+		return "", err
+	}
+	reply, err := result.AsStrSlice()
+	if err != nil || len(reply)%2 == 0 {
+		return "", &Error{Problem: ErrScripts, Command: "eval", Cause: errors.New("the reply is not that of the script")}
+	}
+	if len(reply) == 1 {
+		return reply[0], nil
+	}
+	what, said := reply[1], reply[2]
+	if what == "key" {
+		return "", &Error{Problem: ErrForeignKey, Key: keys[0], Cause: fmt.Errorf("it %s, and not %q", said, marker)}
+	}
+	e := &Error{Problem: problem(said), Command: what, Cause: errors.New(said)}
+	if strings.Contains(said, "at least one of the keys") || strings.Contains(said, "access a key") || strings.Contains(said, "access one of the keys") {
+		e.Key = prefix + "*"
+	}
+	if strings.Contains(said, "channel") {
+		e.Key = prefix + "*"
+	}
+	return "", e
+}
+
+// checkEvalsha asks for a script that does not exist. That this is the answer means that the command is allowed.
+func (r *runner) checkEvalsha(ctx context.Context, key string) error {
+	result, err := r.do(ctx, r.client.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
+	if err != nil {
+		return err
+	}
+	if said, ok := rueidis.IsRedisErr(result.Error()); ok && said.IsNoScript() {
+		return nil
+	}
+	err = explain(result.Error())
+	var e *Error
+	if errors.As(err, &e) && e.Command == "" {
+		e.Command = "evalsha"
+	}
+	return err
+}
+
+func (r *runner) checkSubscribe(ctx context.Context, channel string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	subscribed, err := r.listen(ctx, channel, cancel, func(string) {})
+	if subscribed {
+		return nil
+	}
+	err = explain(err)
+	var e *Error
+	if errors.As(err, &e) {
+		e.Command, e.Key = "subscribe", channel
+	}
+	return err
+}
+
+// checkMemory looks at what happens when the memory is full.
+func (s *settings) checkMemory(info string) error {
+	if info == "" {
+		s.log().Debug("the engine's memory policy is not known, as its user lacks info")
+		return nil
+	}
+	limit, policy := field(info, "maxmemory"), field(info, "maxmemory_policy")
+	switch {
+	case limit == "0" || limit == "" || policy == "noeviction":
+	case strings.HasPrefix(policy, "allkeys-") && !s.eviction:
+		return &Error{Problem: ErrEviction, Cause: fmt.Errorf("maxmemory is %s bytes and maxmemory-policy %s", limit, policy)}
+	case !s.eviction:
+		// All of our keys have a life, so that they can be evicted too.
+		s.log().Warn("the engine may evict limits when its memory is full: set maxmemory-policy to noeviction",
+			slog.String("maxmemory", limit), slog.String("policy", policy))
+	}
+	return nil
+}
+
+// field returns a field of INFO.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/redis/rueidis"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+// Option configures Open.
+type Option func(*settings) error
+
+type settings struct {
+	application string
+	shared      []shared.Option
+	tls         *tls.Config
+	change      []func(*rueidis.ClientOption)
+	eviction    bool
+	logger      *slog.Logger
+	quiet       bool
+}
+
+// WithApplication names the bot that the processes belong to. It is required: processes that give the same name to the same engine
+// share their limits, and all keys contain it, so that several bots can use one engine.
+//
+// The Discord application's id is a good name. A token is refused, as is everything that would make keys and patterns ambiguous: spaces,
+// control characters, quotes, and any of { } * ? [ ] \.
+func WithApplication(name string) Option {
+	return func(s *settings) error {
+		if err := checkApplication(name); err != nil {
+			return err
+		}
+		s.application = name
+		s.shared = append(s.shared, shared.WithApplication(name))
+		return nil
+	}
+}
+
+// tokenLike matches what Discord's bot tokens look like: id, time and signature in base64.
+var tokenLike = regexp.MustCompile(`^[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}$`)
+
+const maxApplication = 64
+
+func checkApplication(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrApplication)
+	case tokenLike.MatchString(name):
+		return fmt.Errorf("%w: it looks like a token, which must be in no key", ErrApplication)
+	case len(name) > maxApplication:
+		return fmt.Errorf("%w: it has more than %d bytes", ErrApplication, maxApplication)
+	}
+	for _, r := range name {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`{}*?[]\"'`, r) {
+			return fmt.Errorf("%w: %q contains %q", ErrApplication, name, r)
+		}
+	}
+	return nil
+}
+
+// WithOutage says what happens while the engine cannot be reached, see shared.Outage. The default is shared.OutageWait.
+func WithOutage(policy shared.Outage) Option {
+	return func(s *settings) error { return s.pass(shared.WithOutage(policy)) }
+}
+
+// WithAddress names the IP address that this process sends from. Processes with the same address count the responses together that
+// Discord bans an address for. See shared.WithAddress.
+func WithAddress(address string) Option {
+	return func(s *settings) error { return s.pass(shared.WithAddress(address)) }
+}
+
+// WithLease sets how long a request may take: the timeout of the HTTP client, and a little. See shared.WithLease.
+func WithLease(d time.Duration) Option {
+	return func(s *settings) error { return s.pass(shared.WithLease(d)) }
+}
+
+// WithCallTimeout sets how long one call to the engine may take. Where a connection has to be made first it must be long enough for that
+// too: two round trips, or four with TLS. See shared.WithCallTimeout.
+func WithCallTimeout(d time.Duration) Option {
+	return func(s *settings) error { return s.pass(shared.WithCallTimeout(d)) }
+}
+
+func (s *settings) pass(o shared.Option) error {
+	s.shared = append(s.shared, o)
+	return nil
+}
+
+// WithTLS sets how TLS is done, and that it is done, whatever the scheme of the URL. Without a ServerName the certificate of every server
+// is checked against the first host of the URL. Sentinels are asked in the same way.
+func WithTLS(config *tls.Config) Option {
+	return func(s *settings) error {
+		s.tls = config
+		return nil
+	}
+}
+
+// WithEviction accepts an engine whose maxmemory-policy may evict any key. When it evicts some of ours, limits are forgotten: the processes
+// notice, and say again what they know, but a few requests can be answered with a 429.
+func WithEviction() Option {
+	return func(s *settings) error {
+		s.eviction = true
+		return nil
+	}
+}
+
+// WithLogger sends warnings about the engine to logger instead of slog.Default(). Nil turns them off.
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *settings) error {
+		s.logger, s.quiet = logger, logger == nil
+		return nil
+	}
+}
+
+// WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords, to dial in a
+// way of your own, to give the Sentinels a password. What scripts rely on is set afterwards (no repeats, no client-side cache).
+func WithClientOption(change func(*rueidis.ClientOption)) Option {
+	return func(s *settings) error {
+		s.change = append(s.change, change)
+		return nil
+	}
+}
+
+func (s *settings) log() *slog.Logger {
+	switch {
+	case s.quiet:
+		return slog.New(slog.DiscardHandler)
+	case s.logger == nil:
+		return slog.Default()
+	default:
+		return s.logger
+	}
+}

@@ -1,0 +1,74 @@
+package redis
+
+import "slices"
+
+// Permissions are the commands that a user of the engine needs, and no others. Besides them a cluster needs cluster|slots and cluster|shards,
+// Sentinels need role (of the primary), and a database other than 0 needs select. With info, Open can look at the memory policy.
+//
+// ACLRules has the keys and channels too. Open reports the first command that is missing.
+var Permissions = []string{
+	// From here.
+	"eval", "evalsha", "ping", "subscribe",
+	// In scripts.
+	"del", "exists", "get", "hdel", "hget", "hgetall", "hincrby", "hlen", "hmget", "hset", "incr", "incrby", "pexpire", "pttl", "publish", "set", "time",
+	"type", "zadd", "zcard", "zcount", "zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
+}
+
+// ACLRules returns what ACL SETUSER has to be told, after the name and a password, for a user that may do what Permissions lists, with the
+// keys and channels of one application only.
+func ACLRules(application string) []string {
+	rules := []string{"on", "resetkeys", "resetchannels", "-@all"}
+	for _, pattern := range keyPatterns(application) {
+		rules = append(rules, "~"+pattern)
+	}
+	rules = append(rules, "&"+prefix(application)+"*")
+	for _, name := range Permissions {
+		rules = append(rules, "+"+name)
+	}
+	return rules
+}
+
+// keyPatterns match all keys of an application, and those of IP addresses, which all applications have in common.
+func keyPatterns(application string) []string {
+	return []string{prefix(application) + "*", "rl:ip:*"}
+}
+
+// prefix begins all keys and channels of an application, see buckets/shared.
+func prefix(application string) string { return "rl:{" + application + "}:" }
+
+// probes are harmless uses of the commands of scripts. $2 to $4 are keys that live for a second: a string, a hash and a sorted set.
+// $5 is a channel that nobody listens to. TIME comes first, so that an engine that takes no writes after it is noticed.
+var probes = [][]string{
+	{"time"},
+	{"type", "$2"},
+	{"set", "$2", "1", "PX", "1000"},
+	{"get", "$2"},
+	{"incr", "$2"},
+	{"incrby", "$2", "1"},
+	{"exists", "$2"},
+	{"pttl", "$2"},
+	{"pexpire", "$2", "1000"},
+	{"hset", "$3", "f", "1"},
+	{"hget", "$3", "f"},
+	{"hmget", "$3", "f"},
+	{"hgetall", "$3"},
+	{"hlen", "$3"},
+	{"hincrby", "$3", "f", "1"},
+	{"hdel", "$3", "f"},
+	{"zadd", "$4", "1", "m"},
+	{"zcard", "$4"},
+	{"zcount", "$4", "0", "1"},
+	{"zrange", "$4", "0", "0"},
+	{"zrangebyscore", "$4", "0", "1"},
+	{"zrank", "$4", "m"},
+	{"zscore", "$4", "m"},
+	{"zrem", "$4", "m"},
+	{"zremrangebyscore", "$4", "0", "1"},
+	{"publish", "$5", ""},
+	{"del", "$2", "$3", "$4"},
+}
+
+// needed returns the probes of commands that are in Permissions.
+func needed() [][]string {
+	return slices.DeleteFunc(slices.Clone(probes), func(p []string) bool { return !slices.Contains(Permissions, p[0]) })
+}

@@ -1,0 +1,91 @@
+package redis_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	ask := administrator(t, e.URL())
+	require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)...).Error())
+	url := "redis://bot:secret@" + e.Address()
+
+	store := open(t, url)
+	_, err := store.Runner().Run(within(t, 5*time.Second), seven, []string{key}, "1")
+	require.NoError(t, err)
+	heard := make(chan string, 1)
+	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	hello := &shared.Script{Name: "hello", Source: "return {redis.call('PUBLISH', ARGV[1], 'hello')}"}
+	require.Eventually(t, func() bool {
+		got, err := store.Runner().Run(within(t, 5*time.Second), hello, nil, "rl:{test-bot}:o:x")
+		return err == nil && got[0] == 1
+	}, 5*time.Second, 5*time.Millisecond)
+	assert.Equal(t, "hello", <-heard)
+
+	denied, err := ask("ACL", "LOG").ToArray()
+	require.NoError(t, err)
+	for _, entry := range denied {
+		what, err := entry.AsMap()
+		require.NoError(t, err)
+		object := what["object"]
+		name, err := object.ToString()
+		require.NoError(t, err)
+		assert.Contains(t, []string{"cluster|slots", "info"}, name, "those are tried, and may fail")
+	}
+}
+
+func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	ask := administrator(t, e.URL())
+	url := "redis://bot:secret@" + e.Address()
+	user := func(rules ...string) {
+		t.Helper()
+		require.NoError(t, ask("ACL", "DELUSER", "bot").Error())
+		require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules...)...).Error())
+	}
+	all := redis.ACLRules("test-bot")
+	for _, name := range redis.Permissions {
+		user(append(slices.Clone(all), "-"+name)...)
+		err := refused(t, url)
+		assert.ErrorIs(t, err, redis.ErrPermission, name)
+		var detailed *redis.Error
+		require.ErrorAs(t, err, &detailed, name)
+		assert.Equal(t, name, detailed.Command)
+		assert.ErrorContains(t, err, name+": ")
+	}
+	user(append(slices.Clone(all), "+select")...)
+	open(t, url+"/3")
+	user(all...)
+	err := refused(t, url+"/3")
+	assert.ErrorIs(t, err, redis.ErrPermission)
+	assert.ErrorContains(t, err, "select")
+
+	user(redis.ACLRules("another-bot")...)
+	err = refused(t, url)
+	assert.ErrorIs(t, err, redis.ErrPermission)
+	assert.ErrorContains(t, err, "key")
+
+	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "&") })...)
+	err = refused(t, url)
+	assert.ErrorIs(t, err, redis.ErrPermission)
+	assert.ErrorContains(t, err, "channel")
+	assert.ErrorContains(t, err, "rl:{test-bot}:")
+}
+
+func TestEveryPermissionOfScriptsIsTried(t *testing.T) {
+	t.Parallel()
+	tried := append(redis.Needed(), "eval", "evalsha", "ping", "subscribe")
+	assert.ElementsMatch(t, redis.Permissions, tried)
+}

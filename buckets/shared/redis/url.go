@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// parameters are those that rueidis.ParseURL knows. It ignores all others, so that a slip of the pen would do something else
+// than was meant.
+var parameters = []string{
+	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+}
+
+// harmless is what a parameter's name can be that is repeated in an error. A password that was not encoded can end up there.
+var harmless = regexp.MustCompile(`^[a-z_-]{1,20}$`)
+
+const (
+	dialTimeout  = 2 * time.Second // of one connection, with TLS and login
+	writeTimeout = 2 * time.Second // without an answer to a ping after which a connection is given up
+	keepAlive    = time.Second
+	sentinelScan = 5 * time.Second // how often Sentinels are asked for the primary, besides listening to them
+	maxMoved     = 8               // nodes that send a call on to another one
+	bufferSize   = 1 << 16         // calls and replies are short: rueidis' half a megabyte is for others
+)
+
+// parseURL turns a URL into the client's options. Its errors contain nothing of the URL: whatever was not encoded as it should
+// be may be a part of the password.
+func parseURL(text string) (rueidis.ClientOption, error) {
+	refuse := func(what string) (rueidis.ClientOption, error) {
+		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return refuse("it does not parse; a user or password with any of : / ? # [ ] @ % has to be percent-encoded")
+	}
+	switch u.Scheme {
+	case "redis", "rediss", "valkey", "valkeys", "unix":
+	default:
+		return refuse("it has to begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+	}
+	if u.Opaque != "" {
+		return refuse("there is no // after the scheme")
+	}
+	if u.Fragment != "" || u.RawFragment != "" {
+		return refuse("it contains a #, which has to be written as %23 in a password")
+	}
+	if u.Scheme == "unix" && u.Path == "" {
+		return refuse("it names no socket: unix:///path/to/redis.sock")
+	}
+	if u.Scheme != "unix" && u.Host == "" {
+		return refuse("it names no host")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return refuse("its parameters do not parse")
+	}
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			if !harmless.MatchString(name) {
+				name = "a parameter"
+			}
+			return refuse(name + " is not known; known parameters are " + strings.Join(parameters, ", "))
+		}
+	}
+	option, err := rueidis.ParseURL(text)
+	if err != nil {
+		return refuse(parseProblem(err))
+	}
+	return option, nil
+}
+
+// parseProblem says what rueidis found wrong, without the value, which may be a part of a password.
+func parseProblem(err error) string {
+	for part, name := range map[string]string{
+		"database number": "the number of the database (after the slash, or db)", "dial timeout": "dial_timeout",
+		"write timeout": "write_timeout", "skip verify": "skip_verify", "URL path": "the path, which can only be a database's number,",
+	} {
+		if strings.Contains(err.Error(), part) {
+			return name + " is not valid"
+		}
+	}
+	return "it does not parse"
+}
+
+// clientOption completes what the URL says with what the other options say, and with what scripts need.
+func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
+	o, err := parseURL(text)
+	if err != nil {
+		return o, err
+	}
+	if s.tls != nil {
+		config := s.tls.Clone()
+		if config.ServerName == "" && !config.InsecureSkipVerify {
+			config.ServerName = serverName(text, o.TLSConfig)
+		}
+		o.TLSConfig = config
+	}
+	if o.Dialer.Timeout == 0 {
+		o.Dialer.Timeout = dialTimeout
+	}
+	if o.ConnWriteTimeout == 0 {
+		o.ConnWriteTimeout = writeTimeout
+	}
+	o.Dialer.KeepAlive = keepAlive
+	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
+	o.PipelineMultiplex = -1 // one connection: the engine runs one script at a time anyway
+	o.Sentinel.Dialer, o.Sentinel.TLSConfig = o.Dialer, o.TLSConfig
+	o.Sentinel.TopologyRefreshInterval = sentinelScan
+	o.ClusterOption.MaxMovedRedirections = maxMoved
+	for _, change := range s.change {
+		change(&o)
+	}
+	o.DisableRetry = true     // a script whose reply is lost must not run again
+	o.DisableCache = true     // permits are decided in scripts, there is nothing to cache
+	o.AlwaysPipelining = true // otherwise a call that takes too long closes the connection
+	o.ReplicaOnly, o.SendToReplicas = false, nil
+	if o.ClientSetInfo == nil {
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // one permission less
+	}
+	return o, nil
+}
+
+func serverName(text string, parsed *tls.Config) string {
+	if parsed != nil && parsed.ServerName != "" {
+		return parsed.ServerName
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
