@@ -34,7 +34,7 @@ local live = redis.call('ZCARD', KEYS[SESSIONS])
 if known > 0 and known ~= b.born then
   recall(b, knownLimit, knownPeriod, knownRest)
   save(BUCKET, b)
-  return {0, now, 2, 0, b.born, b.gen, 1, 0, b.lim or 0, b.per or 0, 0, 0, 0, live, 0, 0, 0, 0, 0, 0}
+  return {0, now, 2, 0, b.born, b.gen, 1, 0, b.lim or 0, b.per or 0, math.max((b.fin or 0) - now, 0), 0, 0, 0, live, 0, 0, 0, 0, 0}
 end
 
 local freed = false
@@ -66,14 +66,15 @@ for _ = 1, int() do
 end
 local held = int()
 hold(b, held, int())
-for _ = 1, int() do enqueue(b, named(int()), caller, true) end
 local late = {}
-for _ = 1, int() do
-  local n = int()
-  if not redis.call('ZSCORE', KEYS[FLIGHT], named(n)) then
-    enqueue(b, named(n), caller, false)
-  else
-    late[#late + 1] = n -- granted before, and the reply was lost
+for ahead = 1, 0, -1 do
+  for _ = 1, int() do
+    local n = int()
+    if redis.call('ZSCORE', KEYS[FLIGHT], named(n)) then
+      late[#late + 1] = n -- granted before, and the reply was lost
+    else
+      enqueue(b, named(n), caller, ahead == 1)
+    end
   end
 end
 
@@ -82,7 +83,7 @@ if b.user ~= caller then
   b.user = caller
 end
 
-local blocked, n, granted, others, lent = false, 0, {}, {}, 0
+local blocked, n, left, granted, others, lent = false, 0, 0, {}, {}, 0
 if b.own ~= '' then
   lent = 2
   if waiting > 0 and now - (b.want or 0) > 500 then
@@ -98,6 +99,7 @@ else
     lent = 1
   else
     granted, others = serve(b, caller, low, n, lease)
+    left = n - #granted
     for _, ticket in ipairs(late) do granted[#granted + 1] = ticket end
     if freed then
       for _, session in ipairs(others) do redis.call('PUBLISH', channels .. session, 'wake ' .. bucket) end
@@ -110,7 +112,6 @@ local rank = waiting > 0 and redis.call('ZRANK', KEYS[QUEUE], named(first)) or n
 local again = 0
 if waiting > 0 and lent ~= 1 and not rank and not redis.call('ZSCORE', KEYS[FLIGHT], named(first)) then again = 1 end
 if not rank then rank = redis.call('ZCOUNT', KEYS[QUEUE], '-inf', '+inf') end
-local left = math.max(n - #granted, 0)
 local rest = math.max((b.fin or 0) - now, 0)
 local poll = math.max(25, math.min((b.per or PERIOD) / 10, 250))
 local wait, class = 1, 0
@@ -131,9 +132,10 @@ end
 save(BUCKET, b)
 alive(QUEUE)
 alive(FLIGHT, math.max(IDLE, lease))
+local ours = waiting - (n - left)
 local reply = {
-  0, now, again, lent, b.born, b.gen, math.max(wait, 1), class, b.lim or 0, b.per or 0, rest, left, inflight(), live,
-  rank, math.max(redis.call('ZCARD', KEYS[QUEUE]) - waiting, 0), math.max((b.hold or 0) - now, 0), b.class or 0, b.loan, #granted,
+  0, now, again, lent, b.born, b.gen, math.max(wait, 1), class, b.lim or 0, b.per or 0, rest, left, b.class or 0, inflight(), live,
+  rank, math.max(redis.call('ZCARD', KEYS[QUEUE]) - ours, 0), math.max((b.hold or 0) - now, 0), b.loan, #granted,
 }
 for _, ticket in ipairs(granted) do reply[#reply + 1] = ticket end
 if lent == 1 then

@@ -1,0 +1,163 @@
+package shared
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// agents are the buckets of a session.
+type agents struct {
+	next    atomic.Uint64 // number of tickets
+	beating sync.Mutex
+
+	mu     sync.Mutex // taken after that of a bucket
+	byName map[string]*bucket
+	active map[*bucket]struct{} // which have something to do, so that the session has to stay alive
+	stop   func()               // ends the ticks; nil if there are none
+	saw    time.Duration        // when a call last came through
+}
+
+func (s *session) startAgents() {
+	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
+	s.listen("want", func(name string) {
+		if b := s.named(name); b != nil {
+			b.want()
+		}
+	})
+	s.listen("wake", func(name string) {
+		if b := s.named(name); b != nil {
+			b.wake()
+		}
+	})
+	s.watch(s.outageChanged)
+}
+
+// closeAgents tells the server that the session is over, and that its loans are.
+func (s *session) closeAgents() {
+	for _, b := range s.allAgents() {
+		b.mu.Lock()
+		b.closed, b.changed = true, nil
+		b.stopTimer()
+		b.mu.Unlock()
+	}
+	if away, _ := s.away(); !away {
+		s.beat(s.context, true)
+	}
+}
+
+func (s *session) named(name string) *bucket {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	return s.agents.byName[name]
+}
+
+func (s *session) allAgents() []*bucket {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	all := make([]*bucket, 0, len(s.agents.active))
+	for b := range s.agents.active {
+		all = append(all, b)
+	}
+	return all
+}
+
+// saw takes in how many sessions are alive.
+func (s *session) saw(live int) {
+	s.mu.Lock()
+	s.live = max(live, 1)
+	s.mu.Unlock()
+	now := s.now()
+	s.agents.mu.Lock()
+	s.agents.saw = now
+	s.agents.mu.Unlock()
+}
+
+// activate lets the session stay alive for the bucket. b.mu is held.
+func (b *bucket) activate() {
+	if b.active {
+		return
+	}
+	b.active = true
+	s := b.session
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	s.agents.active[b] = struct{}{}
+	s.agents.byName[b.name] = b
+	if s.agents.stop == nil {
+		s.agents.stop = s.eachSecond(s.tickAgents)
+	}
+}
+
+// forgetIdle ends that, if the bucket has nothing to do. A closed one is forgotten with it. b.mu is held.
+func (s *session) forgetIdle(b *bucket) {
+	if len(b.tickets)+len(b.outcomes)+len(b.drops) > 0 || b.hold > 0 || b.returned != nil || b.loan != nil || b.calling || b.due {
+		return
+	}
+	b.active = false
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	delete(s.agents.active, b)
+	if b.closed {
+		delete(s.agents.byName, b.name)
+	}
+	if len(s.agents.active) == 0 && s.agents.stop != nil {
+		s.agents.stop()
+		s.agents.stop = nil
+	}
+}
+
+// tickAgents does what is due once a second.
+func (s *session) tickAgents() {
+	away, _ := s.away()
+	for _, b := range s.allAgents() {
+		b.tick(away)
+	}
+	if !away {
+		s.beat(s.context, false)
+	}
+}
+
+// tick ends what has lasted too long.
+func (b *bucket) tick(away bool) {
+	now := b.session.now()
+	b.mu.Lock()
+	for _, t := range b.tickets {
+		if t.stage == flying && b.loan == nil && now-t.since > b.session.store.options.lease {
+			b.end(now, t, ratelimits.Response{}, false)
+		}
+	}
+	// Who waits may have waited too long by now, or a loan may have ended that the server did not renew.
+	news := away && b.line.Len() > 0 || b.loan != nil && (b.loan.until <= now || b.loan.offered)
+	b.session.forgetIdle(b)
+	b.mu.Unlock()
+	if news {
+		b.notify()
+	}
+}
+
+// outageChanged lets all buckets know that the server is away, or back.
+func (s *session) outageChanged() {
+	away, _ := s.away()
+	now := s.now()
+	for _, b := range s.allAgents() {
+		b.mu.Lock()
+		if away {
+			b.stopTimer()
+			if len(b.tickets) > 0 {
+				b.goAlone(now)
+			}
+		} else {
+			b.failing = 0
+			b.backAgain()
+			b.stopTimer()
+			if b.due || b.line.Len() > 0 {
+				b.say(now)
+			}
+		}
+		b.mu.Unlock()
+		b.notify()
+	}
+}
