@@ -1,6 +1,8 @@
 package shared_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,9 +21,10 @@ const ms = time.Millisecond
 
 // world is a server and the processes that share limits on it, in virtual time.
 type world struct {
-	t      *testing.T
-	server *redistest.Memory
-	start  time.Time
+	t         *testing.T
+	server    *redistest.Memory
+	start     time.Time
+	processes []*process
 }
 
 // inWorld runs a test in a bubble.
@@ -29,34 +32,61 @@ func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, server: redistest.NewMemory(), start: time.Now()}
-		defer w.server.Close()
+		defer w.close()
 		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: ms / 2, After: ms / 2} })
 		test(w)
 	})
 }
 
+func (w *world) close() {
+	for _, p := range w.processes {
+		p.session.Close()
+	}
+	w.server.Close()
+}
+
 func (w *world) now() time.Duration { return time.Since(w.start) }
 
-// process is one session, which the test closes by itself or kills.
+// process is one session.
 type process struct {
 	*world
 	session buckets.SharedSession
-	runner  *mortal
+	link    *link
 }
 
-// mortal is a connection to the server that can be cut for one process alone.
-type mortal struct {
+// link is the connection of one process to the server.
+type link struct {
 	*redistest.Memory
-	mu   sync.Mutex
-	dead bool
+	mu  sync.Mutex
+	cut bool
+}
+
+var errCut = errors.New("connection cut")
+
+// kill cuts the connection, as when the process dies or loses its network.
+func (l *link) kill(dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = dead
+}
+
+func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	l.mu.Lock()
+	cut := l.cut
+	l.mu.Unlock()
+	if cut {
+		return nil, errCut
+	}
+	return l.Memory.Run(ctx, script, keys, arguments...)
 }
 
 func (w *world) process(options ...shared.Option) *process {
 	w.t.Helper()
-	store, err := shared.New(w.server, options...)
+	l := &link{Memory: w.server}
+	store, err := shared.New(l, options...)
 	require.NoError(w.t, err)
-	p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start)}
-	w.t.Cleanup(p.session.Close)
+	p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: l}
+	w.processes = append(w.processes, p)
 	return p
 }
 
