@@ -176,6 +176,11 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 	if err := b.outage(); err != nil {
 		return forecast{}, err
 	}
+	if !a.exempt {
+		if err := b.family.authentication.outage(now); err != nil {
+			return forecast{}, err
+		}
+	}
 	ahead := b.waiting()
 	if a.returns {
 		ahead = 0 // it comes back to its place
@@ -185,7 +190,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 	if a.priority {
 		ahead = b.ahead(arrived)
 	}
-	return b.refusal(now, a, ahead, b.answered(nil))
+	return b.refusal(now, a, ahead, b.answered(now, a, nil))
 }
 
 // full returns an error if as many wait as may.

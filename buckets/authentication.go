@@ -31,6 +31,8 @@ type authentication struct {
 	credential string       // what stands for it in all processes, if limits are shared
 	shared     SharedGlobal // nil if they are not
 	divided    bool         // each process has a part of the limit
+	asked      bool         // for a part
+	heard      bool         // of the others since
 }
 
 // take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
@@ -45,8 +47,8 @@ func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
 		a.needs(now)
 		return ratelimits.Slot{}, false
 	}
+	slot, wait, known := a.takeSlot(now) // first, as others may hold
 	a.open.Store(a.opens(now))
-	slot, wait, known := a.takeSlot(now)
 	return slot, known && wait == 0
 }
 
@@ -94,7 +96,7 @@ func (a *authentication) wait(now time.Duration, ahead int) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wait := a.global.Wait(now)
-	if limit := a.global.Limit(); limit > 0 {
+	if limit := a.most(); limit > 0 {
 		before := min(max(a.line.waiting, ahead), (ahead+1)*max(a.line.length, 1))
 		wait += time.Duration(before/limit) * time.Second
 	}

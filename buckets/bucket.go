@@ -110,6 +110,9 @@ func (b *RESTBucket) ahead(arrived time.Duration) (n int) {
 // tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
 // the budget.
 func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
+	if b.partner.follow(now); !b.partner.decides(now) { // it needs a ticket
+		return Lease{}, false, nil
+	}
 	if b.inLine || b.queue != nil && b.queue.blocks(a) {
 		return Lease{}, false, nil
 	}
@@ -256,7 +259,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			continue
 		}
 		if missing := b.pass(now, &w.ask, p); missing != nil {
-			if err := b.family.authentication.outage(); err != nil && missing == gate(b.family.authentication) {
+			if err := b.family.authentication.outage(now); err != nil && missing == gate(b.family.authentication) {
 				b.refuseAll(err)
 				continue
 			}
@@ -340,6 +343,9 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 		b.lineOf.grew(b)
 	}
 	b.dispatchFree(now)
+	if a.atOnce && w.Queued() && b.answered(now, &w.ask, w) {
+		b.refuseLate(now)
+	}
 	return w
 }
 

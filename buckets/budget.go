@@ -20,6 +20,7 @@ type budget struct {
 	tallies tallies
 	others  func() int   // the invalid responses of other processes that count together with ours
 	invalid atomic.Int64 // of the latest period, or more: it is counted again when that matters
+	theirs  atomic.Int64 // others, when it was counted last
 	tight   atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
 
 	mu     sync.Mutex
@@ -59,7 +60,7 @@ func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) er
 
 // hasPlenty reports that so much is left that the requests counted by one tally do not use up its share.
 func (b *budget) hasPlenty(t *tally) bool {
-	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.share()
+	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.share() && b.theirs.Load() == int64(b.others())
 }
 
 // share is how much each tally may have in flight without a close look. All shares together are half of what is left; the
@@ -93,7 +94,9 @@ func (b *budget) report(now time.Duration) (passed float64) {
 // count counts the invalid responses in the latest period, and looks whether those in flight leave all tallies their shares. The
 // lock is held.
 func (b *budget) count(now time.Duration) int64 {
-	used := int64(b.counts.Used(now) + b.others())
+	others := b.others()
+	b.theirs.Store(int64(others))
+	used := int64(b.counts.Used(now) + others)
 	b.invalid.Store(used)
 	most, share := used, b.share()
 	for i := range b.tallies {

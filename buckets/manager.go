@@ -112,7 +112,10 @@ func (m *RESTBucketManager) Start() error {
 		return ErrStarted
 	}
 	m.stop, m.gone = make(chan struct{}), make(chan struct{})
+	m.moves.Lock()
 	m.join()
+	m.clear() // somebody may have come while it was closed, and has left what belongs to the session before
+	m.moves.Unlock()
 	m.state.Store(running)
 	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)
 	go func(stop <-chan struct{}, gone chan<- struct{}) {
@@ -144,7 +147,16 @@ func (m *RESTBucketManager) Close() error {
 	close(m.stop)
 	<-m.gone
 	m.moves.Lock()
-	defer m.moves.Unlock()
+	m.clear()
+	m.edge.reset()
+	m.throttled = ratelimits.Throttle{}
+	m.moves.Unlock()
+	m.part() // under no lock, as what still runs of the session may need them to end
+	return nil
+}
+
+// clear forgets all routes and buckets, and refuses who waits there. The lock for moves is held.
+func (m *RESTBucketManager) clear() {
 	for b := range m.buckets.all() {
 		b.close()
 		m.buckets.remove(b)
@@ -157,10 +169,6 @@ func (m *RESTBucketManager) Close() error {
 		e.evicted.Store(true)
 		m.entries.Delete(key)
 	}
-	m.edge.reset()
-	m.throttled = ratelimits.Throttle{}
-	m.part()
-	return nil
 }
 
 // Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
@@ -195,6 +203,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	now := m.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
+	b.partner.adopt(now, h)
 	b.launch(h)
 	h.tally = m.tallies.of(b)
 	h.tally.adopted.Add(1)

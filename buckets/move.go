@@ -55,8 +55,8 @@ func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
 		if b.queue != nil {
 			b.queue.detours(m.now())
 		}
-		b.refuseLate(m.now())
 		b.dispatchFree(m.now())
+		b.refuseLate(m.now())
 		b.unlock()
 	}
 }
@@ -169,6 +169,7 @@ func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
 	b.depart(h)
 	b.window.Lost(now, h.permit)
 	b.partner.settle(now, h, &outcome{sent: true})
+	b.scout.found(now, to.family.hash)
 	h.permit = to.window.Adopt(now, h.permit.Sent())
 	to.partner.adopt(now, h)
 	h.uncast(now, to)

@@ -12,6 +12,8 @@ func (a *authentication) share(authorization string) {
 	if session == nil {
 		return
 	}
+	a.mu.Lock() // others may have something to say at once
+	defer a.mu.Unlock()
 	a.credential = session.Credential(authorization)
 	limit := a.global.Limit()
 	if limit > 0 {
@@ -54,8 +56,27 @@ func (a *authentication) takeSlot(now time.Duration) (slot ratelimits.Slot, wait
 // needs says how much of the limit is needed. The lock is held.
 func (a *authentication) needs(now time.Duration) {
 	if a.divided {
+		a.asked = true
 		a.shared.Need(now, a.line.waiting+1)
 	}
+}
+
+// most returns how many requests a second may leave at most: a part of the limit follows what is needed of it. The lock is held.
+func (a *authentication) most() int {
+	if a.divided {
+		return a.manager.settings.globalLimit
+	}
+	return a.global.Limit()
+}
+
+// hears reports that the others have been heard of since a part of the limit was needed first.
+func (a *authentication) hears() bool {
+	if a.shared == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.divided || a.heard
 }
 
 // changed is called when there is something new to say of the limit.
@@ -68,6 +89,8 @@ func (a *authentication) changed() {
 	}
 	closed := !a.follow(now)
 	longer := a.global.HoldWait(now) > held
+	first := a.asked && !a.heard
+	a.heard = a.heard || first
 	a.mu.Unlock()
 	if longer {
 		a.manager.refuseLate(now, a)
@@ -75,12 +98,14 @@ func (a *authentication) changed() {
 	if closed {
 		a.refuseClosed(now)
 	}
-	a.serve()
+	if a.serve(); first {
+		a.manager.refuseLate(a.manager.now(), a) // those who do not wait
+	}
 }
 
 // refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or must not wait for it.
 func (a *authentication) refuseClosed(now time.Duration) {
-	err := a.outage()
+	err := a.outage(now)
 	for b := range a.manager.buckets.all() {
 		if b.family.authentication != a {
 			continue
@@ -96,8 +121,13 @@ func (a *authentication) refuseClosed(now time.Duration) {
 }
 
 // outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
-func (a *authentication) outage() error {
+func (a *authentication) outage(now time.Duration) error {
 	if a.shared == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.follow(now) {
 		return nil
 	}
 	return a.shared.Err()

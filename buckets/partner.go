@@ -20,6 +20,7 @@ type partner struct {
 	share  int   // how many divide the limit among them while it is lent
 	limit  int   // the whole of it that the latest response named
 	stamp  int64 // the largest of responses that came while it is lent
+	loans  int   // how many there have been
 }
 
 // newPartner returns the link of a bucket that was just made, nil if it is not shared.
@@ -71,16 +72,15 @@ func (p *partner) changed() {
 		return
 	}
 	now := b.manager().now()
-	p.follow(now)
+	b.dispatchFree(now)
 	b.refuseLate(now) // what is ahead of them may have changed
 	b.refuseOverdue(now)
-	b.dispatchFree(now)
 }
 
 // follow takes over a loan that is offered, or returns one that has ended or is wanted by others.
 func (p *partner) follow(now time.Duration) {
 	switch {
-	case p == nil:
+	case p == nil || p.bucket.evicted.Load():
 	case !p.lent:
 		if loan := p.shared.Loan(now); loan != nil {
 			p.takeOver(now, loan)
@@ -97,6 +97,7 @@ func (p *partner) takeOver(now time.Duration, loan *SharedLoan) {
 	b := p.bucket
 	others := b.window.InFlight() // charged here because they may belong here
 	p.lent, p.share, p.limit, p.stamp = true, max(loan.Share, 1), loan.State.Limit, loan.State.Stamp
+	p.loans++
 	p.look()
 	b.window = ratelimits.NewWindow(now, p.divide(loan.State))
 	for h := b.flying; h != nil; h = h.next {
@@ -125,7 +126,7 @@ func (p *partner) giveBack(now time.Duration) {
 	}
 	tickets := p.shared.Return(now, p.state(now, len(flying)), flying)
 	p.lent = false
-	for h := b.flying; h != nil; h = h.next {
+	for h := b.flying; h != nil && len(tickets) > 0; h = h.next {
 		h.ticket, tickets = tickets[0], tickets[1:]
 	}
 	if b.queue != nil {
@@ -138,7 +139,10 @@ func (p *partner) giveBack(now time.Duration) {
 // state is what has become of the window. So many requests are in flight that say so themselves.
 func (p *partner) state(now time.Duration, flying int) ratelimits.State {
 	s := p.bucket.window.State(now)
-	s.Used += p.bucket.window.InFlight() - flying
+	if others := p.bucket.window.InFlight() - flying; others > 0 {
+		s.Used += others
+		s.Reset = max(s.Reset, s.Period)
+	}
 	s.Stamp = p.stamp
 	if p.share > 1 {
 		s.Limit = p.limit
@@ -197,6 +201,24 @@ func (p *partner) adopt(now time.Duration, h *held) {
 	}
 }
 
+// shade charges a request to the bucket that may belong there, and unshade ends that.
+func (p *partner) shade(now, sent time.Duration) (t Ticket, loans int) {
+	if p == nil || p.lent {
+		return 0, 0
+	}
+	return p.shared.Adopt(now, sent), p.loans
+}
+
+func (p *partner) unshade(now time.Duration, s shadow, o *outcome) {
+	switch {
+	case s.ticket == 0 || p.lent || p.loans != s.loans:
+	case o.sent:
+		p.shared.Report(now, s.ticket, o.response)
+	default:
+		p.shared.Leave(now, s.ticket)
+	}
+}
+
 // hold lets nothing leave in any process.
 func (p *partner) hold(now, d time.Duration, class ratelimits.Class) {
 	if p != nil && !p.lent {
@@ -222,6 +244,9 @@ func (p *partner) leave(now time.Duration, w *waiter) {
 
 // next returns when something may leave. ok is false if only the others can tell.
 func (p *partner) next(now time.Duration) (at time.Duration, ok bool) {
+	if p.lent { // until a moment ago
+		p.giveBack(now)
+	}
 	if hold := p.bucket.window.HoldWait(now); hold > 0 {
 		return now + hold, true
 	}

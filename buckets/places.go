@@ -100,7 +100,9 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major, live: &live{}}
+		b.mu.Lock() // others may have something to say of it at once
 		b.partner, b.scout = m.newPartner(b), m.newScout(b)
+		b.mu.Unlock()
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}

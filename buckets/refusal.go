@@ -63,7 +63,7 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		if _, err := b.refusal(now, &w.ask, ahead, b.answered(w)); err != nil {
+		if _, err := b.refusal(now, &w.ask, ahead, b.answered(now, &w.ask, w)); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue
@@ -72,6 +72,9 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	}
 	b.queue.refuseLate(b, now)
 }
+
+// answerPatience is how long even those who do not wait wait for the answer of others.
+const answerPatience = time.Second
 
 // refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
 // predicted from.
@@ -82,7 +85,7 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		if now > w.latest {
+		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			b.remove(w)
 			b.answer(w, Lease{}, w.tooLong(b, forecast{}))
 		}

@@ -28,7 +28,10 @@ func (m *RESTBucketManager) newScout(b *RESTBucket) *scout {
 func (s *scout) changed() {
 	b := s.bucket
 	m := b.manager()
-	if hash := s.discovery.Hash(); hash != "" && m.follow(b, hash) {
+	b.mu.Lock()
+	hash := s.discovery.Hash()
+	b.mu.Unlock()
+	if hash != "" && m.follow(b, hash) {
 		return
 	}
 	b.mu.Lock()
@@ -38,9 +41,9 @@ func (s *scout) changed() {
 	}
 	s.heard = true
 	now := m.now()
-	b.refuseOverdue(now)
 	b.dispatchFree(now)
 	b.refuseLate(now) // those who do not wait
+	b.refuseOverdue(now)
 }
 
 // allows reports that this process may find out where the route belongs. If nobody has asked for that, it asks.

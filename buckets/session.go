@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/ratelight/ratelight/routes"
 )
@@ -122,14 +123,34 @@ func (b *RESTBucket) refuseAll(err error) {
 	}
 }
 
-// answered reports that it is known whether a waiter, or one who comes now, can leave at once. Where others have to be asked for
-// that, even those who do not wait have to wait for their answer.
-func (b *RESTBucket) answered(w *waiter) bool {
+// answered reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
+// to be asked for that, even those who do not wait have to wait for their answer.
+func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {
 	switch {
+	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.laneOf(a) != nil:
+		return true // whatever the others say
 	case b.partner != nil && !b.partner.lent:
-		return b.partner.shared.Err() != nil || w != nil && w.ticket != 0 && b.partner.shared.Answered(w.ticket)
-	case b.scout != nil:
-		return b.scout.answered()
+		if b.partner.shared.Err() != nil {
+			return true
+		}
+		if w == nil || w.ticket == 0 || !b.partner.shared.Answered(w.ticket) || b.leaves(now) {
+			return false
+		}
+	case b.scout != nil && !b.scout.answered():
+		return false
 	}
-	return true
+	if a.exempt || b.family.authentication.hears() {
+		return true
+	}
+	return w != nil && !(b.inLine && b.lineOf == gate(b.family.authentication))
+}
+
+// leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
+func (b *RESTBucket) leaves(now time.Duration) bool {
+	head := b.queue.waiting.Head()
+	if b.inLine || head == nil {
+		return false
+	}
+	at, ok := b.next(now, &head.Value.ask)
+	return ok && at <= now
 }

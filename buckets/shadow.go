@@ -14,6 +14,8 @@ import (
 type shadow struct {
 	bucket *RESTBucket
 	permit ratelimits.Permit
+	ticket Ticket // of a bucket that is shared
+	loans  int    // of the bucket, when the ticket was issued; another one has voided it
 }
 
 // castShadow charges a request that is about to leave, if its bucket is not known, to all the buckets that it may belong to.
@@ -70,7 +72,10 @@ func (h *held) cast(b *RESTBucket) {
 	b.lock()
 	defer b.unlock()
 	if !b.evicted.Load() {
-		h.shadows = append(h.shadows, shadow{b, b.window.Adopt(b.manager().now(), h.permit.Sent())})
+		now, sent := b.manager().now(), h.permit.Sent()
+		s := shadow{bucket: b, permit: b.window.Adopt(now, sent)}
+		s.ticket, s.loans = b.partner.shade(now, sent)
+		h.shadows = append(h.shadows, s)
 	}
 }
 
@@ -80,6 +85,7 @@ func (h *held) uncast(now time.Duration, b *RESTBucket) {
 	for i, s := range h.shadows {
 		if s.bucket == b {
 			b.window.Return(now, s.permit)
+			b.partner.unshade(now, s, &outcome{})
 			h.shadows = slices.Delete(h.shadows, i, i+1)
 			return
 		}
@@ -94,8 +100,10 @@ func (s shadow) end(o *outcome) {
 	now := b.manager().now()
 	if o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError) {
 		b.window.Lost(now, s.permit)
+		b.partner.unshade(now, s, &outcome{sent: true})
 	} else {
 		b.window.Return(now, s.permit)
+		b.partner.unshade(now, s, &outcome{})
 	}
 	b.dispatchFree(now)
 }
