@@ -26,7 +26,7 @@ var (
 	ErrMemory         = errors.New("engine is out of memory: raise maxmemory, or remove data of others")
 	ErrEviction       = errors.New("engine may evict any key, and limits with them: set maxmemory-policy to noeviction, or see WithEviction")
 	ErrCluster        = errors.New("cluster is down, or has no node for our keys: see CLUSTER INFO, and wait for it or repair it")
-	ErrSentinel       = errors.New("Sentinels do not name a primary: master_set in the URL has to be the name that they know, and the addresses have to be theirs")
+	ErrSentinel       = errors.New("the Sentinels do not name a primary: master_set in the URL has to be the name that they know, and the addresses have to be theirs")
 	ErrDatabase       = errors.New("engine has no such database: use a lower number, and none in a cluster")
 	ErrForeignKey     = errors.New("key holds what is not ours: delete it, or choose another name with WithApplication")
 	ErrRefused        = errors.New("engine refuses")

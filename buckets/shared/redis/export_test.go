@@ -1,5 +1,7 @@
 package redis
 
+import "github.com/redis/rueidis"
+
 // Runner lets tests run scripts of their own.
 func (s *Store) Runner() *runner { return s.runner }
 
@@ -10,3 +12,6 @@ func Needed() (names []string) {
 	}
 	return names
 }
+
+// Mode returns what the client takes the engine for.
+func (r *runner) Mode() rueidis.ClientMode { return r.client.Mode() }

@@ -10,7 +10,7 @@ var Permissions = []string{
 	// From here.
 	"eval", "evalsha", "ping", "subscribe",
 	// In scripts.
-	"del", "exists", "get", "hdel", "hget", "hgetall", "hincrby", "hlen", "hmget", "hset", "incr", "incrby", "pexpire", "pttl", "publish", "set", "time",
+	"del", "exists", "get", "hdel", "hget", "hgetall", "hincrby", "hlen", "hmget", "hmset", "hset", "incr", "incrby", "pexpire", "pttl", "publish", "set", "time",
 	"type", "zadd", "zcard", "zcount", "zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
 }
 
@@ -49,6 +49,7 @@ var probes = [][]string{
 	{"pttl", "$2"},
 	{"pexpire", "$2", "1000"},
 	{"hset", "$3", "f", "1"},
+	{"hmset", "$3", "f", "1"},
 	{"hget", "$3", "f"},
 	{"hmget", "$3", "f"},
 	{"hgetall", "$3"},

@@ -1,0 +1,140 @@
+package redis_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+var publish = &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
+
+// runs waits until scripts run again, and returns how long that took.
+func runs(t testing.TB, store *redis.Store, limit time.Duration) time.Duration {
+	t.Helper()
+	start := time.Now()
+	require.Eventually(t, func() bool {
+		_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
+		return err == nil
+	}, limit, 10*time.Millisecond)
+	return time.Since(start)
+}
+
+// hears waits until messages come through.
+func hears(t testing.TB, store *redis.Store, heard <-chan string, message string) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		_, _ = store.Runner().Run(within(t, 500*time.Millisecond), publish, []string{key}, "rl:{test-bot}:o:x", message)
+		select {
+		case m := <-heard:
+			if m == message {
+				return
+			}
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			require.Fail(t, "no message comes through")
+		}
+	}
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.NewCluster(t, 3, 1)
+	store := open(t, nodes[1].URL()+"?addr="+nodes[2].Address())
+	assert.Equal(t, rueidis.ClientModeCluster, store.Runner().Mode())
+	for i := range 20 { // of different applications, that is, in different slots
+		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{"rl:{" + strconv.Itoa(i) + "}:test"})
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1}, got)
+	}
+	heard := make(chan string, 1000)
+	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	hears(t, store, heard, "one")
+	open(t, nodes[4].URL()) // a replica knows the others too
+
+	t.Run("permissions", func(t *testing.T) {
+		rules := append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)
+		user := func(more ...string) {
+			for _, node := range nodes {
+				_, err := node.Do("ACL", "DELUSER", "bot")
+				require.NoError(t, err)
+				_, err = node.Do(append(append([]string{}, rules...), more...)...)
+				require.NoError(t, err)
+			}
+		}
+		url := "redis://bot:secret@" + nodes[0].Address()
+		user()
+		err := refused(t, url)
+		assert.ErrorIs(t, err, redis.ErrPermission)
+		assert.ErrorContains(t, err, "cluster|slots")
+		err = refused(t, url+"?addr="+nodes[1].Address())
+		assert.ErrorIs(t, err, redis.ErrPermission)
+		assert.ErrorContains(t, err, "cluster|slots")
+		user("+cluster|slots", "+cluster|shards")
+		open(t, url)
+		assert.ErrorIs(t, refused(t, url+"/1"), redis.ErrDatabase)
+	})
+
+	t.Run("failover", func(t *testing.T) {
+		slot, err := nodes[0].Do("CLUSTER", "KEYSLOT", key)
+		require.NoError(t, err)
+		owner := int(slot.(int64)) * 3 / 16384
+		nodes[owner].Kill()
+		_, err = store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
+		assert.Error(t, err)
+		t.Logf("back after %v", runs(t, store, 20*time.Second))
+		hears(t, store, heard, "two")
+	})
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	primary := redistest.NewEngine(t)
+	replica := redistest.NewEngine(t, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port()))
+	sentinel := redistest.NewSentinel(t, "bots", primary)
+	require.Eventually(t, func() bool {
+		known, err := sentinel.Do("SENTINEL", "REPLICAS", "bots")
+		list, _ := known.([]any)
+		return err == nil && len(list) == 1
+	}, 20*time.Second, 20*time.Millisecond)
+
+	assert.ErrorIs(t, refused(t, sentinel.URL()), redis.ErrSentinel)
+	assert.ErrorIs(t, refused(t, sentinel.URL()+"?master_set=others"), redis.ErrSentinel)
+	assert.ErrorIs(t, refused(t, primary.URL()+"?master_set=bots"), redis.ErrSentinel)
+
+	_, err := primary.Do(append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)...)
+	require.NoError(t, err)
+	err = refused(t, "redis://bot:secret@"+sentinel.Address()+"?master_set=bots")
+	assert.ErrorIs(t, err, redis.ErrPermission)
+	assert.ErrorContains(t, err, "role")
+	_, err = primary.Do("ACL", "SETUSER", "bot", "+role")
+	require.NoError(t, err)
+	open(t, "redis://bot:secret@"+sentinel.Address()+"?master_set=bots")
+
+	store := open(t, sentinel.URL()+"?master_set=bots&addr=127.0.0.1:1")
+	assert.Equal(t, rueidis.ClientModeSentinel, store.Runner().Mode())
+	heard := make(chan string, 1000)
+	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	hears(t, store, heard, "one")
+	require.Eventually(t, func() bool {
+		n, err := replica.Do("EXISTS", "rl:{test-bot}:v")
+		return err == nil && n == int64(1)
+	}, 5*time.Second, 10*time.Millisecond)
+
+	primary.Kill()
+	_, err = store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
+	assert.Error(t, err)
+	t.Logf("back after %v", runs(t, store, 20*time.Second))
+	hears(t, store, heard, "two")
+	role, err := replica.Do("ROLE")
+	require.NoError(t, err)
+	assert.Equal(t, "master", role.([]any)[0])
+}

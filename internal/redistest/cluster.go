@@ -1,0 +1,92 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const slots = 16384
+
+// NewCluster starts a cluster for a test: so many primaries, with so many replicas each, in this order (all primaries first). It returns when
+// all of them say that it is complete. Like NewEngine it skips or fails the test where there is no server.
+func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
+	t.Helper()
+	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf"}, arguments...)
+	nodes := make([]*Engine, primaries*(1+replicas))
+	for i := range nodes {
+		nodes[i] = NewEngine(t, arguments...)
+	}
+	for i, node := range nodes {
+		must(t, node, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i > 0 {
+			must(t, node, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[0].Port()))
+		}
+	}
+	for i, node := range nodes[:primaries] {
+		words := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i * slots / primaries; slot < (i+1)*slots/primaries; slot++ {
+			words = append(words, strconv.Itoa(slot))
+		}
+		must(t, node, words...)
+	}
+	everywhere(t, nodes, "CLUSTER", "INFO", "cluster_known_nodes:"+strconv.Itoa(len(nodes)))
+	for i, node := range nodes[primaries:] {
+		must(t, node, "CLUSTER", "REPLICATE", must(t, nodes[i%primaries], "CLUSTER", "MYID"))
+	}
+	everywhere(t, nodes, "CLUSTER", "INFO", "cluster_state:ok")
+	everywhere(t, nodes[primaries:], "INFO", "replication", "master_link_status:up")
+	return nodes
+}
+
+// NewSentinel starts a Sentinel for a test, that watches a primary under a name and acts alone.
+func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
+	t.Helper()
+	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // it writes to it
+	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 1\nsentinel down-after-milliseconds %[1]s 500\n"+
+		"sentinel failover-timeout %[1]s 2000\n", name, primary.Port())
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return NewEngineWith(t, Options{Sentinel: true, Arguments: []string{configuration}})
+}
+
+// Do sends one command to the server and returns its answer, as a string if it is a plain one.
+func (e *Engine) Do(words ...string) (any, error) {
+	connection, err := net.DialTimeout("tcp", e.Address(), time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
+	return newClient(connection).do(words...)
+}
+
+func must(t testing.TB, e *Engine, words ...string) string {
+	t.Helper()
+	answer, err := e.Do(words...)
+	if err != nil {
+		t.Fatalf("%s: %v", words[:2], err)
+	}
+	return fmt.Sprint(answer)
+}
+
+// everywhere waits until all nodes answer with a text.
+func everywhere(t testing.TB, nodes []*Engine, words ...string) {
+	t.Helper()
+	words, text := words[:len(words)-1], words[len(words)-1]
+	deadline := time.Now().Add(20 * time.Second)
+	for _, node := range nodes {
+		for !strings.Contains(must(t, node, words...), text) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not say %s", node.Address(), text)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
