@@ -80,7 +80,7 @@ func TestCluster(t *testing.T) {
 		assert.ErrorContains(t, err, "cluster|slots")
 		user("+cluster|slots", "+cluster|shards")
 		open(t, url)
-		assert.ErrorIs(t, refused(t, url+"/1"), redis.ErrDatabase)
+		assert.ErrorIs(t, refused(t, nodes[0].URL()+"/1"), redis.ErrDatabase)
 	})
 
 	t.Run("failover", func(t *testing.T) {
