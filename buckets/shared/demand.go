@@ -11,7 +11,7 @@ const demandMemory = 3 * time.Second
 type demand struct {
 	second        time.Duration // start of the second that is counted
 	count, before int           // calls in it, and in the one before
-	waiting       int           // other than the one that asked last
+	waiting       int           // the one that asked last included
 	last          time.Duration // call
 	told          int
 }
@@ -20,7 +20,7 @@ type demand struct {
 func (d *demand) ask(now time.Duration, n int) {
 	d.roll(now)
 	d.count++
-	d.waiting, d.last = max(n-1, 0), now
+	d.waiting, d.last = n, now
 }
 
 func (d *demand) roll(now time.Duration) {
@@ -32,14 +32,14 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns how many requests a second are needed now.
+// need returns how many requests a second are needed now. Those that wait have asked, in this second or an earlier one.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
 	if now-d.last >= demandMemory {
 		waiting = 0
 	}
-	return waiting + max(d.count, d.before)
+	return max(waiting, d.count, d.before)
 }
 
 // tell returns what to tell the others while so much is held: it rises at once and falls by half with every call, so that a pause does

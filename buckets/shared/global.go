@@ -258,7 +258,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 		return 0
 	}
 	if leaving {
-		g.holding.left()
+		g.holding.left(r.sent, answer)
 		g.demand.told = 0
 		return g.rest()
 	}
@@ -278,6 +278,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
 	var outage *OutageError
 	var key *KeyError
+	g.holding.failing = true
 	switch {
 	case errors.Is(err, errClosed):
 		return never
@@ -307,7 +308,7 @@ func (g *global) rest() time.Duration {
 func (g *global) watch(out bool) {
 	g.mu.Lock()
 	now := g.session.now()
-	if g.out && !out && now >= g.holding.until {
+	if g.inUse && g.out && !out && now >= g.holding.until {
 		if part := g.alone(); part > 0 {
 			g.holding.adopt(now, part)
 		}

@@ -44,6 +44,7 @@ type sender struct {
 	fleet   *fleet
 	session buckets.SharedSession
 	global  buckets.SharedGlobal
+	limit   int
 	trip    time.Duration
 
 	mu    sync.Mutex
@@ -57,11 +58,19 @@ type sender struct {
 func (f *fleet) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
 
 func (f *fleet) senderOf(session buckets.SharedSession, limit int) *sender {
-	s := &sender{fleet: f, session: session, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(1)}
+	s := &sender{fleet: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.global = session.Global("bot", limit, s.changed)
 	return s
+}
+
+// linked returns a sender whose way to the server can be cut.
+func (f *fleet) linked(limit int) (*sender, *link) {
+	l := &link{Memory: f.memory}
+	store, err := shared.New(l)
+	require.NoError(f.t, err)
+	return f.senderOf(store.Join(clockwork.NewRealClock(), f.origin), limit), l
 }
 
 func (s *sender) changed() {
@@ -83,13 +92,17 @@ func (s *sender) send(n int) {
 func (s *sender) serve() {
 	for s.queue > 0 && !s.ended {
 		now := s.fleet.now()
-		s.global.Need(now, s.queue)
+		if s.limit > 0 {
+			s.global.Need(now, s.queue)
+		}
 		s.pacer.Hold(now, s.global.HoldWait(now))
 		part, until := s.global.Part(now)
-		if part <= 0 || now >= until {
+		if s.limit > 0 && (part <= 0 || now >= until) {
 			return
 		}
-		s.pacer.Resize(part)
+		if s.limit > 0 {
+			s.pacer.Resize(part)
+		}
 		slot, wait := s.pacer.Take(now)
 		if wait > 0 {
 			if s.timer != nil {

@@ -11,6 +11,8 @@ const (
 	partTime = sessionTime * 9 / 10
 	// stepSlack is by how much the server's clock may be wrong before that counts as a step.
 	stepSlack = 250 * time.Millisecond
+	// knowledge is for how long the server certainly remembers what nobody uses, a minute less than it does.
+	knowledge = 9 * time.Minute
 )
 
 // holding is what one session has of a global limit. A part grows only by an answer, and it shrinks by one, or because none has
@@ -26,6 +28,8 @@ type holding struct {
 	until time.Duration
 	peak  int // the most that was used since the server was told, or of late
 	users int // of the limit, when it was last heard of, this one included
+
+	failing bool // the last call was not answered
 
 	cooling time.Duration // how long what was sent counts
 	timeout time.Duration // of calls
@@ -83,20 +87,31 @@ func (h *holding) forgotten(now time.Duration) bool {
 func (h *holding) say(now time.Duration, number int64) saying {
 	h.lapse(now)
 	s := saying{number: number, has: h.part, peak: max(h.peak, h.part), ends: h.ends}
-	// Whoever has not been heard of for a session time is forgotten: then it is no wonder if the server knows nothing.
-	if h.born == 0 || now-h.sent >= sessionTime-h.timeout-stepSlack {
+	silent := now - h.sent
+	if h.knows(silent) {
+		s.born = h.born
+	}
+	// Whoever says nothing for a session time is forgotten: then it is no wonder if the server knows less.
+	if s.born == 0 || silent >= sessionTime-h.timeout-stepSlack {
 		return s
 	}
-	s.born, s.answered = h.born, h.answered
+	s.answered = h.answered
 	if h.engine > 0 && h.ends == 0 {
-		s.latest = h.engine + ceilMillis(now-h.sent+h.timeout+stepSlack)
+		s.latest = h.engine + ceilMillis(silent+h.timeout+stepSlack)
 	}
 	return s
+}
+
+// knows reports that a server that has forgotten the life that was known must have lost its state, and that others may still use what
+// they had of it. Nobody has anything left if the server was away for long enough.
+func (h *holding) knows(silent time.Duration) bool {
+	return h.born > 0 && silent < knowledge && (!h.failing || silent < sessionTime+h.cooling)
 }
 
 // answer takes in the answer to what was said, by a call that was sent at a time. It reports whether the server has to be told
 // something at once: that the part is used no more, or the same again.
 func (h *holding) answer(s saying, sent time.Duration, engine int64, a partAnswer) (again bool) {
+	h.failing = false
 	if a.stale {
 		h.engine = 0
 		if a.born == h.born {
@@ -118,8 +133,9 @@ func (h *holding) adopt(now time.Duration, part int) {
 }
 
 // left takes in that the server knows that nothing is used.
-func (h *holding) left() {
-	*h = holding{cooling: h.cooling, timeout: h.timeout, users: h.users}
+func (h *holding) left(sent time.Duration, a partAnswer) {
+	h.sent, h.born, h.users = sent, a.born, a.users
+	h.part, h.peak, h.until, h.answered, h.engine, h.ends, h.failing = 0, 0, 0, 0, 0, 0, false
 }
 
 // arguments returns it in the order in which the script expects it, with what a global limit adds.

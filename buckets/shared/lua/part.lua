@@ -47,7 +47,7 @@ if latest > 0 and now > latest or me and seq <= me.seq then return {0, now, 1, s
 
 -- Is what is kept here what this user left behind?
 local old = state.born
-local lost = old > 0 and (old == ends or state.last > now + 1000 or old == known and (not me or me.seq < acked))
+local lost = old > 0 and (old == ends or state.last > now + 1000 or acked > 0 and old == known and (not me or me.seq < acked))
 if lost then
   redis.call('DEL', KEYS[1])
   users, cooling, me = {}, {}, nil
@@ -94,7 +94,7 @@ if leaves then
   users[user] = nil
   table.insert(gone, 'u:' .. user)
 end
-me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + LIFE}
+me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + LIFE, fair = 0}
 if not leaves then users[user] = me end
 
 -- Those who share, and those of them who need something, with their fair parts.

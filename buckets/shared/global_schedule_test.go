@@ -1,0 +1,263 @@
+package shared_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// link is the way of one process to the server: it can be cut.
+type link struct {
+	*redistest.Memory
+	cut atomic.Bool
+}
+
+func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	if l.cut.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.Memory.Run(ctx, script, keys, arguments...)
+}
+
+// user is a process that uses a global limit.
+type user struct {
+	link    *link
+	session buckets.SharedSession
+	global  buckets.SharedGlobal
+	dead    bool
+	used    bool
+	had     bool          // a part
+	late    time.Duration // end of the cut
+	parts   []int         // of the latest moments, a ring
+}
+
+// die lets a process say and send nothing any more.
+func (u *user) die() {
+	u.dead = true
+	u.link.cut.Store(true)
+}
+
+const (
+	moment  = 10 * time.Millisecond
+	moments = int(time.Second / moment)
+)
+
+// use takes in what may be used now, and returns the most of the latest second.
+func (u *user) use(now time.Duration, i int) (latest int) {
+	part := 0
+	if !u.dead {
+		var until time.Duration
+		if part, until = u.global.Part(now); now >= until {
+			part = 0
+		}
+	}
+	u.parts[i%moments] = part
+	u.had = u.had || part > 0
+	for _, p := range u.parts {
+		latest = max(latest, p)
+	}
+	return latest
+}
+
+// step is one thing that happens.
+type step struct {
+	What  string
+	Who   int
+	Count int
+	Time  int // ms
+}
+
+func drawSteps(t *rapid.T) []step {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			What: rapid.SampledFrom([]string{
+				"need", "need", "need", "need", "join", "die", "close", "again", "cut", "quiet", "flush", "clock", "hold", "rest", "wait", "wait",
+			}).Draw(t, "what"),
+			Who:   rapid.IntRange(0, 7).Draw(t, "who"),
+			Count: rapid.IntRange(1, 100).Draw(t, "count"),
+			Time:  rapid.IntRange(0, 4000).Draw(t, "time"),
+		}
+	}), 5, 40).Draw(t, "steps")
+}
+
+// TestPartsNeverExceedTheLimit lets anything happen, and looks whether all processes together may ever send more than the limit in a
+// second.
+func TestPartsNeverExceedTheLimit(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.SampledFrom([]int{1, 2, 3, 10, 50}).Draw(rt, "limit")
+		trouble := rapid.SampledFrom([]float64{0, 0.02, 0.2}).Draw(rt, "trouble")
+		seed := rapid.Uint64().Draw(rt, "seed")
+		steps := drawSteps(rt)
+		var err error
+		withFleet(t, func(f *fleet) {
+			s := &schedule{fleet: f, limit: limit, trouble: trouble, random: rand.New(rand.NewPCG(seed, 1))}
+			err = s.run(steps)
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+type schedule struct {
+	*fleet
+	limit   int
+	trouble float64
+	random  *rand.Rand
+	users   []*user
+	i       int
+	known   time.Duration // when everybody who lives has told a server that lost its state what it uses
+	skew    time.Duration // of the server's clock
+	log     []string
+}
+
+func (s *schedule) run(steps []step) error {
+	s.memory.Decide(s.fate)
+	defer func() {
+		for _, u := range s.users {
+			u.link.cut.Store(false)
+			u.session.Close()
+		}
+	}()
+	s.join()
+	for _, step := range steps {
+		s.do(step)
+		if err := s.watch(time.Duration(step.Time) * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return s.watch(5 * time.Second)
+}
+
+func (s *schedule) fate(string) redistest.Fate {
+	var fate redistest.Fate
+	fate.Before = time.Duration(s.random.IntN(20)) * time.Millisecond
+	fate.After = time.Duration(s.random.IntN(20)) * time.Millisecond
+	switch p := s.random.Float64(); {
+	case p < s.trouble/4:
+		fate.Lost = true
+	case p < s.trouble/2:
+		fate.LostReply = true
+	case p < s.trouble*3/4:
+		fate.Before = time.Duration(s.random.IntN(5000)) * time.Millisecond
+	case p < s.trouble:
+		fate.After = time.Duration(s.random.IntN(1000)) * time.Millisecond
+	}
+	return fate
+}
+
+func (s *schedule) join() {
+	l := &link{Memory: s.memory}
+	store, err := shared.New(l)
+	require.NoError(s.t, err)
+	u := &user{link: l, session: store.Join(clockwork.NewRealClock(), s.origin), parts: make([]int, moments)}
+	u.global = u.session.Global("bot", s.limit, func() {})
+	s.users = append(s.users, u)
+}
+
+func (s *schedule) do(step step) {
+	u := s.users[step.Who%len(s.users)]
+	now := s.now()
+	s.log = append(s.log, fmt.Sprintf("%v %+v", now, step))
+	// Whoever knows nothing cannot know that the server has lost its state, and those who know tell it within a second or so.
+	stranger := now < s.known
+	switch step.What {
+	case "join":
+		if !stranger && len(s.users) < 8 {
+			s.join()
+		}
+	case "need":
+		if !u.dead && (u.used || !stranger) {
+			u.used = true
+			u.global.Need(now, step.Count)
+		}
+	case "die":
+		u.die()
+	case "close":
+		if !stranger {
+			u.global.Close()
+			u.used = false
+		}
+	case "again":
+		if !u.dead && !stranger {
+			u.global.Close()
+			u.used, u.had = false, false
+			u.global = u.session.Global("bot", s.limit, func() {})
+		}
+	case "cut":
+		if !u.dead {
+			u.link.cut.Store(true)
+			u.late = now + time.Duration(step.Count)*30*time.Millisecond
+		}
+	case "quiet":
+		s.memory.SetQuiet(step.Count%2 == 0)
+	case "flush":
+		s.lose(now)
+		s.memory.Flush()
+	case "clock":
+		s.lose(now)
+		// Steps forward of less than a second may be taken for slow calls.
+		if s.skew += time.Duration(step.Count-50) * 200 * time.Millisecond; step.Count >= 50 {
+			s.skew += time.Second
+		}
+	case "hold":
+		if stranger && !u.used {
+			break
+		}
+		u.used = true
+		u.global.Hold(now, time.Duration(step.Count)*10*time.Millisecond)
+	}
+}
+
+func (s *schedule) lose(now time.Duration) {
+	s.known = now + 6*time.Second
+	for _, u := range s.users {
+		u.late = now
+		if u.used && !u.had { // a stranger still
+			u.die()
+		}
+	}
+}
+
+// watch lets time pass, and looks at every moment of it.
+func (s *schedule) watch(d time.Duration) error {
+	for range int(d/moment) + 1 {
+		now, total := s.now(), 0
+		s.memory.Redis.SetTime(time.Now().Add(s.skew))
+		s.i++
+		for _, u := range s.users {
+			if !u.dead && now >= u.late {
+				u.link.cut.Store(false)
+			}
+			total += u.use(now, s.i)
+		}
+		if total > s.limit {
+			return fmt.Errorf("at %v up to %d of %d may be sent in a second, by %v; before: %v", now, total, s.limit, s.state(), s.log)
+		}
+		time.Sleep(moment)
+	}
+	return nil
+}
+
+func (s *schedule) state() (parts []int) {
+	for _, u := range s.users {
+		latest := 0
+		for _, p := range u.parts {
+			latest = max(latest, p)
+		}
+		parts = append(parts, latest)
+	}
+	return parts
+}
