@@ -17,13 +17,13 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// link is the way of one process to the server: it can be cut.
-type link struct {
+// wire is the way of one process to the server: it can be cut.
+type wire struct {
 	*redistest.Memory
 	cut atomic.Bool
 }
 
-func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+func (l *wire) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	if l.cut.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -31,9 +31,9 @@ func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, ar
 	return l.Memory.Run(ctx, script, keys, arguments...)
 }
 
-// user is a process that uses a global limit.
-type user struct {
-	link    *link
+// holder is a process that uses a global limit.
+type holder struct {
+	wire    *wire
 	session buckets.SharedSession
 	global  buckets.SharedGlobal
 	dead    bool
@@ -44,9 +44,9 @@ type user struct {
 }
 
 // die lets a process say and send nothing any more.
-func (u *user) die() {
+func (u *holder) die() {
 	u.dead = true
-	u.link.cut.Store(true)
+	u.wire.cut.Store(true)
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 )
 
 // use takes in what may be used now, and returns the most of the latest second.
-func (u *user) use(now time.Duration, i int) (latest int) {
+func (u *holder) use(now time.Duration, i int) (latest int) {
 	part := 0
 	if !u.dead {
 		var until time.Duration
@@ -101,8 +101,8 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		steps := drawSteps(rt)
 		var err error
-		withFleet(t, func(f *fleet) {
-			s := &schedule{fleet: f, limit: limit, trouble: trouble, random: rand.New(rand.NewPCG(seed, 1))}
+		withSharers(t, func(f *sharers) {
+			s := &schedule{sharers: f, limit: limit, trouble: trouble, random: rand.New(rand.NewPCG(seed, 1))}
 			err = s.run(steps)
 		})
 		if err != nil {
@@ -112,11 +112,11 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 }
 
 type schedule struct {
-	*fleet
+	*sharers
 	limit   int
 	trouble float64
 	random  *rand.Rand
-	users   []*user
+	users   []*holder
 	i       int
 	known   time.Duration // when everybody who lives has told a server that lost its state what it uses
 	skew    time.Duration // of the server's clock
@@ -127,7 +127,7 @@ func (s *schedule) run(steps []step) error {
 	s.memory.Decide(s.fate)
 	defer func() {
 		for _, u := range s.users {
-			u.link.cut.Store(false)
+			u.wire.cut.Store(false)
 			u.session.Close()
 		}
 	}()
@@ -159,10 +159,10 @@ func (s *schedule) fate(string) redistest.Fate {
 }
 
 func (s *schedule) join() {
-	l := &link{Memory: s.memory}
+	l := &wire{Memory: s.memory}
 	store, err := shared.New(l)
 	require.NoError(s.t, err)
-	u := &user{link: l, session: store.Join(clockwork.NewRealClock(), s.origin), parts: make([]int, moments)}
+	u := &holder{wire: l, session: store.Join(clockwork.NewRealClock(), s.origin), parts: make([]int, moments)}
 	u.global = u.session.Global("bot", s.limit, func() {})
 	s.users = append(s.users, u)
 }
@@ -198,7 +198,7 @@ func (s *schedule) do(step step) {
 		}
 	case "cut":
 		if !u.dead {
-			u.link.cut.Store(true)
+			u.wire.cut.Store(true)
 			u.late = now + time.Duration(step.Count)*30*time.Millisecond
 		}
 	case "quiet":
@@ -239,7 +239,7 @@ func (s *schedule) watch(d time.Duration) error {
 		s.i++
 		for _, u := range s.users {
 			if !u.dead && now >= u.late {
-				u.link.cut.Store(false)
+				u.wire.cut.Store(false)
 			}
 			total += u.use(now, s.i)
 		}

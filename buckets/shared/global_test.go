@@ -30,7 +30,7 @@ func most(d time.Duration, senders ...*sender) (n int) {
 }
 
 // until waits until it is so, and returns how long that took.
-func (f *fleet) until(longest time.Duration, so func() bool) time.Duration {
+func (f *sharers) until(longest time.Duration, so func() bool) time.Duration {
 	f.t.Helper()
 	start := f.now()
 	for !so() {
@@ -41,7 +41,7 @@ func (f *fleet) until(longest time.Duration, so func() bool) time.Duration {
 }
 
 func TestOneAloneGetsEverythingAtOnce(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(50)
@@ -52,7 +52,7 @@ func TestOneAloneGetsEverythingAtOnce(t *testing.T) {
 }
 
 func TestFourThatStartTogetherUseAllOfTheLimit(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		var senders []*sender
 		for range 4 {
 			s := f.sender(50)
@@ -80,7 +80,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 		{"without messages", true, 1010 * time.Millisecond, 2500 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withFleet(t, func(f *fleet) {
+			withSharers(t, func(f *sharers) {
 				f.memory.SetQuiet(test.quiet)
 				old, young := f.sender(50), f.sender(50)
 				defer old.end()
@@ -99,7 +99,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 }
 
 func TestPartsFollowWhatIsNeeded(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -117,7 +117,7 @@ func TestPartsFollowWhatIsNeeded(t *testing.T) {
 }
 
 func TestSomethingIsFreeForABurst(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -133,7 +133,7 @@ func TestSomethingIsFreeForABurst(t *testing.T) {
 }
 
 func TestDeadProcessLosesItsPart(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		heir := f.sender(50)
 		defer heir.end()
 		dead, l := f.linked(50)
@@ -150,7 +150,7 @@ func TestDeadProcessLosesItsPart(t *testing.T) {
 }
 
 func TestClosedGlobalGivesItsPartBack(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		a.send(2000)
@@ -163,7 +163,7 @@ func TestClosedGlobalGivesItsPartBack(t *testing.T) {
 }
 
 func TestWhatIsNotNeededIsGivenBackAndCostsNoCalls(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(10)
@@ -180,7 +180,7 @@ func TestWhatIsNotNeededIsGivenBackAndCostsNoCalls(t *testing.T) {
 }
 
 func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		var senders []*sender
 		for range 5 {
 			s := f.sender(2)
@@ -197,7 +197,7 @@ func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
 }
 
 func TestHoldIsToldToAll(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		for _, limit := range []int{50, 0} {
 			a, b := f.sender(limit), f.sender(limit)
 			if limit > 0 {
@@ -228,7 +228,7 @@ func TestHoldIsToldToAll(t *testing.T) {
 }
 
 func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -243,7 +243,7 @@ func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
 }
 
 func TestServerThatForgetsInterruptsNobody(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -266,7 +266,7 @@ func TestServerThatForgetsInterruptsNobody(t *testing.T) {
 }
 
 func TestServerThatComesBackEmptyIsUsedAtOnce(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -292,7 +292,7 @@ func TestGlobalDuringAnOutage(t *testing.T) {
 		{shared.OutageWait, 0}, {shared.OutageFail, 0}, {shared.OutageShare, 25}, {shared.OutageFull, 50},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
-			withFleet(t, func(f *fleet) {
+			withSharers(t, func(f *sharers) {
 				a, b := f.sender(50), f.sender(50)
 				defer a.end()
 				defer b.end()
@@ -331,7 +331,7 @@ func TestGlobalDuringAnOutage(t *testing.T) {
 }
 
 func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		f.memory.SetDown(true)
 		session := f.join()
 		defer session.Close()
@@ -345,13 +345,13 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 }
 
 func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
-	for name, spoil := range map[string]func(f *fleet){
-		"type":  func(f *fleet) { f.memory.Redis.Set("rl:{default}:g:bot", "x") },
-		"part":  func(f *fleet) { f.memory.Redis.HSet("rl:{default}:g:bot", "u:x", "many") },
-		"state": func(f *fleet) { f.memory.Redis.HSet("rl:{default}:g:bot", "born", "once") },
+	for name, spoil := range map[string]func(f *sharers){
+		"type":  func(f *sharers) { f.memory.Redis.Set("rl:{default}:g:bot", "x") },
+		"part":  func(f *sharers) { f.memory.Redis.HSet("rl:{default}:g:bot", "u:x", "many") },
+		"state": func(f *sharers) { f.memory.Redis.HSet("rl:{default}:g:bot", "born", "once") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			withFleet(t, func(f *fleet) {
+			withSharers(t, func(f *sharers) {
 				spoil(f)
 				s := f.sender(50)
 				defer s.end()
@@ -370,7 +370,7 @@ func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
 }
 
 func TestGlobalThatIsClosedAndMadeAgain(t *testing.T) {
-	withFleet(t, func(f *fleet) {
+	withSharers(t, func(f *sharers) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(10)

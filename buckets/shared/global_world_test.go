@@ -15,33 +15,33 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// fleet is a server of shared limits with sessions on it, in the time of a bubble.
-type fleet struct {
+// sharers is a server of shared limits with sessions on it, in the time of a bubble.
+type sharers struct {
 	t      *testing.T
 	memory *redistest.Memory
 	store  *shared.Store
 	origin time.Time
 }
 
-func withFleet(t *testing.T, test func(f *fleet), options ...shared.Option) {
+func withSharers(t *testing.T, test func(f *sharers), options ...shared.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := redistest.NewMemory()
 		defer memory.Close()
 		store, err := shared.New(memory, options...)
 		require.NoError(t, err)
-		test(&fleet{t, memory, store, time.Now()})
+		test(&sharers{t, memory, store, time.Now()})
 	})
 }
 
-func (f *fleet) now() time.Duration { return time.Since(f.origin) }
+func (f *sharers) now() time.Duration { return time.Since(f.origin) }
 
-func (f *fleet) join() buckets.SharedSession {
+func (f *sharers) join() buckets.SharedSession {
 	return f.store.Join(clockwork.NewRealClock(), f.origin)
 }
 
 // sender sends as fast as its part of a global limit allows: it does what a manager does with it.
 type sender struct {
-	fleet   *fleet
+	sharers *sharers
 	session buckets.SharedSession
 	global  buckets.SharedGlobal
 	limit   int
@@ -55,10 +55,10 @@ type sender struct {
 	ended bool
 }
 
-func (f *fleet) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
+func (f *sharers) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
 
-func (f *fleet) senderOf(session buckets.SharedSession, limit int) *sender {
-	s := &sender{fleet: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
+func (f *sharers) senderOf(session buckets.SharedSession, limit int) *sender {
+	s := &sender{sharers: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.global = session.Global("bot", limit, s.changed)
@@ -66,8 +66,8 @@ func (f *fleet) senderOf(session buckets.SharedSession, limit int) *sender {
 }
 
 // linked returns a sender whose way to the server can be cut.
-func (f *fleet) linked(limit int) (*sender, *link) {
-	l := &link{Memory: f.memory}
+func (f *sharers) linked(limit int) (*sender, *wire) {
+	l := &wire{Memory: f.memory}
 	store, err := shared.New(l)
 	require.NoError(f.t, err)
 	return f.senderOf(store.Join(clockwork.NewRealClock(), f.origin), limit), l
@@ -91,7 +91,7 @@ func (s *sender) send(n int) {
 
 func (s *sender) serve() {
 	for s.queue > 0 && !s.ended {
-		now := s.fleet.now()
+		now := s.sharers.now()
 		if s.limit > 0 {
 			s.global.Need(now, s.queue)
 		}
@@ -116,14 +116,14 @@ func (s *sender) serve() {
 		time.AfterFunc(s.trip, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.pacer.Report(s.fleet.now(), slot)
+			s.pacer.Report(s.sharers.now(), slot)
 			s.serve()
 		})
 	}
 }
 
 func (s *sender) part() int {
-	now := s.fleet.now()
+	now := s.sharers.now()
 	part, until := s.global.Part(now)
 	if now >= until {
 		return 0
