@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/ratelight/ratelight/bench/internal/options"
+	"github.com/ratelight/ratelight/bench/internal/processes"
 )
 
 // The exit statuses, beside 0.
@@ -23,6 +24,9 @@ const (
 )
 
 func main() {
+	if os.Getenv(processes.ChildVariable) != "" {
+		os.Exit(child())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
@@ -42,6 +46,8 @@ func run(ctx context.Context, arguments []string, environment func(string) strin
 		return misused(stderr, err)
 	}
 	switch {
+	case o.Processes > 0:
+		return shareBetween(ctx, o, stdout, stderr)
 	case o.Soak > 0:
 		return soakFor(ctx, o, stdout, stderr)
 	case o.Scenario != "":

@@ -7,17 +7,20 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/ratelight/ratelight/routes"
 )
 
 // check refuses flags that contradict each other.
 func (o *Options) check(groups []group, given map[string]bool) error {
-	instead := map[mode]string{real: "-target", judged: "-scenario", soaked: "-soak"}
+	instead := map[mode]string{real: "-target", judged: "-scenario", soaked: "-soak", shared: "-processes"}
 	for _, group := range groups {
 		for _, f := range group.flags {
 			switch {
 			case !given[f.name] || f.modes&o.mode() != 0:
+			case f.modes == shared:
+				return fmt.Errorf("-%s has an effect only together with -processes, which is not given", f.name)
 			case o.mode() == simulated:
 				return fmt.Errorf("-%s has an effect only together with -target, which is not given", f.name)
 			default:
@@ -30,6 +33,34 @@ func (o *Options) check(groups []group, given map[string]bool) error {
 	}
 	if o.Jitter > o.Latency {
 		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", o.Jitter, o.Latency)
+	}
+	return nil
+}
+
+// lengthOfAccidents is how long a scenario lasts in which accidents happen; they need the time.
+const lengthOfAccidents = 40 * time.Second
+
+// checkSeveral looks at what several processes are to do.
+func (o *Options) checkSeveral(given map[string]bool) error {
+	if o.Redis != "" {
+		// What was given is not repeated, as it may contain a password.
+		u, err := url.Parse(o.Redis)
+		if err != nil || u.Scheme == "" || u.Host == "" && u.Path == "" {
+			return errors.New("-redis is not the URL of a server: expected something like redis://127.0.0.1:6379")
+		}
+	}
+	if !o.Disturb {
+		return nil
+	}
+	switch {
+	case o.Processes < 2:
+		return errors.New("-disturb is given and -processes is 1: expected 2 or more, as one of them is killed")
+	case o.Redis != "":
+		return errors.New("-disturb is given together with -redis: leave one of them out, as it freezes and kills the server, which has to be our own")
+	case !given["length"]:
+		o.Length = lengthOfAccidents
+	case o.Length < lengthOfAccidents:
+		return fmt.Errorf("-length is %s: expected %s or more with -disturb", short(o.Length), short(lengthOfAccidents))
 	}
 	return nil
 }

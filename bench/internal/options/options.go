@@ -43,6 +43,11 @@ type Options struct {
 
 	Soak time.Duration // how long; 0: no soak
 
+	Processes int           // that share limits; 0: this one alone
+	Redis     string        // URL of the server that they share them through; "": one is started. It may contain a password
+	Length    time.Duration // of each of their scenarios
+	Disturb   bool
+
 	JSON          bool
 	Report        string // path of a file; "": none
 	FailOn429     bool
@@ -55,7 +60,8 @@ func defaults() Options {
 		Requests: 500, MaxRateLimit: 5 * time.Minute, GlobalLimit: 50,
 		Buckets: 10, Limit: 5, Window: time.Second, Kind: "fixed",
 		Latency: 20 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: 1,
-		Path: "/api/v10/gateway",
+		Path:   "/api/v10/gateway",
+		Length: 20 * time.Second,
 	}
 }
 
@@ -72,6 +78,9 @@ func Parse(arguments []string, environment func(string) string) (Options, error)
 	}
 	if err := o.check(groups, given); err != nil {
 		return o, err
+	}
+	if o.mode() == shared {
+		return o, o.checkSeveral(given)
 	}
 	if o.mode() != real {
 		return o, nil
@@ -116,10 +125,13 @@ const (
 	real
 	judged
 	soaked
+	shared
 )
 
 func (o *Options) mode() mode {
 	switch {
+	case o.Processes > 0:
+		return shared
 	case o.Soak > 0:
 		return soaked
 	case o.Scenario != "":
@@ -160,7 +172,7 @@ func (o *Options) groups() []group {
 			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), simulated, "how a bucket fills up again: all at once when the window ends, each request a window later, or one each window/limit"},
 			{"latency", span(&o.Latency, 0, time.Minute), simulated, "mean round trip"},
 			{"jitter", span(&o.Jitter, 0, time.Minute), simulated, "how far a round trip may lie from the mean; at most the latency"},
-			{"seed", seed(&o.Seed), simulated | judged | soaked, "where everything random starts from"},
+			{"seed", seed(&o.Seed), simulated | judged | soaked | shared, "where everything random starts from"},
 		}},
 		{"Real server, in place of the simulated one", []option{
 			{"target", address(&o.target), real, "SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits"},
@@ -168,16 +180,22 @@ func (o *Options) groups() []group {
 			{"token", secret(&o.Token), real, `value of the Authorization header, such as "Bot …"; better given by the environment variable ` + TokenVariable + ", as others can see arguments; never printed"},
 		}},
 		{"Judging the limiter", []option{
-			{"scenario", text("name", &o.Scenario), judged, "run a scenario by name, all of them at once (all, about 20 s), or show their names (list)"},
+			{"scenario", text("name", &o.Scenario), judged | shared, "run a scenario by name, all of them at once (all, about 20 s), or show their names (list)"},
+		}},
+		{"Several processes that share their limits", []option{
+			{"processes", optional(whole(&o.Processes, 1, 64)), shared, "start so many processes, which share limits through a Redis or Valkey server, and judge how well: on one bucket and on many, one scenario after the other; -scenario picks one"},
+			{"redis", text("URL", &o.Redis), shared, "server to share them through, such as redis://127.0.0.1:6379; without this one is started that is installed, and ended afterwards; never printed"},
+			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("how long a scenario makes requests, about; %s with -disturb", short(lengthOfAccidents))},
+			{"disturb", boolean(&o.Disturb), shared, "kill one of the processes, freeze the server for 3 s, and kill it and start it again empty: what does each cost?"},
 		}},
 		{"Looking for what adds up in time", []option{
 			{"soak", optional(span(&o.Soak, time.Second, 31*24*time.Hour)), soaked, "1000 requests a minute for so long, such as 10m, in a world where everything goes wrong that can; then some minutes of rest, and a look at what is left"},
 		}},
 		{"Output and verdict", []option{
-			{"json", boolean(&o.JSON), load | judged, "print JSON and nothing else to standard output"},
-			{"report", text("file", &o.Report), load | judged, "write a page of charts to this file, to be opened in a browser; it needs nothing else, and no network"},
-			{"fail-on-429", boolean(&o.FailOn429), load | judged, "exit with status 1 if any request was answered with 429, avoidable or not"},
-			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged, "exit with status 1 below this part of the certain ideal, such as 0.97"},
+			{"json", boolean(&o.JSON), load | judged | shared, "print JSON and nothing else to standard output"},
+			{"report", text("file", &o.Report), load | judged | shared, "write a page of charts to this file, to be opened in a browser; it needs nothing else, and no network"},
+			{"fail-on-429", boolean(&o.FailOn429), load | judged | shared, "exit with status 1 if any request was answered with 429, avoidable or not"},
+			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged | shared, "exit with status 1 below this part of the certain ideal, such as 0.97"},
 		}},
 	}
 }

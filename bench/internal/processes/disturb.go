@@ -1,0 +1,138 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// accident is something that happens to processes or the engine.
+type accident struct {
+	name  string
+	at    time.Duration
+	until time.Duration // when it is over; at, if it is at once
+	// losesState: a 429 or two afterwards cannot be helped.
+	losesState bool
+	begin, end func(context.Context, *run) error
+}
+
+const (
+	// sessionTime is after how long others do without a process that says nothing.
+	sessionTime = 3 * time.Second
+	killedAt    = 8 * time.Second
+	frozenAt    = 16 * time.Second
+	frozenFor   = 3 * time.Second
+	emptiedAt   = 27 * time.Second
+	emptiedFor  = 2 * time.Second
+)
+
+// accidents are all that happen in a run.
+func accidents() []accident {
+	nothing := func(context.Context, *run) error { return nil }
+	return []accident{{
+		name: "a process is killed", at: killedAt, until: killedAt,
+		begin: func(_ context.Context, r *run) error { return r.killOne() }, end: nothing,
+	}, {
+		name: fmt.Sprintf("the engine is frozen for %v", frozenFor), at: frozenAt, until: frozenAt + frozenFor,
+		begin: func(_ context.Context, r *run) error { return r.engine.own.Pause() },
+		end:   func(_ context.Context, r *run) error { return r.engine.own.Resume() },
+	}, {
+		name: fmt.Sprintf("the engine is killed, and back empty after %v", emptiedFor), at: emptiedAt, until: emptiedAt + emptiedFor,
+		losesState: true,
+		begin: func(_ context.Context, r *run) error {
+			r.engine.own.Kill()
+			return nil
+		},
+		end: func(ctx context.Context, r *run) error { return r.engine.own.Restart(ctx) },
+	}}
+}
+
+// disturbed are the scenarios in which accidents happen.
+func disturbed(Settings) []Scenario {
+	targets := Targets{BackWithin: sessionTime + 2*quota.Period, Refused: 2}
+	return []Scenario{{
+		Name: "one-bucket", About: "all processes with 10 callers each on one bucket of 5 per second, and accidents",
+		Targets: targets, accidents: accidents(),
+		work: func(s Settings) []Work { return contested(s.Processes, 0) },
+	}, {
+		Name: "own-buckets", About: "each process with 10 buckets of its own, 5 per second in each, two thirds used, and accidents; " +
+			"another process takes over those of the one that dies",
+		Targets: targets, accidents: accidents(),
+		work: func(s Settings) []Work { return own(s.Processes, 0, s.Length, s.Seed) },
+	}}
+}
+
+// Accident is what an accident cost.
+type Accident struct {
+	Name      string
+	At, Until time.Duration
+	// Before is the rate before it, in requests a second.
+	Before float64
+	// Lost is how many requests fewer came through, until the next accident, than at that rate.
+	Lost float64
+	// Back is when the rate was back, counted from its end; negative: not before the next one.
+	Back time.Duration
+	// Refused is how many 429s there were until the next one, and Errors how many waiters were told of it.
+	Refused, Errors int
+	// Seconds are how many requests came through in each second around it, from At - Around on.
+	Seconds []int
+
+	losesState bool
+}
+
+const (
+	// settled is how long before an accident its rate is measured, and how long after it the rate has to be back.
+	settled = 3 * time.Second
+	// enough is the part of the rate that counts as being back: a window more or less is a matter of when one looks.
+	enough = 0.75
+	// Around is how many seconds before an accident Accident.Seconds begins.
+	Around = 2
+)
+
+// account works out what accidents cost. The times are those at which the server let requests through, in order.
+func account(accidents []accident, served []time.Duration, refused, errors []time.Duration, end time.Duration) (costs []Accident) {
+	for i, a := range accidents {
+		next := end
+		if i+1 < len(accidents) {
+			next = accidents[i+1].at
+		}
+		cost := Accident{
+			Name: a.name, At: a.at, Until: a.until, losesState: a.losesState,
+			Before:  float64(within(served, a.at-settled, a.at)) / settled.Seconds(),
+			Refused: within(refused, a.at, next), Errors: within(errors, a.at, next),
+		}
+		cost.Lost = max(cost.Before*(next-a.at).Seconds()-float64(within(served, a.at, next)), 0)
+		cost.Back = back(served, cost.Before, a.at, a.until, next)
+		for second := a.at - Around*time.Second; second < next; second += time.Second {
+			cost.Seconds = append(cost.Seconds, within(served, second, min(second+time.Second, next)))
+		}
+		costs = append(costs, cost)
+	}
+	return costs
+}
+
+// back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
+// had come through before count as well.
+func back(served []time.Duration, before float64, at, until, next time.Duration) time.Duration {
+	for _, from := range served[first(served, at):] {
+		if from+settled > next {
+			break
+		}
+		if float64(within(served, from, from+settled)) >= enough*before*settled.Seconds() {
+			return max(from-until, 0)
+		}
+	}
+	return -1
+}
+
+// within counts times from one to another, the latter not included.
+func within(times []time.Duration, from, to time.Duration) int {
+	return max(first(times, to)-first(times, from), 0)
+}
+
+// first is the index of the first time that is not before another.
+func first(times []time.Duration, at time.Duration) int {
+	i, _ := slices.BinarySearch(times, at)
+	return i
+}

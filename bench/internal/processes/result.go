@@ -1,0 +1,255 @@
+package processes
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// Result is what happened in a scenario.
+type Result struct {
+	Scenario  Scenario
+	Processes int
+	Length    time.Duration
+	Requests  int // those that were given up at a planned end left out
+	Answered  int
+	Errors    map[string]int // why the others were not answered
+	// Took is the time from the common start until the last answer, or until the planned end.
+	Took  time.Duration
+	Ideal Ideal
+	// Queued is how long requests were held back; MeanWait is its mean.
+	Queued   meter.Queued
+	MeanWait time.Duration
+	// The simulator's view of refusals. It takes all processes for one client.
+	Refused, Avoidable, Excused discordsim.ByClass
+	// Pairs of requests that different processes made in one bucket one after the other, and those that changed places.
+	Pairs, Inverted int
+	// Shared: there is an engine. Calls are those of scripts, with the time that the engine took for them; Late is the second half.
+	Shared       bool
+	Calls        Effort
+	Late         Effort
+	LateRequests int
+	// Seconds is what happened in each second.
+	Seconds   []Second
+	Accidents []Accident
+
+	Interrupted bool
+	// Missed says which targets were missed and by how much. Empty: all were reached.
+	Missed []string
+}
+
+// Second is what happened in one second.
+type Second struct {
+	Served, Refused, Errors int
+	Calls                   float64 // of the engine; NaN: not known
+}
+
+// Unanswered is the number of requests without a successful outcome.
+func (r *Result) Unanswered() int { return r.Requests - r.Answered }
+
+// Certain is the efficiency, 0 if none is stated.
+func (r *Result) Certain() float64 {
+	if r.Ideal.Took == 0 || r.Took == 0 || r.Unanswered() > 0 {
+		return 0
+	}
+	return r.Ideal.Took.Seconds() / r.Took.Seconds()
+}
+
+// CallsEach is how many calls of the engine there were for each request, in all and in the second half.
+func (r *Result) CallsEach() (all, late float64) {
+	return part(r.Calls.Calls, r.Requests), part(r.Late.Calls, r.LateRequests)
+}
+
+// EngineEach is how much of the engine's own time a request took.
+func (r *Result) EngineEach() time.Duration {
+	if r.Requests == 0 {
+		return 0
+	}
+	return r.Calls.Took / time.Duration(r.Requests)
+}
+
+// InvertedPart is the part of the pairs that changed places.
+func (r *Result) InvertedPart() float64 { return part(r.Inverted, r.Pairs) }
+
+func part(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// sumUp works out what happened from what was observed.
+func (r *run) sumUp(result *Result) {
+	report := r.server.Report()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	through := r.match(result)
+	result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
+	result.Pairs, result.Inverted = inversions(through)
+
+	passed := times(r.events, func(e discordsim.Event) (time.Duration, bool) { return e.At.Sub(r.start), e.Accepted > 0 })
+	refused := times(r.events, func(e discordsim.Event) (time.Duration, bool) {
+		return e.At.Sub(r.start), e.Class != discordsim.ClassNone
+	})
+	failed := times(r.records, func(r Record) (time.Duration, bool) { return r.Done, !r.answered() && !r.GivenUp })
+	r.efforts(result)
+	result.Seconds = r.seconds(result.Took, passed, refused, failed)
+	if len(r.scenario.accidents) > 0 && !result.Interrupted {
+		result.Accidents = account(r.scenario.accidents, passed, refused, failed, result.Took)
+	}
+}
+
+// match brings together what processes and the simulator say of each request that came through.
+func (r *run) match(result *Result) (through []served) {
+	processed := make(map[int64]time.Duration)
+	for _, event := range r.events {
+		if event.Accepted > 0 {
+			processed[event.Sequence] = event.At.Sub(r.start)
+		}
+	}
+	var waits []time.Duration
+	made := 0
+	for _, record := range r.records {
+		if len(record.Sends) > 0 {
+			waits = append(waits, record.queued())
+		}
+		if at, ok := processed[record.Sequence]; ok {
+			through = append(through, served{record.process(), record.Bucket, record.Arrived, at})
+		}
+		switch {
+		case record.GivenUp:
+			continue
+		case record.answered():
+			result.Answered++
+			result.Took = max(result.Took, record.Done)
+		case record.Error != "":
+			result.Errors[record.Error]++
+		default:
+			result.Errors[fmt.Sprintf("status %d", record.Status)]++
+		}
+		made++
+	}
+	if len(r.scenario.accidents) > 0 {
+		result.Requests = made
+		result.Took = r.settings.Length
+	}
+	result.Queued, result.MeanWait = quantiles(waits)
+	return through
+}
+
+// quantiles sorts the times.
+func quantiles(all []time.Duration) (q meter.Queued, mean time.Duration) {
+	if len(all) == 0 {
+		return q, 0
+	}
+	slices.Sort(all)
+	at := func(part float64) time.Duration { return all[max(int(math.Ceil(part*float64(len(all))))-1, 0)] }
+	var sum time.Duration
+	for _, d := range all {
+		sum += d
+	}
+	return meter.Queued{Median: at(0.5), P90: at(0.9), P99: at(0.99), Max: all[len(all)-1]}, sum / time.Duration(len(all))
+}
+
+// efforts takes over what the engine did, in all and in the second half of the time.
+func (r *run) efforts(result *Result) {
+	result.Shared = r.engine != nil
+	if len(r.samples) == 0 {
+		return
+	}
+	from, to := r.samples[0], r.samples[len(r.samples)-1]
+	result.Calls = to.effort.minus(from.effort)
+	for _, s := range r.samples {
+		if s.at >= result.Took/2 {
+			result.Late = to.effort.minus(s.effort)
+			for _, record := range r.records {
+				if len(record.Sends) > 0 && record.Sends[0].At >= s.at {
+					result.LateRequests++
+				}
+			}
+			return
+		}
+	}
+}
+
+// seconds counts what happened in each second. Calls between two samples that lie apart are spread over the time between.
+func (r *run) seconds(took time.Duration, passed, refused, failed []time.Duration) (seconds []Second) {
+	for from := time.Duration(0); from < took; from += time.Second {
+		to := from + time.Second
+		seconds = append(seconds, Second{
+			Served: within(passed, from, to), Refused: within(refused, from, to), Errors: within(failed, from, to),
+			Calls: r.callsUntil(to) - r.callsUntil(from),
+		})
+	}
+	return seconds
+}
+
+// callsUntil is how many calls the engine had done by a time, NaN if that is not known.
+func (r *run) callsUntil(at time.Duration) float64 {
+	i := slices.IndexFunc(r.samples, func(s sample) bool { return s.at >= at })
+	if i < 0 || i == 0 && r.samples[0].at > at {
+		return math.NaN()
+	}
+	to := r.samples[i]
+	if to.at == at {
+		return float64(to.effort.Calls)
+	}
+	from := r.samples[i-1]
+	share := float64(at-from.at) / float64(to.at-from.at)
+	return float64(from.effort.Calls) + share*float64(to.effort.Calls-from.effort.Calls)
+}
+
+// judge compares the result with the targets.
+func (r *Result) judge() {
+	targets := r.Scenario.Targets
+	miss := func(missed bool, format string, values ...any) {
+		if missed {
+			r.Missed = append(r.Missed, fmt.Sprintf(format, values...))
+		}
+	}
+	if r.Interrupted {
+		miss(true, "interrupted")
+		return
+	}
+	miss(r.Unanswered() > 0, "not answered: %d of %d requests", r.Unanswered(), r.Requests)
+	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
+		miss(true, "%d ended with: %s", r.Errors[text], text)
+	}
+	after := 0
+	for _, a := range r.Accidents {
+		after += a.Refused
+	}
+	miss(r.Refused.Total() > after, "429s: %d, none wanted", r.Refused.Total()-after)
+	miss(r.Inverted > 0 && targets.InOrder, "inverted pairs: %d of %d, none wanted", r.Inverted, r.Pairs)
+	if r.Length >= shortestJudged && r.Unanswered() == 0 {
+		all, _ := r.CallsEach()
+		miss(r.Certain() < targets.Certain, "%.4f of the certain ideal, at least %.2f wanted", r.Certain(), targets.Certain)
+		miss(targets.CallsEach > 0 && all > targets.CallsEach, "%.3f engine calls per request, at most %.2f wanted", all, targets.CallsEach)
+	}
+	for _, a := range r.Accidents {
+		r.Missed = append(r.Missed, a.missed(targets)...)
+	}
+}
+
+// missed says what an accident cost more than it may.
+func (a Accident) missed(targets Targets) (missed []string) {
+	allowed := 0
+	if a.losesState {
+		allowed = targets.Refused
+	}
+	if a.Refused > allowed {
+		missed = append(missed, fmt.Sprintf("%s: %d 429s, at most %d wanted", a.Name, a.Refused, allowed))
+	}
+	switch {
+	case a.Back < 0:
+		missed = append(missed, fmt.Sprintf("%s: the rate was not back", a.Name))
+	case targets.BackWithin > 0 && a.Back > targets.BackWithin:
+		missed = append(missed, fmt.Sprintf("%s: the rate was back after %v, %v wanted", a.Name, a.Back.Round(time.Millisecond), targets.BackWithin))
+	}
+	return missed
+}
