@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/processes"
 	"github.com/ratelight/ratelight/bench/internal/scenario"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 )
@@ -49,3 +50,18 @@ func TuneRows(r tune.Report) [][]string { return tuneRows(r) }
 
 // Recommendation says which max rate limit to take and why. If there is none, further lines say what is in the way.
 func Recommendation(r tune.Report) string { return recommendation(r) }
+
+// ProcessesSettings says how several processes share their limits.
+func ProcessesSettings(s processes.Settings) string { return describeProcesses(s) }
+
+// ProcessesRow is a scenario of several processes in numbers: its name; how many requests were answered; time; efficiency; 429s; the
+// share of inverted pairs; calls per request, in all and in the second half, with the engine's time; and how long requests were queued:
+// mean, the ideal's mean, median, 99th percentile.
+func ProcessesRow(r processes.Result) []string { return processesRow(r) }
+
+// ProcessesClasses counts 429s by class in a few words.
+func ProcessesClasses(r processes.Result) string { return classes(r.Refused) }
+
+// AccidentRow is what an accident cost: what it was, from when to when, the rate before, requests lost, when the rate was back, 429s,
+// errors.
+func AccidentRow(a processes.Accident) []string { return accidentRow(a) }

@@ -34,11 +34,11 @@ func accidents() []accident {
 		name: "a process is killed", at: killedAt, until: killedAt,
 		begin: func(_ context.Context, r *run) error { return r.killOne() }, end: nothing,
 	}, {
-		name: fmt.Sprintf("the engine is frozen for %v", frozenFor), at: frozenAt, until: frozenAt + frozenFor,
+		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
 		begin: func(_ context.Context, r *run) error { return r.engine.own.Pause() },
 		end:   func(_ context.Context, r *run) error { return r.engine.own.Resume() },
 	}, {
-		name: fmt.Sprintf("the engine is killed, and back empty after %v", emptiedFor), at: emptiedAt, until: emptiedAt + emptiedFor,
+		name: fmt.Sprintf("the engine is killed, and back empty after %g s", emptiedFor.Seconds()), at: emptiedAt, until: emptiedAt + emptiedFor,
 		losesState: true,
 		begin: func(_ context.Context, r *run) error {
 			r.engine.own.Kill()
@@ -69,7 +69,8 @@ type Accident struct {
 	At, Until time.Duration
 	// Before is the rate before it, in requests a second.
 	Before float64
-	// Lost is how many requests fewer came through, until the next accident, than at that rate.
+	// Lost is how many requests fewer came through, until the next accident, than were made, or than would have at that rate if
+	// nobody makes a request before another one was answered.
 	Lost float64
 	// Back is when the rate was back, counted from its end; negative: not before the next one.
 	Back time.Duration
@@ -90,22 +91,34 @@ const (
 	Around = 2
 )
 
-// account works out what accidents cost. The times are those at which the server let requests through, in order.
-func account(accidents []accident, served []time.Duration, refused, errors []time.Duration, end time.Duration) (costs []Accident) {
+// happenings are the times at which things happened, each in order.
+type happenings struct {
+	served, refused, failed []time.Duration
+	planned                 []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
+}
+
+// account works out what accidents cost.
+func account(accidents []accident, h happenings, end time.Duration) (costs []Accident) {
 	for i, a := range accidents {
 		next := end
 		if i+1 < len(accidents) {
 			next = accidents[i+1].at
 		}
+		before := float64(within(h.served, a.at-settled, a.at)) / settled.Seconds()
+		expected := func(from, to time.Duration) float64 {
+			if len(h.planned) > 0 {
+				return float64(within(h.planned, from, to))
+			}
+			return before * (to - from).Seconds()
+		}
 		cost := Accident{
 			Name: a.name, At: a.at, Until: a.until, losesState: a.losesState,
-			Before:  float64(within(served, a.at-settled, a.at)) / settled.Seconds(),
-			Refused: within(refused, a.at, next), Errors: within(errors, a.at, next),
+			Before: before, Refused: within(h.refused, a.at, next), Errors: within(h.failed, a.at, next),
 		}
-		cost.Lost = max(cost.Before*(next-a.at).Seconds()-float64(within(served, a.at, next)), 0)
-		cost.Back = back(served, cost.Before, a.at, a.until, next)
+		cost.Lost = max(expected(a.at, next)-float64(within(h.served, a.at, next)), 0)
+		cost.Back = back(h.served, expected, a.at, a.until, next)
 		for second := a.at - Around*time.Second; second < next; second += time.Second {
-			cost.Seconds = append(cost.Seconds, within(served, second, min(second+time.Second, next)))
+			cost.Seconds = append(cost.Seconds, within(h.served, second, min(second+time.Second, next)))
 		}
 		costs = append(costs, cost)
 	}
@@ -114,12 +127,12 @@ func account(accidents []accident, served []time.Duration, refused, errors []tim
 
 // back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
 // had come through before count as well.
-func back(served []time.Duration, before float64, at, until, next time.Duration) time.Duration {
+func back(served []time.Duration, expected func(from, to time.Duration) float64, at, until, next time.Duration) time.Duration {
 	for _, from := range served[first(served, at):] {
 		if from+settled > next {
 			break
 		}
-		if float64(within(served, from, from+settled)) >= enough*before*settled.Seconds() {
+		if float64(within(served, from, from+settled)) >= enough*expected(from, from+settled) {
 			return max(from-until, 0)
 		}
 	}

@@ -92,15 +92,20 @@ func (r *run) sumUp(result *Result) {
 	result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
 	result.Pairs, result.Inverted = inversions(through)
 
-	passed := times(r.events, func(e discordsim.Event) (time.Duration, bool) { return e.At.Sub(r.start), e.Accepted > 0 })
-	refused := times(r.events, func(e discordsim.Event) (time.Duration, bool) {
+	var h happenings
+	h.served = times(r.events, func(e discordsim.Event) (time.Duration, bool) { return e.At.Sub(r.start), e.Accepted > 0 })
+	h.refused = times(r.events, func(e discordsim.Event) (time.Duration, bool) {
 		return e.At.Sub(r.start), e.Class != discordsim.ClassNone
 	})
-	failed := times(r.records, func(r Record) (time.Duration, bool) { return r.Done, !r.answered() && !r.GivenUp })
+	h.failed = times(r.records, func(r Record) (time.Duration, bool) { return r.Done, !r.answered() && !r.GivenUp })
 	r.efforts(result)
-	result.Seconds = r.seconds(result.Took, passed, refused, failed)
+	result.Seconds = r.seconds(result.Took, h)
 	if len(r.scenario.accidents) > 0 && !result.Interrupted {
-		result.Accidents = account(r.scenario.accidents, passed, refused, failed, result.Took)
+		for _, work := range r.scenario.work(r.settings) {
+			h.planned = append(h.planned, times(work.Offers, func(o Offer) (time.Duration, bool) { return o.At, true })...)
+		}
+		slices.Sort(h.planned)
+		result.Accidents = account(r.scenario.accidents, h, result.Took)
 	}
 }
 
@@ -178,11 +183,11 @@ func (r *run) efforts(result *Result) {
 }
 
 // seconds counts what happened in each second. Calls between two samples that lie apart are spread over the time between.
-func (r *run) seconds(took time.Duration, passed, refused, failed []time.Duration) (seconds []Second) {
+func (r *run) seconds(took time.Duration, h happenings) (seconds []Second) {
 	for from := time.Duration(0); from < took; from += time.Second {
 		to := from + time.Second
 		seconds = append(seconds, Second{
-			Served: within(passed, from, to), Refused: within(refused, from, to), Errors: within(failed, from, to),
+			Served: within(h.served, from, to), Refused: within(h.refused, from, to), Errors: within(h.failed, from, to),
 			Calls: r.callsUntil(to) - r.callsUntil(from),
 		})
 	}
@@ -224,7 +229,11 @@ func (r *Result) judge() {
 	for _, a := range r.Accidents {
 		after += a.Refused
 	}
-	miss(r.Refused.Total() > after, "429s: %d, none wanted", r.Refused.Total()-after)
+	when := ""
+	if len(r.Accidents) > 0 {
+		when = " before all accidents"
+	}
+	miss(r.Refused.Total() > after, "429s%s: %d, none wanted", when, r.Refused.Total()-after)
 	miss(r.Inverted > 0 && targets.InOrder, "inverted pairs: %d of %d, none wanted", r.Inverted, r.Pairs)
 	if r.Length >= shortestJudged && r.Unanswered() == 0 {
 		all, _ := r.CallsEach()

@@ -38,7 +38,7 @@ type Targets struct {
 func (t Targets) List() []string {
 	list := []string{"every request answered"}
 	if t.BackWithin > 0 {
-		list = append(list, fmt.Sprintf("the rate back %v after an accident", t.BackWithin),
+		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.BackWithin.Seconds()),
 			fmt.Sprintf("no 429; %d at most when the engine comes back empty", t.Refused))
 		return list
 	}

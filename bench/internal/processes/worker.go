@@ -145,10 +145,12 @@ func (w *worker) shoot() {
 
 // end asks the process to end, and kills it if it does not.
 func (w *worker) end() {
-	go func() {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	telling.Go(func() {
 		w.tell(command{End: true}) // blocks if the process does not read
 		_ = w.in.Close()
-	}()
+	})
 	timer := time.NewTimer(endWithin)
 	defer timer.Stop()
 	select {
@@ -156,6 +158,7 @@ func (w *worker) end() {
 	case <-timer.C:
 		w.kill()
 		<-w.exited
+		_ = w.in.Close()
 	}
 }
 

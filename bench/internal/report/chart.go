@@ -89,6 +89,14 @@ type curvesData struct {
 	Y      axisData     `json:"y"`
 	Series []seriesData `json:"series"`
 	Marked *int         `json:"marked,omitempty"` // the number of a name of the X axis
+	Events []eventData  `json:"events,omitempty"`
+}
+
+// eventData is shaded if it lasts, and a line if it does not. Its name is short.
+type eventData struct {
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Name string  `json:"name"`
 }
 
 type axisData struct {

@@ -96,6 +96,7 @@
 		});
 		o.scales.y = fromZero;
 		if (data.x.names) byName(o, data);
+		if (data.events) o.hooks.drawAxes = [(u) => data.events.forEach((e) => drawEvent(u, e))];
 		return new uPlot(o, joined, place);
 	}
 
@@ -120,6 +121,31 @@
 		c.moveTo(x, u.bbox.top);
 		c.lineTo(x, u.bbox.top + u.bbox.height);
 		c.stroke();
+		c.restore();
+	}
+
+	// drawEvent shades the time of an event between two lines, or draws one line if it takes no time. Its name stands at the top.
+	function drawEvent(u, event) {
+		const c = u.ctx, from = u.valToPos(event.from, "x", true), to = u.valToPos(event.to, "x", true);
+		c.save();
+		c.beginPath();
+		c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+		c.clip();
+		c.fillStyle = colour("block");
+		c.fillRect(from, u.bbox.top, to - from, u.bbox.height);
+		c.strokeStyle = c.fillStyle = colour("stop");
+		c.lineWidth = 1.5 * devicePixelRatio;
+		c.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+		c.beginPath();
+		for (const x of event.to > event.from ? [from, to] : [from]) {
+			c.moveTo(x, u.bbox.top);
+			c.lineTo(x, u.bbox.top + u.bbox.height);
+		}
+		c.stroke();
+		c.font = "600 " + font(12);
+		c.textAlign = "left";
+		c.textBaseline = "top";
+		c.fillText(event.name, from + 4 * devicePixelRatio, u.bbox.top + 2 * devicePixelRatio);
 		c.restore();
 	}
 

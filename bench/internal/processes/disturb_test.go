@@ -1,0 +1,74 @@
+package processes
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// every is a time each period, from one time to another.
+func every(period, from, to time.Duration) (at []time.Duration) {
+	for ; from < to; from += period {
+		at = append(at, from)
+	}
+	return at
+}
+
+func TestAccidentsCostWhatDidNotComeThrough(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	two := []accident{{name: "one", at: 5 * s, until: 5 * s}, {name: "two", at: 12 * s, until: 14 * s, losesState: true}}
+	served := slices.Concat(every(s/10, 0, 5*s), every(s/10, 7*s, 12*s), every(s/10, 14*s+s/2, 20*s))
+	costs := account(two, happenings{
+		served: served, refused: []time.Duration{6 * s, 12 * s, 13 * s}, failed: []time.Duration{4 * s, 11 * s},
+	}, 20*s)
+	assert.Equal(t, []Accident{{
+		Name: "one", At: 5 * s, Until: 5 * s, Before: 10, Lost: 20, Back: 2 * s, Refused: 1, Errors: 1,
+		Seconds: []int{10, 10, 0, 0, 10, 10, 10, 10, 10},
+	}, {
+		Name: "two", At: 12 * s, Until: 14 * s, Before: 10, Lost: 25, Back: s / 2, Refused: 2,
+		Seconds: []int{10, 10, 0, 0, 5, 10, 10, 10, 10, 10}, losesState: true,
+	}}, costs)
+}
+
+func TestRateThatIsNotBackIsSaid(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	one := []accident{{at: 5 * s, until: 5 * s}}
+	for name, served := range map[string][]time.Duration{
+		"nothing":  every(s/10, 0, 5*s),
+		"half":     slices.Concat(every(s/10, 0, 5*s), every(s/5, 5*s, 20*s)),
+		"too late": slices.Concat(every(s/10, 0, 5*s), every(s/10, 18*s, 20*s)),
+	} {
+		costs := account(one, happenings{served: served}, 20*s)
+		assert.Negative(t, costs[0].Back, name)
+		missed := costs[0].missed(Targets{BackWithin: s})
+		require.Len(t, missed, 1, name)
+		assert.Contains(t, missed[0], "not back")
+	}
+	steady := account(one, happenings{served: every(s/10, 0, 20*s)}, 20*s)
+	assert.Zero(t, steady[0].Back)
+	assert.Zero(t, steady[0].Lost)
+}
+
+func TestWhatWasNotAskedForIsNotLost(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	planned := slices.Concat(every(s/10, 0, 5*s), every(s/5, 5*s, 20*s))
+	costs := account([]accident{{at: 5 * s, until: 5 * s}}, happenings{served: planned, planned: planned}, 20*s)
+	assert.Zero(t, costs[0].Lost)
+	assert.Zero(t, costs[0].Back)
+}
+
+func TestAccidentMayCostSoMuch(t *testing.T) {
+	t.Parallel()
+	targets := Targets{BackWithin: 5 * time.Second, Refused: 2}
+	assert.Empty(t, Accident{Back: 5 * time.Second}.missed(targets))
+	assert.Empty(t, Accident{Refused: 2, losesState: true}.missed(targets))
+	assert.Equal(t, []string{"x: 1 429s, at most 0 wanted"}, Accident{Name: "x", Refused: 1}.missed(targets))
+	assert.Equal(t, []string{"x: 3 429s, at most 2 wanted"}, Accident{Name: "x", Refused: 3, losesState: true}.missed(targets))
+	assert.Equal(t, []string{"x: the rate was back after 6s, 5s wanted"}, Accident{Name: "x", Back: 6 * time.Second}.missed(targets))
+}

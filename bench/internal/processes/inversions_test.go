@@ -1,0 +1,32 @@
+package processes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestPairsThatChangedPlacesAreCounted(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	tests := []struct {
+		name            string
+		all             []served
+		pairs, inverted int
+	}{
+		{"in order", []served{{0, 1, 0, 50 * ms}, {1, 1, 10 * ms, 900 * ms}}, 1, 0},
+		{"one window too early", []served{{0, 1, 0, 1100 * ms}, {1, 1, 10 * ms, 100 * ms}}, 1, 1},
+		{"told in another order", []served{{1, 1, 10 * ms, 100 * ms}, {0, 1, 0, 1100 * ms}}, 1, 1},
+		{"the network's doing", []served{{0, 1, 0, 90 * ms}, {1, 1, 10 * ms, 50 * ms}}, 1, 0},
+		{"at the same moment", []served{{0, 1, 0, 1100 * ms}, {1, 1, 4 * ms, 100 * ms}}, 0, 0},
+		{"of one process", []served{{0, 1, 0, 1100 * ms}, {0, 1, 10 * ms, 100 * ms}}, 0, 0},
+		{"in two buckets", []served{{0, 1, 0, 1100 * ms}, {1, 2, 10 * ms, 100 * ms}}, 0, 0},
+		{"one overtakes two", []served{{0, 1, 0, 1000 * ms}, {0, 1, 10 * ms, 1100 * ms}, {1, 1, 20 * ms, 100 * ms}, {1, 1, 30 * ms, 2000 * ms}}, 4, 2},
+	}
+	for _, test := range tests {
+		pairs, inverted := inversions(test.all)
+		assert.Equal(t, test.pairs, pairs, test.name)
+		assert.Equal(t, test.inverted, inverted, test.name)
+	}
+}
