@@ -57,6 +57,8 @@ func (o *Options) checkSeveral(given map[string]bool) error {
 		return errors.New("-disturb is given and -processes is 1: expected 2 or more, as one of them is killed")
 	case o.Redis != "":
 		return errors.New("-disturb is given together with -redis: leave one of them out, as it freezes and kills the server, which has to be our own")
+	case given["min-efficiency"]:
+		return errors.New("-min-efficiency has no effect together with -disturb: leave one of them out, as there is no ideal to compare with")
 	case !given["length"]:
 		o.Length = lengthOfAccidents
 	case o.Length < lengthOfAccidents:

@@ -32,7 +32,7 @@ func TestFlagsAreTakenOver(t *testing.T) {
 	assert.Equal(t, Options{
 		Requests: 70, Concurrency: 7, MaxRateLimit: 3 * time.Second, Buckets: 2, Limit: 9, Window: 2 * time.Second, Kind: "leaky",
 		Latency: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, JSON: true, FailOn429: true, MinEfficiency: 0.9,
-		Path: defaults().Path,
+		Path: defaults().Path, Length: defaults().Length,
 	}, o)
 }
 
@@ -79,6 +79,26 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-scenario list -report x.html", []string{"-report has no effect together with -scenario list"}},
 		{"-report=", []string{"-report", "not empty"}},
 		{"-soak 10m -json", []string{"-json has no effect together with -soak"}},
+
+		{"-processes 0", []string{"-processes", `"0"`, "whole number from 1 to 64"}},
+		{"-processes 65", []string{"-processes", "from 1 to 64"}},
+		{"-processes -1", []string{"-processes", "from 1 to 64"}},
+		{"-processes two", []string{"-processes", `"two"`}},
+		{"-redis redis://127.0.0.1", []string{"-redis has an effect only together with -processes"}},
+		{"-disturb", []string{"-disturb has an effect only together with -processes"}},
+		{"-length 5s", []string{"-length has an effect only together with -processes"}},
+		{"-scenario all -redis redis://127.0.0.1", []string{"-redis has an effect only together with -processes"}},
+		{"-processes 2 -requests 5", []string{"-requests has no effect together with -processes"}},
+		{"-processes 2 -soak 10m", []string{"-soak has no effect together with -processes"}},
+		{"-processes 2 -target https://discord.com", []string{"-target has no effect together with -processes"}},
+		{"-processes 2 -global-limit 5", []string{"-global-limit has no effect together with -processes"}},
+		{"-processes 2 -length 1s", []string{"-length", "from 3s to 10m"}},
+		{"-processes 2 -redis=", []string{"-redis", "not empty"}},
+		{"-processes 2 -redis localhost", []string{"-redis is not the URL of a server", "redis://127.0.0.1:6379"}},
+		{"-processes 1 -disturb", []string{"-disturb", "-processes is 1", "2 or more"}},
+		{"-processes 2 -disturb -redis redis://127.0.0.1", []string{"-disturb is given together with -redis", "our own"}},
+		{"-processes 2 -disturb -min-efficiency 0.9", []string{"-min-efficiency has no effect together with -disturb"}},
+		{"-processes 2 -disturb -length 39s", []string{"-length is 39s", "40s or more with -disturb"}},
 
 		{"-path /x", []string{"-path has an effect only together with -target"}},
 		{"-token x", []string{"-token has an effect only together with -target"}},
@@ -137,6 +157,24 @@ func TestTokenComesFromTheEnvironmentUnlessGiven(t *testing.T) {
 	assert.Empty(t, o.Token, "the simulator needs none")
 }
 
+func TestProcessesTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	o, err := parse("-processes", "4", "-redis", "redis://me:secret@127.0.0.1:6379/1", "-scenario", "one-bucket", "-seed", "3", "-min-efficiency", "0.9")
+	require.NoError(t, err)
+	assert.Equal(t, 4, o.Processes)
+	assert.Equal(t, "redis://me:secret@127.0.0.1:6379/1", o.Redis)
+	assert.Equal(t, "one-bucket", o.Scenario)
+	assert.Equal(t, 20*time.Second, o.Length)
+
+	o, err = parse("-processes", "2", "-disturb")
+	require.NoError(t, err)
+	assert.True(t, o.Disturb)
+	assert.Equal(t, 40*time.Second, o.Length, "accidents need their time")
+	o, err = parse("-processes", "2", "-disturb", "-length", "1m")
+	require.NoError(t, err)
+	assert.Equal(t, time.Minute, o.Length)
+}
+
 func TestSecretsAreInNoError(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
@@ -153,6 +191,9 @@ func TestSecretsAreInNoError(t *testing.T) {
 		{"-target", "https://discord .com/" + secret},
 		{"-target", "https://discord.com", "-path", "api/webhooks/1/" + secret},
 		{"-target", "https://discord.com", "-path", "/webhooks/1/" + secret + "%zz"},
+		{"-processes", "2", "-redis", "me:" + secret + "@127.0.0.1"},
+		{"-processes", "2", "-redis", "redis://me:" + secret + "@127.0.0.1:port"},
+		{"-processes", "2", "-redis", "redis://me:" + secret + "@127.0.0.1", "-disturb"},
 	} {
 		_, err := parse(arguments...)
 		if assert.Error(t, err, arguments) {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// In this test, as nowhere else, there are real processes: this test's own program, started again.
+func TestSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	engine := redistest.NewEngine(t)
+	path := filepath.Join(t.TempDir(), "out.html")
+	status, stdout, stderr := call(t.Context(), nil, "-processes", "2", "-length", "3s", "-scenario", "one-bucket", "-redis", engine.URL(),
+		"-json", "-report", path)
+	require.Contains(t, []int{0, statusFailed}, status, stderr)
+	var results []struct {
+		Scenario           string
+		Requests, Answered int
+		Processes          int
+		Engine             struct{ Calls int }
+		Refused            struct{ All int }
+		Pairs, Inverted    int
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &results), stdout)
+	require.Len(t, results, 1)
+	r := results[0]
+	assert.Equal(t, "one-bucket", r.Scenario)
+	assert.Equal(t, 2, r.Processes)
+	assert.Equal(t, 20, r.Requests)
+	assert.Equal(t, 20, r.Answered)
+	assert.Positive(t, r.Pairs)
+	assert.Contains(t, read(t, path), "2 processes that share limits")
+}
+
+func TestListOfWhatProcessesDo(t *testing.T) {
+	t.Parallel()
+	status, stdout, _ := call(t.Context(), nil, "-processes", "4", "-scenario", "list")
+	assert.Zero(t, status)
+	assert.Contains(t, stdout, "foreign-traffic ")
+	status, stdout, _ = call(t.Context(), nil, "-processes", "4", "-scenario", "list", "-json")
+	assert.Zero(t, status)
+	var list []struct{ Scenario string }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+	assert.Len(t, list, 5)
+}
+
+func TestMisuseOfProcessesIsExplained(t *testing.T) {
+	t.Parallel()
+	for want, arguments := range map[string][]string{
+		`-scenario: with these flags there is no scenario "x"`:       {"-processes", "2", "-scenario", "x"},
+		"-report has no effect together with -scenario list":         {"-processes", "2", "-scenario", "list", "-report", "x.html"},
+		"-redis has an effect only together with -processes":         {"-redis", "redis://127.0.0.1"},
+		"-report: expected a file that can be written: no file can ": {"-processes", "2", "-report", filepath.Join(t.TempDir(), "a", "b")},
+	} {
+		status, stdout, stderr := call(t.Context(), nil, arguments...)
+		assert.Equal(t, statusUsage, status, arguments)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+	}
+	status, _, stderr := call(t.Context(), nil, "-processes", "2", "-redis", "redis://me:hunter2@127.0.0.1:1")
+	assert.Equal(t, statusFailed, status)
+	assert.Contains(t, stderr, "connect to the server to share limits through")
+	assert.NotContains(t, stderr, "hunter2")
+}
+
+func TestProcessesWithoutAnEngineAreExplained(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(redistest.ServerVariable, "")
+	status, stdout, stderr := call(t.Context(), nil, "-processes", "2")
+	assert.Equal(t, statusFailed, status)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "install Redis (redis-server) or Valkey (valkey-server), or name one that runs with -redis")
+}
