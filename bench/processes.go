@@ -27,7 +27,7 @@ func child() int {
 
 // shareBetween has several processes share limits, and judges how well.
 func shareBetween(ctx context.Context, o options.Options, stdout, stderr io.Writer) int {
-	settings := processes.Settings{Processes: o.Processes, Length: o.Length, Seed: o.Seed, Disturb: o.Disturb}
+	settings := processes.Settings{Processes: o.Processes, Length: o.Length, Seed: o.Seed, Disturb: o.Disturb, Outage: o.Outage}
 	if o.Scenario == "list" {
 		return listOfProcesses(o, settings, stdout, stderr)
 	}

@@ -50,6 +50,9 @@ func (o *Options) checkSeveral(given map[string]bool) error {
 		}
 	}
 	if !o.Disturb {
+		if given["outage"] {
+			return errors.New("-outage has an effect only together with -disturb, which is not given")
+		}
 		return nil
 	}
 	switch {

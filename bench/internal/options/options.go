@@ -47,6 +47,7 @@ type Options struct {
 	Redis     string        // URL of the server that they share them through; "": one is started. It may contain a password
 	Length    time.Duration // of each of their scenarios
 	Disturb   bool
+	Outage    string // what processes do while the server is away
 
 	JSON          bool
 	Report        string // path of a file; "": none
@@ -61,7 +62,7 @@ func defaults() Options {
 		Buckets: 10, Limit: 5, Window: time.Second, Kind: "fixed",
 		Latency: 20 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: 1,
 		Path:   "/api/v10/gateway",
-		Length: 20 * time.Second,
+		Length: 20 * time.Second, Outage: "wait",
 	}
 }
 
@@ -187,6 +188,7 @@ func (o *Options) groups() []group {
 			{"redis", text("URL", &o.Redis), shared, "server to share them through, such as redis://127.0.0.1:6379; without this one is started that is installed, and ended afterwards; never printed"},
 			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("how long a scenario makes requests, about; %s with -disturb", short(lengthOfAccidents))},
 			{"disturb", boolean(&o.Disturb), shared, "kill one of the processes, freeze the server for 3 s, and kill it and start it again empty: what does each cost?"},
+			{"outage", choice(&o.Outage, "wait", "fail", "share", "full"), shared, "what processes do while the server is away: wait for it, give those who wait an error, divide the limits among them, or each use all of them; only wait is judged by what it costs"},
 		}},
 		{"Looking for what adds up in time", []option{
 			{"soak", optional(span(&o.Soak, time.Second, 31*24*time.Hour)), soaked, "1000 requests a minute for so long, such as 10m, in a world where everything goes wrong that can; then some minutes of rest, and a look at what is left"},

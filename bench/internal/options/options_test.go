@@ -32,7 +32,7 @@ func TestFlagsAreTakenOver(t *testing.T) {
 	assert.Equal(t, Options{
 		Requests: 70, Concurrency: 7, MaxRateLimit: 3 * time.Second, Buckets: 2, Limit: 9, Window: 2 * time.Second, Kind: "leaky",
 		Latency: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, JSON: true, FailOn429: true, MinEfficiency: 0.9,
-		Path: defaults().Path, Length: defaults().Length,
+		Path: defaults().Path, Length: defaults().Length, Outage: "wait",
 	}, o)
 }
 
@@ -98,6 +98,8 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-processes 1 -disturb", []string{"-disturb", "-processes is 1", "2 or more"}},
 		{"-processes 2 -disturb -redis redis://127.0.0.1", []string{"-disturb is given together with -redis", "our own"}},
 		{"-processes 2 -disturb -min-efficiency 0.9", []string{"-min-efficiency has no effect together with -disturb"}},
+		{"-processes 2 -outage fail", []string{"-outage has an effect only together with -disturb"}},
+		{"-processes 2 -disturb -outage panic", []string{"-outage", `"panic"`, "wait, fail, share, full"}},
 		{"-processes 2 -disturb -length 39s", []string{"-length is 39s", "40s or more with -disturb"}},
 
 		{"-path /x", []string{"-path has an effect only together with -target"}},

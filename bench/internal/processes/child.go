@@ -75,7 +75,7 @@ type child struct {
 
 // open makes the transport, on top of what is shared.
 func (c *child) open(ctx context.Context, work assignment) error {
-	options, unshare, err := share(ctx, work.Engine, work.Application)
+	options, unshare, err := share(ctx, work)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // accident is something that happens to processes or the engine.
@@ -49,8 +51,11 @@ func accidents() []accident {
 }
 
 // disturbed are the scenarios in which accidents happen.
-func disturbed(Settings) []Scenario {
+func disturbed(s Settings) []Scenario {
 	targets := Targets{BackWithin: sessionTime + 2*quota.Period, Refused: 2}
+	if s.Outage != "" && s.Outage != shared.OutageWait.String() {
+		targets = Targets{Anything: true} // others buy time with errors or 429s
+	}
 	return []Scenario{{
 		Name: "one-bucket", About: "all processes with 10 callers each on one bucket of 5 per second, and accidents",
 		Targets: targets, accidents: accidents(),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,13 @@ func OpenEngine(ctx context.Context, url string) (*Engine, error) {
 		}
 		e.own, e.url = own, own.URL()
 	}
+	// Whatever a bot would be told of this server.
+	_, unshare, err := share(ctx, assignment{Engine: e.url, Application: application()})
+	if err != nil {
+		e.Close()
+		return nil, fmt.Errorf("the server to share limits through: %w", err)
+	}
+	unshare()
 	if err := e.connect(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -58,7 +66,7 @@ func OpenEngine(ctx context.Context, url string) (*Engine, error) {
 }
 
 func (e *Engine) connect(ctx context.Context) error {
-	options, err := rueidis.ParseURL(e.url)
+	options, err := rueidis.ParseURL(strings.Replace(e.url, "valkey", "redis", 1)) // it knows only one of the names
 	if err != nil {
 		return errors.New("the URL of the server to share limits through is not one: expected something like redis://127.0.0.1:6379")
 	}
@@ -73,6 +81,9 @@ func (e *Engine) connect(ctx context.Context) error {
 	}
 	return nil
 }
+
+// application is a name under which nothing is shared yet.
+func application() string { return fmt.Sprintf("ratelight-bench-%x", rand.Uint64()) }
 
 // URL is where it is. It may contain a password.
 func (e *Engine) URL() string { return e.url }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -130,7 +129,7 @@ func (r *run) open(works []Work) error {
 	if launch == nil {
 		launch = program(r.settings.Executable)
 	}
-	engine, application := "", fmt.Sprintf("ratelight-bench-%x", rand.Uint64())
+	engine, application := "", application()
 	if r.engine != nil {
 		engine = r.engine.URL()
 	}
@@ -140,7 +139,9 @@ func (r *run) open(works []Work) error {
 			return err
 		}
 		r.workers = append(r.workers, w)
-		go w.tell(command{Work: &assignment{Process: i, Discord: r.discord, Engine: engine, Application: application, Work: work}})
+		go w.tell(command{Work: &assignment{
+			Process: i, Discord: r.discord, Engine: engine, Application: application, Outage: r.settings.Outage, Work: work,
+		}})
 	}
 	for _, w := range r.workers {
 		if err := w.awaitReady(); err != nil {

@@ -118,6 +118,9 @@ func TestScenariosAreFoundByName(t *testing.T) {
 	_, err = Find("none", settings)
 	assert.ErrorContains(t, err, `no scenario "none": choose one of one-bucket, own-buckets, foreign-traffic, `)
 
+	for _, s := range Scenarios(Settings{Processes: 2, Length: LengthOfAccidents, Disturb: true, Outage: "full"}) {
+		assert.True(t, s.Targets.Anything)
+	}
 	assert.Len(t, Scenarios(Settings{Processes: 1, Length: DefaultLength}), 4, "nobody is foreign")
 	disturbed := Scenarios(Settings{Processes: 2, Length: LengthOfAccidents, Disturb: true})
 	require.Len(t, disturbed, 2)

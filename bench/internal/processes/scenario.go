@@ -30,12 +30,17 @@ type Targets struct {
 	InOrder   bool    // no pairs inverted
 	// BackWithin is how long after an accident the rate has to be back.
 	BackWithin time.Duration
+	// Anything will do: what happens is shown and not judged.
+	Anything bool
 	// Refused is how many 429s there may be after an accident that loses what is shared.
 	Refused int
 }
 
 // List says what has to be reached.
 func (t Targets) List() []string {
+	if t.Anything {
+		return []string{"none: it shows what the policy for outages costs"}
+	}
 	list := []string{"every request answered"}
 	if t.BackWithin > 0 {
 		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.BackWithin.Seconds()),

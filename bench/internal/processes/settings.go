@@ -10,6 +10,8 @@ type Settings struct {
 	Seed   uint64
 	// Disturb has accidents happen.
 	Disturb bool
+	// Outage is what processes do while the engine is away, the name of a shared.Outage; "": wait.
+	Outage string
 	// Executable is this program, see [ChildVariable].
 	Executable string
 	// Done is called for every request that has an outcome. It may be nil.

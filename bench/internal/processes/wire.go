@@ -23,6 +23,7 @@ type assignment struct {
 	Discord     string `json:"discord"` // base URL
 	Engine      string `json:"engine,omitempty"`
 	Application string `json:"application,omitempty"`
+	Outage      string `json:"outage,omitempty"`
 	Work        Work   `json:"work"`
 }
 
