@@ -169,7 +169,7 @@ func (b *bucket) take(q *request, a *answer) {
 		b.granted.push(t)
 	}
 	if a.again == againNames {
-		b.unsayLine()
+		b.unsayLine(b.line.Len())
 		b.due = b.due || b.line.Len() > 0
 	}
 	if a.lent == lentMine {
@@ -198,11 +198,12 @@ func (b *bucket) restate(q *request) {
 		}
 	}
 	slices.SortFunc(b.flights, func(x, y *ticket) int { return int(x.number) - int(y.number) })
-	b.unsayLine()
+	b.unsayLine(b.line.Len())
 }
 
-func (b *bucket) unsayLine() {
-	for e := b.line.Front(); e != nil; e = e.Next() {
+// unsayLine lets the next calls say the names of the first n who wait.
+func (b *bucket) unsayLine(n int) {
+	for e := b.line.Front(); e != nil && n > 0; e, n = e.Next(), n-1 {
 		e.Value.(*ticket).said = false
 	}
 }
@@ -211,6 +212,7 @@ func (b *bucket) unsayLine() {
 func (b *bucket) failed(now time.Duration, err error) {
 	b.due = true
 	b.resayFlights()
+	b.unsayLine(mostNames) // some may have been granted, and only the reply was lost
 	pause := min(firstRetry<<min(b.failing, 10), longestRetry)
 	b.failing++
 	var wrong *KeyError

@@ -11,7 +11,7 @@ import (
 // agents are the buckets of a session.
 type agents struct {
 	next    atomic.Uint64 // number of tickets
-	beating sync.Mutex
+	beating chan struct{} // holds one element while a beat is on its way
 
 	mu     sync.Mutex // taken after that of a bucket
 	byName map[string]*bucket
@@ -21,6 +21,7 @@ type agents struct {
 }
 
 func (s *session) startAgents() {
+	s.agents.beating = make(chan struct{}, 1)
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
 	s.listen("want", func(name string) {
 		if b := s.named(name); b != nil {

@@ -31,13 +31,15 @@ func (s *session) beatOnce(ctx context.Context) { s.beat(ctx, false) }
 // beat renews all loans, returns those that nobody waits for, and says that the session is alive if it was silent for long. leaves:
 // it is the last one.
 func (s *session) beat(ctx context.Context, leaves bool) {
-	if !s.agents.beating.TryLock() {
+	select {
+	case s.agents.beating <- struct{}{}:
+	default:
 		if !leaves {
 			return
 		}
-		s.agents.beating.Lock() // not longer than a call
+		s.agents.beating <- struct{}{} // it takes no longer than a call
 	}
-	defer s.agents.beating.Unlock()
+	defer func() { <-s.agents.beating }()
 	p := s.gather(leaves)
 	s.agents.mu.Lock()
 	silent := s.now()-s.agents.saw >= beatPeriod*9/10

@@ -128,6 +128,7 @@ type returned struct {
 	state  ratelimits.State
 	at     time.Duration
 	lost   bool // it is not known what became of the bucket
+	alone  bool // others may have used it by themselves at the same time
 }
 
 func (r *returned) write(a *arguments, now time.Duration) {
@@ -141,7 +142,7 @@ func (r *returned) write(a *arguments, now time.Duration) {
 		s.Used = 0
 	}
 	a.add(r.number, limit, int64(s.Used), rest, s.Period.Milliseconds(), s.Stamp, until(r.at+s.Hold, now), int64(s.HoldClass),
-		bit(s.Probing), bit(s.Unlimited))
+		bit(s.Probing), bit(s.Unlimited), bit(r.alone))
 }
 
 // known is what the last reply said of the bucket.

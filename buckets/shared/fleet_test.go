@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -201,4 +203,86 @@ func TestFleetOnBucketsOfTheirOwn(t *testing.T) {
 		assert.Zero(t, f.refused())
 		assert.Greater(t, rate, .97*20/1.02)
 	})
+}
+
+func TestFleetOnABadConnection(t *testing.T) {
+	for name, fate := range map[string]redistest.Fate{
+		"lost calls":   {Lost: true},
+		"lost replies": {LostReply: true},
+		"late calls":   {Before: 3 * time.Second},
+		"slow calls":   {Before: 300 * ms, After: 300 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				f := w.fleet(4, oneRule(five, near))
+				defer f.close()
+				one := func(int) int { return 1 }
+				f.warm(one)
+				chance := rand.New(rand.NewPCG(1, 2))
+				var mu sync.Mutex
+				w.server.Decide(func(string) redistest.Fate {
+					mu.Lock()
+					defer mu.Unlock()
+					if chance.Float64() < .07 {
+						return fate
+					}
+					return redistest.Fate{Before: ms / 2, After: ms / 2}
+				})
+				calls := w.server.Total()
+				rate := f.saturate(10, time.Minute, one)
+				fmt.Printf("rate %.3f of ideal, refused %d, calls per request %.2f %v\n", rate*1.02/5, f.refused(), float64(w.server.Total()-calls)/rate/64, w.server.Calls())
+				assert.Zero(t, f.refused())
+				assert.Greater(t, rate, .7*5/1.02)
+			})
+		})
+	}
+}
+
+func TestFleetWhoseStateIsLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		f := w.fleet(4, oneRule(five, near))
+		defer f.close()
+		one := func(int) int { return 1 }
+		f.warm(one)
+		f.all.Go(func() {
+			for range 8 {
+				time.Sleep(5*time.Second + 123*ms)
+				w.server.Flush()
+			}
+		})
+		rate := f.saturate(10, time.Minute, one)
+		fmt.Printf("rate %.3f of ideal, refused %d\n", rate*1.02/5, f.refused())
+		assert.Greater(t, rate, .7*5/1.02)
+		assert.LessOrEqual(t, f.refused(), 8)
+	})
+}
+
+func TestFleetWithAnOutage(t *testing.T) {
+	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageShare, shared.OutageFull} {
+		for name, break_ := range map[string]func(w *world, broken bool){
+			"down":   func(w *world, broken bool) { w.server.SetDown(broken) },
+			"frozen": func(w *world, broken bool) { w.server.SetFrozen(broken) },
+			"emptied": func(w *world, broken bool) {
+				w.server.SetDown(broken)
+				w.server.Flush()
+			},
+		} {
+			t.Run(policy.String()+" "+name, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					f := w.fleet(4, oneRule(five, near), shared.WithOutage(policy))
+					defer f.close()
+					one := func(int) int { return 1 }
+					f.warm(one)
+					f.all.Go(func() {
+						time.Sleep(10 * time.Second)
+						break_(w, true)
+						time.Sleep(5 * time.Second)
+						break_(w, false)
+					})
+					rate := f.saturate(10, 30*time.Second, one)
+					fmt.Printf("%v %s rate %.3f of ideal, refused %d\n", policy, name, rate*1.02/5, f.refused())
+				})
+			})
+		}
+	}
 }

@@ -111,7 +111,7 @@ func (b *bucket) Return(now time.Duration, s ratelimits.State, sent []time.Durat
 	if l == nil {
 		return tickets
 	}
-	b.returned = &returned{number: l.number, state: s, at: now}
+	b.returned = &returned{number: l.number, state: s, at: now, alone: l.alone && b.session.sessions() > 1}
 	b.remember(now, s)
 	b.activate()
 	if l.wanted || l.until <= now || len(sent) > 0 || s.Hold > 0 {

@@ -4,7 +4,7 @@
 local function readReturn()
   return {
     number = int(), limit = int(), used = int(), rest = int(), period = int(), stamp = int(),
-    hold = int(), class = int(), probing = int(), unlimited = int(),
+    hold = int(), class = int(), probing = int(), unlimited = int(), alone = int(),
   }
 end
 

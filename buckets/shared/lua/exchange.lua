@@ -109,8 +109,10 @@ end
 
 -- How long the first of the caller's names that wait will do so, and how many of others are ahead of it.
 local rank = waiting > 0 and redis.call('ZRANK', KEYS[QUEUE], named(first)) or nil
-local again = 0
-if waiting > 0 and lent ~= 1 and not rank and not redis.call('ZSCORE', KEYS[FLIGHT], named(first)) then again = 1 end
+local again = (waiting > 0 and lent ~= 1 and not rank) and 1 or 0 -- 1: names are not queued that the caller thinks are
+for _, ticket in ipairs(granted) do
+  if ticket == first then again = 0 end
+end
 if not rank then rank = redis.call('ZCOUNT', KEYS[QUEUE], '-inf', '+inf') end
 local rest = math.max((b.fin or 0) - now, 0)
 local poll = math.max(25, math.min((b.per or PERIOD) / 10, 250))

@@ -1,5 +1,9 @@
 -- Loans: a bucket that one session has for itself. They are numbered, so that one that is returned late does no harm.
 
+-- SETTLE is how long it takes after an outage until all sessions have noticed that it is over. Until then they may send what
+-- nobody knows of.
+local SETTLE = 1200
+
 -- recall takes in what somebody knew of a bucket whose state may be older, or lost: the window that he knew of is waited out, and
 -- then one request goes first.
 local function recall(b, limit, period, rest)
@@ -36,6 +40,8 @@ local function restore(b, y)
     if y.limit > 0 then b.lim, b.rem = y.limit, y.limit - y.used end
     if y.period > 0 then b.per, b.wper = y.period, y.period end
     b.past, b.stamp = math.max(b.past or 0, y.rest > 0 and 0 or y.stamp), y.rest > 0 and y.stamp or 0
+  elseif y.alone == 1 then
+    recall(b, y.limit, y.period, math.max(y.rest, SETTLE))
   elseif y.used > 0 or y.rest > 0 then
     recall(b, y.limit, y.period, y.rest)
   end
