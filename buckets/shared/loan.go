@@ -145,6 +145,9 @@ func (b *bucket) goAlone(now time.Duration) {
 	b.accept(l, b.outcomes)
 }
 
+// policyShares reports that others go on by themselves with their share of every limit.
+func policyShares(s *session) bool { return s.store.options.outage == OutageShare && s.sessions() > 1 }
+
 // guess is what is known of the window at the moment.
 func (b *bucket) guess(now time.Duration) ratelimits.State {
 	k := &b.known
@@ -152,7 +155,11 @@ func (b *bucket) guess(now time.Duration) ratelimits.State {
 	if b.returned != nil {
 		s.Stamp, s.Unlimited = b.returned.state.Stamp, b.returned.state.Unlimited
 	}
-	if k.end > now {
+	switch {
+	case policyShares(b.session) && k.limit > 0:
+		// The others may have used all that was left, and a window that we have not heard of.
+		s.Reset, s.Used = max(k.end-now, k.period), k.limit
+	case k.end > now:
 		out := b.granted.Len() + len(b.outcomes)
 		for _, t := range b.tickets {
 			if t.stage == flying {
