@@ -10,18 +10,212 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
+func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.process().use(someKey)
+		a, b := w.limited()
+		var order []string
+		a.log = func(*process) { order = append(order, "a") }
+		b.log = func(*process) { order = append(order, "b") }
+		for _, u := range []*user{a, a, a, a, b, b, a, b, a, a, b, b} {
+			u.join(1)
+			pass(2 * ms)
+		}
+		require.Equal(t, []string{"a", "a", "a", "a"}, order, "four were left")
+		for range 4 {
+			a.answer(headers(5, 0, 900*ms, 1000))
+		}
+		pass(1100 * ms)
+		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five of those who wait, and no other")
+	})
+}
+
+func TestOneRequestFindsOutTheLimit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
 		a.join(3)
+		b.join(3)
+		pass(2 * time.Second)
+		assert.Equal(t, 1, a.leaves()+b.leaves(), "one alone")
+		a.answer(headers(5, 4, time.Second, 1000))
+		pass(100 * ms)
+		assert.Equal(t, 5, a.leaves()+b.leaves(), "the rest of the window")
+	})
+}
+
+func TestTheNextOneFindsOutIfThereWasNoAnswer(t *testing.T) {
+	for name, answer := range map[string]ratelimits.Response{"no answer": {}, "an answer of a server in trouble": {Status: 502}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				a, b := w.contested()
+				b.join(2)
+				pass(100 * ms)
+				require.Zero(t, b.leaves())
+				a.answer(answer)
+				pass(100 * ms)
+				assert.Equal(t, 1, b.leaves())
+			})
+		})
+	}
+}
+
+func TestAnswersWithoutLimitsLetEverythingGo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		b.join(20)
+		a.answer(ratelimits.Response{Status: 204})
+		pass(100 * ms)
+		assert.Equal(t, 20, b.leaves())
+	})
+}
+
+func TestAWindowLetsNoMoreGoThanItsLimit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(10)
+		b.join(10)
+		pass(500 * ms)
+		assert.Equal(t, 5, a.leaves()+b.leaves())
+		for a.leaves() > 1 && len(a.flying) > 0 {
+			a.answer(headers(5, 0, 450*ms, 1000))
+		}
+		for len(b.flying) > 0 {
+			b.answer(headers(5, 0, 450*ms, 1000))
+		}
+		pass(440 * ms)
+		assert.Equal(t, 5, a.leaves()+b.leaves(), "it is not over yet")
+		pass(100 * ms)
+		assert.Equal(t, 10, a.leaves()+b.leaves())
+	})
+}
+
+func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		b.join(2)
 		pass(10 * ms)
-		require.NotNil(t, a.loan)
-		assert.Equal(t, ratelimits.State{}, a.loan.State)
-		assert.Equal(t, 1, a.loan.Share)
-		assert.Equal(t, map[string]int{"exchange": 1}, w.server.Calls())
-		assert.Greater(t, a.bucket.Until(), w.now()+2500*ms)
-		pass(10 * time.Second)
-		assert.Greater(t, a.bucket.Until(), w.now()+1500*ms, "it is renewed")
-		assert.Equal(t, map[string]int{"exchange": 1, "beat": 10}, w.server.Calls())
+		require.Equal(t, 2, b.leaves())
+		pass(1100 * ms)
+		a.join(10)
+		pass(100 * ms)
+		require.Equal(t, 1+3, a.leaves(), "two of five are on their way")
+		// One turns out to have been counted in the window before.
+		b.answer(headers(5, 3, 0, 1000))
+		pass(100 * ms)
+		assert.Equal(t, 1+4, a.leaves())
+	})
+}
+
+func TestRemainingIsLoweredByOthersAndNeverRaised(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(1)
+		pass(10 * ms)
+		a.answer(headers(5, 1, 900*ms, 1000)) // somebody else has used two
+		b.join(5)
+		pass(100 * ms)
+		require.Equal(t, 1, b.leaves())
+		b.answer(headers(5, 4, 800*ms, 1000)) // which cannot be
+		pass(100 * ms)
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+func TestATicketThatLeavesGivesItsPlaceBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		var tickets []any
+		a.mu.Lock()
+		for range 4 {
+			ticket := a.bucket.Join(w.now(), false)
+			tickets = append(tickets, ticket)
+		}
+		a.mu.Unlock()
+		pass(10 * ms)
+		require.Len(t, tickets, 4)
+		b.join(2)
+		pass(10 * ms)
+		require.Zero(t, b.leaves())
+		a.mu.Lock()
+		ticket := a.flying[0]
+		a.flying = a.flying[1:]
+		a.bucket.Leave(w.now(), ticket) // it was not sent after all
+		a.mu.Unlock()
+		pass(10 * ms)
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		b.join(5)
+		pass(10 * ms)
+		a.mu.Lock()
+		for range 2 {
+			a.bucket.Join(w.now(), true)
+		}
+		a.mu.Unlock()
+		for range 4 {
+			a.answer(headers(5, 0, 900*ms, 1000))
+		}
+		pass(1100 * ms)
+		assert.Equal(t, 5+2, a.leaves())
+		assert.Equal(t, 3, b.leaves())
+	})
+}
+
+func TestARequestFromElsewhereIsCharged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		ticket := a.bucket.Adopt(w.now(), w.now())
+		pass(10 * ms)
+		b.join(10)
+		pass(10 * ms)
+		require.Equal(t, 3, b.leaves())
+		a.bucket.Report(w.now(), ticket, headers(5, 3, 900*ms, 1000))
+		pass(10 * ms)
+		assert.Equal(t, 3, b.leaves())
+	})
+}
+
+func TestAPermitThatNobodyTakesGoesBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		for range 4 {
+			a.bucket.Join(w.now(), false)
+		}
+		pass(10 * ms)
+		_, ok := a.bucket.Granted(w.now())
+		require.True(t, ok)
+		pass(16 * time.Second)
+		_, ok = a.bucket.Granted(w.now())
+		require.False(t, ok, "half of the lease is over")
+		b.join(5)
+		pass(10 * ms)
+		_, ok = a.bucket.Granted(w.now())
+		assert.True(t, ok, "it came back to the head")
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+func TestForecastCountsTheOthers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		b.join(12)
+		pass(10 * ms)
+		a.join(1)
+		pass(10 * ms)
+		f := a.bucket.Forecast(w.now(), 1)
+		assert.Equal(t, 5, f.Limit)
+		assert.Equal(t, time.Second, f.Period)
+		// Thirteen are ahead: two windows, after what is left of this one.
+		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms))
+		f = b.bucket.Forecast(w.now(), 0)
+		assert.InDelta(t, 960*ms, f.Wait, float64(60*ms))
 	})
 }

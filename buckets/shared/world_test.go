@@ -102,6 +102,7 @@ type user struct {
 	loan    *buckets.SharedLoan
 	errs    []error
 	log     func(p *process)
+	asleep  bool // looks at nothing
 }
 
 var someKey = buckets.SharedKey{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
@@ -116,7 +117,7 @@ func (u *user) changed() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.now()
-	if u.bucket == nil {
+	if u.bucket == nil || u.asleep {
 		return
 	}
 	if err := u.bucket.Err(); err != nil {
@@ -186,4 +187,29 @@ func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// contested returns a user in each of two processes, of a bucket that both have used just now, so that it is not lent. Its limit is
+// not known, and the request that finds out is in flight; the user that sent it comes first.
+func (w *world) contested(options ...shared.Option) (a, b *user) {
+	w.t.Helper()
+	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
+	a.join(1)
+	pass(10 * ms)
+	require.NotNil(w.t, a.loan)
+	b.join(1)
+	pass(10 * ms)
+	require.True(w.t, a.bucket.Wanted())
+	a.giveBack(ratelimits.State{})
+	pass(50 * ms)
+	require.Equal(w.t, 1, b.leaves())
+	return b, a
+}
+
+// limited lets the two of contested know the limit: five in a second, of which a has used one.
+func (w *world) limited(options ...shared.Option) (a, b *user) {
+	a, b = w.contested(options...)
+	a.answer(headers(5, 4, time.Second, 1000))
+	pass(10 * ms)
+	return a, b
 }

@@ -96,7 +96,7 @@ else
   n = room(b, blocked)
   if lendable(b, caller, waiting, n, bias) then
     lend(b, caller)
-    lent = 1
+    lent, left = 1, n
   else
     granted, others = serve(b, caller, low, n, lease)
     left = n - #granted
@@ -107,13 +107,25 @@ else
   end
 end
 
--- How long the first of the caller's names that wait will do so, and how many of others are ahead of it.
-local rank = waiting > 0 and redis.call('ZRANK', KEYS[QUEUE], named(first)) or nil
-local again = (waiting > 0 and lent ~= 1 and not rank) and 1 or 0 -- 1: names are not queued that the caller thinks are
-for _, ticket in ipairs(granted) do
-  if ticket == first then again = 0 end
+-- How long the first of the caller's names that still wait will do so, and how many of others are ahead of it.
+local ours = waiting - (n - left)
+local rank = ours > 0 and redis.call('ZRANK', KEYS[QUEUE], named(first)) or nil
+local again = 0 -- 1: names are not queued that the caller thinks are
+if ours > 0 and lent ~= 1 and not rank then
+  again = 1
+  for _, ticket in ipairs(granted) do
+    if ticket == first then again = 0 end
+  end
 end
-if not rank then rank = redis.call('ZCOUNT', KEYS[QUEUE], '-inf', '+inf') end
+if ours > 0 and not rank then
+  local head = redis.call('ZRANGE', KEYS[QUEUE], 0, 63)
+  rank = #head
+  for i, name in ipairs(head) do
+    if rank == #head and split(name) == caller then rank = i - 1 end
+  end
+elseif not rank then
+  rank = redis.call('ZCARD', KEYS[QUEUE])
+end
 local rest = math.max((b.fin or 0) - now, 0)
 local poll = math.max(25, math.min((b.per or PERIOD) / 10, 250))
 local wait, class = 1, 0
@@ -134,7 +146,6 @@ end
 save(BUCKET, b)
 alive(QUEUE)
 alive(FLIGHT, math.max(IDLE, lease))
-local ours = waiting - (n - left)
 local reply = {
   0, now, again, lent, b.born, b.gen, math.max(wait, 1), class, b.lim or 0, b.per or 0, rest, left, b.class or 0, inflight(), live,
   rank, math.max(redis.call('ZCARD', KEYS[QUEUE]) - ours, 0), math.max((b.hold or 0) - now, 0), b.loan, #granted,

@@ -1,0 +1,186 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.process().use(someKey)
+		a.join(3)
+		pass(10 * ms)
+		require.NotNil(t, a.loan)
+		assert.Equal(t, ratelimits.State{}, a.loan.State)
+		assert.Equal(t, 1, a.loan.Share)
+		assert.Equal(t, map[string]int{"exchange": 1}, w.server.Calls())
+		assert.Greater(t, a.bucket.Until(), w.now()+2500*ms)
+		pass(10 * time.Second)
+		assert.Greater(t, a.bucket.Until(), w.now()+1500*ms, "it is renewed")
+		assert.Equal(t, map[string]int{"exchange": 1, "beat": 10}, w.server.Calls())
+	})
+}
+
+func TestOneCallRenewsAllLoans(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		var users []*user
+		for i := range 600 {
+			key := someKey
+			key.Major = string(rune('1'+i%9)) + string(rune('0'+i/9%10)) + string(rune('0'+i/90))
+			users = append(users, p.use(key))
+			users[i].join(1)
+		}
+		pass(5*time.Second + 500*ms)
+		for _, u := range users {
+			require.NotNil(t, u.loan)
+			require.Greater(t, u.bucket.Until(), w.now())
+		}
+		assert.Equal(t, map[string]int{"exchange": 600, "beat": 2 * 5}, w.server.Calls())
+	})
+}
+
+func TestALoanIsWantedAtOnceAndReturnedAsItIs(t *testing.T) {
+	for name, quiet := range map[string]bool{"with messages": false, "without": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.server.SetQuiet(quiet)
+				a, b := w.process().use(someKey), w.process().use(someKey)
+				a.join(1)
+				pass(100 * ms)
+				require.NotNil(t, a.loan)
+				b.join(10)
+				pass(10 * ms)
+				assert.Equal(t, !quiet, a.bucket.Wanted())
+				pass(time.Second)
+				require.True(t, a.bucket.Wanted())
+				require.Zero(t, b.leaves())
+				tickets := a.giveBack(ratelimits.State{Limit: 5, Used: 2, Reset: 500 * ms, Period: time.Second, Stamp: 1000}, w.now())
+				require.Len(t, tickets, 1)
+				pass(40 * ms)
+				assert.Equal(t, 2, b.leaves(), "two were used and one is on its way")
+				pass(200 * ms)
+				a.bucket.Report(w.now(), tickets[0], headers(5, 0, 240*ms, 1000))
+				pass(400 * ms)
+				assert.Equal(t, 2+5-2, b.leaves(), "those of b are still in flight")
+			})
+		})
+	}
+}
+
+func TestWhoWaitedForALoanStandsAheadOfThoseWhoWantIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		b.join(3)
+		pass(10 * ms)
+		a.mu.Lock()
+		a.loan = nil
+		a.bucket.Return(w.now(), ratelimits.State{Limit: 5, Period: time.Second}, nil)
+		for range 4 {
+			a.bucket.Join(w.now(), true)
+		}
+		a.mu.Unlock()
+		pass(100 * ms)
+		assert.Equal(t, 4, a.leaves())
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+func TestABucketThatOneProcessUsesAgainIsLentAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		pass(2 * time.Second)
+		a.join(3)
+		pass(10 * ms)
+		require.NotNil(t, a.loan, "the other has not been here for long")
+		assert.Equal(t, 5, a.loan.State.Limit)
+		assert.Zero(t, a.loan.State.Used)
+		assert.Nil(t, b.loan)
+	})
+}
+
+func TestALoanThatWasNotReturnedInTimeEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		require.NotNil(t, a.loan)
+		a.link.kill(true)
+		b.join(1)
+		pass(2900 * ms)
+		assert.Zero(t, b.leaves())
+		assert.Nil(t, b.loan)
+		assert.Less(t, a.bucket.Until(), w.now(), "it stops before others start")
+		pass(200 * ms)
+		require.True(t, b.leaves() == 1 || b.loan != nil)
+		// What it knows when it comes back adds to what was found out meanwhile.
+		if b.leaves() == 1 {
+			b.answer(headers(5, 2, time.Second, 5000))
+		}
+		a.link.kill(false)
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 300 * ms, Period: time.Second}, w.now())
+		pass(time.Second)
+	})
+}
+
+func TestALoanIsReturnedWithTheBeatIfNobodyWaits(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a := p.use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		a.giveBack(ratelimits.State{Limit: 7, Period: time.Second})
+		a.bucket.Close()
+		pass(2 * time.Second)
+		assert.Equal(t, map[string]int{"exchange": 1, "beat": 1}, w.server.Calls(), "then there is nothing more to say")
+		b := w.process().use(someKey)
+		b.join(1)
+		pass(10 * ms)
+		assert.Equal(t, 7, b.bucket.Forecast(w.now(), 0).Limit)
+	})
+}
+
+func TestABucketThatIsOpenedAgainReturnsItsLoanFirst(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a := p.use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		a.giveBack(ratelimits.State{Limit: 7, Used: 7, Reset: 10 * time.Second, Period: 20 * time.Second})
+		a.bucket.Close()
+		again := p.use(someKey)
+		again.join(1)
+		pass(10 * ms)
+		assert.Nil(t, again.loan)
+		f := again.bucket.Forecast(w.now(), 0)
+		assert.Equal(t, 7, f.Limit)
+		assert.InDelta(t, 10*time.Second, f.Wait, float64(100*ms))
+	})
+}
+
+func TestRequestsThatEndBeforeALoanIsAcceptedAreHandedOver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		a.join(1)
+		pass(10 * ms)
+		require.Len(t, a.flying, 1)
+		pass(1500 * ms)
+		a.asleep = true // the loan is offered, and not yet accepted
+		a.bucket.Join(w.now(), false)
+		pass(5 * ms)
+		a.bucket.Report(w.now(), a.flying[0], headers(5, 4, time.Second, 3000))
+		loan := a.bucket.Loan(w.now())
+		require.NotNil(t, loan)
+		require.Len(t, loan.Ended, 1)
+		assert.Equal(t, a.sent[1], loan.Ended[0].Sent)
+		assert.Equal(t, int64(3000), loan.Ended[0].Response.Stamp)
+		assert.Zero(t, loan.State.Used)
+	})
+}
