@@ -245,7 +245,7 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	if n := ahead + others - left; k.limit > 0 && n >= 0 {
 		f.Wait = rest + time.Duration(n/k.limit)*k.period
 	}
-	if hold := max(k.hold, b.hold) - now; hold > f.Wait {
+	if hold := max(k.hold, b.hold) - now; hold > 0 && hold >= f.Wait {
 		f.Wait, f.Class = hold, k.holding
 	}
 	if away, since := b.session.away(); away {

@@ -111,6 +111,7 @@ func TestRemainingIsLoweredByOthersAndNeverRaised(t *testing.T) {
 		a.join(1)
 		pass(10 * ms)
 		a.answer(headers(5, 1, 900*ms, 1000)) // somebody else has used two
+		pass(10 * ms)
 		b.join(5)
 		pass(100 * ms)
 		require.Equal(t, 1, b.leaves())

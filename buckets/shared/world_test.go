@@ -213,3 +213,10 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	pass(10 * ms)
 	return a, b
 }
+
+// served reports that as many requests were sent, or that it is up to the user itself.
+func (u *user) served(n int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.sent) == n || u.loan != nil
+}

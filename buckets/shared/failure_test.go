@@ -1,0 +1,380 @@
+package shared_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestADeadProcessAheadCostsASessionTime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		b.asleep = true
+		b.join(100)
+		pass(10 * ms)
+		b.link.kill(true)
+		a.join(5)
+		pass(2 * time.Second)
+		require.Equal(t, 1, a.leaves(), "those of the dead are ahead")
+		pass(3 * time.Second)
+		assert.Greater(t, a.leaves(), 1)
+	})
+}
+
+func TestADeadProcessThatFindsOutTheLimitCostsASessionTime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		a.link.kill(true)
+		b.join(3)
+		pass(2500 * ms)
+		require.Zero(t, b.leaves())
+		pass(700 * ms)
+		assert.True(t, b.served(1))
+	})
+}
+
+func TestARequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested(shared.WithLease(5 * time.Second))
+		b.join(3)
+		pass(4500 * ms)
+		require.Zero(t, b.leaves())
+		pass(1500 * ms)
+		assert.True(t, b.served(1), "the next one finds out")
+		assert.Equal(t, 1, a.leaves())
+	})
+}
+
+// fates lets the calls of one script have fates one after the other, and then none.
+func (w *world) fates(script string, fates ...redistest.Fate) {
+	w.server.Decide(func(name string) redistest.Fate {
+		if name != script || len(fates) == 0 {
+			return redistest.Fate{}
+		}
+		fate := fates[0]
+		fates = fates[1:]
+		return fate
+	})
+}
+
+func TestAGrantWhoseReplyIsLostIsGrantedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		w.fates("exchange", redistest.Fate{LostReply: true})
+		a.join(2)
+		pass(600 * ms)
+		assert.Equal(t, 3, a.leaves())
+		b.join(5)
+		pass(10 * ms)
+		assert.Equal(t, 2, b.leaves(), "they were charged once")
+	})
+}
+
+func TestTicketsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		w.fates("exchange", redistest.Fate{LostReply: true})
+		a.mu.Lock()
+		one, two := a.bucket.Join(w.now(), false), a.bucket.Join(w.now(), false)
+		a.mu.Unlock()
+		pass(100 * ms)
+		a.bucket.Leave(w.now(), one)
+		a.bucket.Leave(w.now(), two)
+		pass(600 * ms)
+		b.join(5)
+		pass(10 * ms)
+		assert.Equal(t, 1, a.leaves())
+		assert.Equal(t, 4, b.leaves())
+	})
+}
+
+func TestALateCallDoesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		w.fates("exchange", redistest.Fate{Before: 3 * time.Second})
+		a.mu.Lock()
+		ticket := a.bucket.Join(w.now(), false)
+		a.mu.Unlock()
+		pass(100 * ms)
+		a.bucket.Leave(w.now(), ticket)
+		pass(3 * time.Second)
+		require.Equal(t, 1, a.leaves())
+		b.join(5)
+		pass(10 * ms)
+		assert.Equal(t, 5, b.leaves(), "nothing is in flight")
+	})
+}
+
+func TestALoanWhoseReplyIsLostIsLentAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.fates("exchange", redistest.Fate{LostReply: true})
+		a := w.process().use(someKey)
+		a.join(2)
+		pass(600 * ms)
+		require.NotNil(t, a.loan)
+		pass(5 * time.Second)
+		assert.Greater(t, a.bucket.Until(), w.now())
+	})
+}
+
+func TestAReportIsRepeatedUntilItIsKnown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		b.join(5)
+		pass(10 * ms)
+		w.fates("exchange", redistest.Fate{Lost: true})
+		a.answer(headers(5, 4, 2*time.Second, 1000))
+		pass(600 * ms)
+		assert.Equal(t, 4, b.leaves())
+		pass(1300 * ms)
+		assert.Equal(t, 4, b.leaves())
+	})
+}
+
+func TestALostStateIsKnownAgainFromThoseWhoUseIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		require.Equal(t, 5, a.leaves())
+		b.join(5)
+		pass(10 * ms)
+		w.server.Flush()
+		pass(800 * ms)
+		assert.Zero(t, b.leaves(), "the window that is used up is waited out")
+		for range 4 {
+			a.answer(headers(5, 0, 100*ms, 1000))
+		}
+		pass(400 * ms)
+		require.Equal(t, 1, b.leaves(), "one goes first")
+		b.answer(headers(5, 4, 900*ms, 2200))
+		pass(100 * ms)
+		assert.Equal(t, 5, b.leaves())
+	})
+}
+
+func TestALoanOfALostStateIsReturned(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		w.server.Flush()
+		pass(1100 * ms)
+		require.True(t, a.bucket.Wanted())
+		require.Zero(t, a.bucket.Until())
+		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 2 * time.Second, Period: 3 * time.Second})
+		a.join(1)
+		pass(1900 * ms)
+		require.Nil(t, a.loan)
+		pass(200 * ms)
+		require.NotNil(t, a.loan)
+		assert.True(t, a.loan.State.Probing)
+		assert.Equal(t, 5, a.loan.State.Limit)
+	})
+}
+
+// step sets the clock of the server, which runs on from there.
+func (w *world) step(d time.Duration) {
+	w.server.Decide(func(string) redistest.Fate {
+		w.server.Redis.SetTime(time.Now().Add(d))
+		return redistest.Fate{}
+	})
+}
+
+func TestAClockThatStepsStopsNobody(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, -5 * time.Second, 5 * time.Second, time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				a, b := w.limited()
+				a.join(2)
+				b.join(1)
+				pass(10 * ms)
+				require.Equal(t, 4, a.leaves()+b.leaves())
+				w.step(step)
+				a.join(10)
+				b.join(10)
+				for n := int64(2); n < 9; n++ {
+					for _, u := range []*user{a, b} {
+						for len(u.flying) > 0 {
+							u.answer(headers(5, 1, 500*ms, n*1000))
+						}
+					}
+					pass(1500 * ms)
+				}
+				assert.True(t, a.served(13), a.leaves())
+				assert.True(t, b.served(11), b.leaves())
+			})
+		})
+	}
+}
+
+func TestAKeyThatIsNotOursIsNamed(t *testing.T) {
+	const bucket = "rl:{default}:b:0123456789abcdef/hash/1"
+	for name, spoil := range map[string]func(w *world){
+		"another type":      func(w *world) { w.server.Redis.Set(bucket, "mine") },
+		"another hash":      func(w *world) { w.server.Redis.HSet(bucket, "name", "mine") },
+		"no number":         func(w *world) { w.server.Redis.HSet(bucket, "born", "1", "gen", "many") },
+		"queue":             func(w *world) { w.server.Redis.Set("rl:{default}:q:0123456789abcdef/hash/1", "mine") },
+		"permits in flight": func(w *world) { w.server.Redis.Set("rl:{default}:f:0123456789abcdef/hash/1", "mine") },
+		"sessions":          func(w *world) { w.server.Redis.Set("rl:{default}:s", "mine") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				spoil(w)
+				a := w.process().use(someKey)
+				a.join(1)
+				pass(10 * ms)
+				require.NotEmpty(t, a.errs)
+				var wrong *shared.KeyError
+				require.ErrorAs(t, a.errs[0], &wrong)
+				assert.Contains(t, wrong.Key, "rl:{default}:")
+				assert.NotEmpty(t, wrong.Problem)
+				assert.NotErrorIs(t, a.errs[0], shared.ErrOutage)
+				assert.Zero(t, a.leaves())
+				assert.Nil(t, a.loan)
+				w.server.Flush()
+				pass(1100 * ms)
+				assert.NotNil(t, a.loan, "it goes on when that is gone")
+			})
+		})
+	}
+}
+
+func TestNothingRunsAfterClose(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.server.SetFrozen(true)
+		a := w.process().use(someKey)
+		a.join(10)
+		pass(100 * ms)
+		start := w.now()
+		a.session.Close()
+		assert.LessOrEqual(t, w.now()-start, time.Second)
+		a.join(1)
+		a.bucket.Close()
+		w.server.SetFrozen(false)
+		pass(time.Minute)
+		assert.Zero(t, a.leaves())
+		calls := w.server.Total()
+		pass(time.Minute)
+		assert.Equal(t, calls, w.server.Total())
+	})
+}
+
+func TestASessionThatClosesGivesUpItsPlacesAndLoans(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a, lent := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		b := w.process()
+		other, otherLent := b.use(someKey), b.use(buckets.SharedKey{Hash: "other"})
+		lent.join(1)
+		other.join(1)
+		pass(10 * ms)
+		require.NotNil(t, other.loan)
+		a.asleep = true
+		a.join(10)
+		pass(10 * ms)
+		other.giveBack(ratelimits.State{Limit: 1, Period: time.Second})
+		pass(10 * ms)
+		p.session.Close()
+		other.join(1)
+		otherLent.join(1)
+		pass(100 * ms)
+		assert.Equal(t, 1, otherLent.leaves(), "the loan is over")
+		pass(1100 * ms)
+		assert.Equal(t, 1, other.leaves(), "nobody is ahead")
+	})
+}
+
+func TestOutages(t *testing.T) {
+	t.Run("wait", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			a, b := w.limited()
+			w.server.SetDown(true)
+			a.join(1)
+			b.join(1)
+			pass(20 * time.Second)
+			assert.Equal(t, 1, a.leaves()+b.leaves())
+			assert.Empty(t, a.errs)
+			assert.InDelta(t, 20*time.Second, a.bucket.Forecast(w.now(), 0).Wait, float64(100*ms))
+			w.server.SetDown(false)
+			pass(1100 * ms)
+			assert.True(t, a.served(2) || b.served(1))
+		})
+	})
+	t.Run("fail", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			a, _ := w.limited(shared.WithOutage(shared.OutageFail))
+			w.server.SetDown(true)
+			a.join(1)
+			pass(100 * ms)
+			require.NotEmpty(t, a.errs)
+			require.ErrorIs(t, a.errs[0], shared.ErrOutage)
+			require.ErrorIs(t, a.errs[0], redistest.ErrDown)
+			var outage *shared.OutageError
+			require.True(t, errors.As(a.errs[0], &outage))
+			assert.Equal(t, shared.OutageFail, outage.Policy)
+			w.server.SetDown(false)
+			pass(1100 * ms)
+			assert.NoError(t, a.bucket.Err())
+			assert.Equal(t, 2, a.leaves())
+		})
+	})
+	for policy, share := range map[shared.Outage]int{shared.OutageShare: 2, shared.OutageFull: 1} {
+		t.Run(policy.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				a, b := w.limited(shared.WithOutage(policy))
+				w.server.SetDown(true)
+				a.join(3)
+				pass(100 * ms)
+				require.NotNil(t, a.loan)
+				assert.Equal(t, share, a.loan.Share)
+				assert.Equal(t, 5, a.loan.State.Limit)
+				pass(time.Minute)
+				assert.Greater(t, a.bucket.Until(), w.now())
+				assert.False(t, a.bucket.Wanted())
+				w.server.SetDown(false)
+				pass(1100 * ms)
+				require.True(t, a.bucket.Wanted())
+				a.giveBack(ratelimits.State{Limit: 5, Used: 3, Reset: 2 * time.Second, Period: 2 * time.Second}, w.now())
+				pass(10 * ms)
+				b.join(5)
+				pass(1900 * ms)
+				assert.Zero(t, b.leaves(), "what was sent alone is waited out")
+				pass(200 * ms)
+				assert.Equal(t, 1, b.leaves(), "and then one goes first")
+			})
+		})
+	}
+}
+
+func TestALoanGoesOnToItsEndWhenAnOutageBegins(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.process().use(someKey)
+		a.join(1)
+		pass(1500 * ms)
+		w.server.SetDown(true)
+		until := a.bucket.Until()
+		pass(2 * time.Second)
+		assert.Equal(t, until, a.bucket.Until())
+		assert.False(t, a.bucket.Wanted())
+		pass(2 * time.Second)
+		assert.Less(t, a.bucket.Until(), w.now())
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
+		a.join(1)
+		pass(time.Second)
+		assert.Nil(t, a.loan)
+		w.server.SetDown(false)
+		pass(2 * time.Second)
+		require.NotNil(t, a.loan)
+		assert.Equal(t, 5, a.loan.State.Limit)
+		assert.False(t, a.loan.State.Probing, "nobody else had it meanwhile")
+	})
+}
