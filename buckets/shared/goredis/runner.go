@@ -1,0 +1,120 @@
+package goredis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+// Runner runs scripts with a client, and listens. It is safe for concurrent use.
+type Runner struct {
+	client redis.UniversalClient
+	hashes sync.Map // *shared.Script → its SHA-1
+}
+
+var (
+	_ shared.Runner     = (*Runner)(nil)
+	_ shared.Subscriber = (*Runner)(nil)
+)
+
+// New returns what shared.New needs of a client. The client stays the caller's: close it after the managers.
+func New(client redis.UniversalClient) *Runner { return &Runner{client: client} }
+
+// once is a command that the client does not send again, whatever its settings say.
+type once struct{ *redis.Cmd }
+
+// NoRetry is what the client asks before it repeats a command.
+func (once) NoRetry() bool { return true }
+
+// Run runs a script, see shared.Runner.
+func (r *Runner) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	values, err := r.run(ctx, "evalsha", r.hash(script), keys, arguments)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		values, err = r.run(ctx, "eval", script.Source, keys, arguments)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("script %s: %w", script.Name, err)
+	}
+	return values, nil
+}
+
+func (r *Runner) hash(script *shared.Script) string {
+	if known, ok := r.hashes.Load(script); ok {
+		return known.(string)
+	}
+	name := redis.NewScript(script.Source).Hash()
+	r.hashes.Store(script, name)
+	return name
+}
+
+// run sends one command. The client keeps to the deadline of a context, but not to its end.
+func (r *Runner) run(ctx context.Context, command, script string, keys, arguments []string) ([]int64, error) {
+	words := make([]any, 0, 3+len(keys)+len(arguments))
+	words = append(words, command, script, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	for _, argument := range arguments {
+		words = append(words, argument)
+	}
+	sent := redis.NewCmd(ctx, words...)
+	if len(keys) > 0 {
+		sent.SetFirstKeyPos(3) // what decides about the node of a cluster
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- r.client.Process(ctx, once{sent}) }()
+	select {
+	case err := <-answered:
+		if err == nil {
+			return sent.Int64Slice()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// The deadline of the connection is that of the context, and may be noticed first.
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			return nil, context.DeadlineExceeded
+		}
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// healthCheck is how often a quiet subscription is tried.
+const healthCheck = time.Second
+
+// Subscribe calls received for every message on a channel, see shared.Subscriber.
+func (r *Runner) Subscribe(ctx context.Context, channel string, received func(message string)) error {
+	subscription := r.client.Subscribe(ctx) // to nothing: so it does not wait for a connection
+	defer func() { go subscription.Close() }()
+	subscribed := make(chan struct{})
+	go func() {
+		defer close(subscribed)
+		_ = subscription.Subscribe(ctx, channel) // if it fails, it is repeated below
+	}()
+	select {
+	case <-subscribed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	messages := subscription.Channel(redis.WithChannelHealthCheckInterval(healthCheck))
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return redis.ErrClosed
+			}
+			if ctx.Err() == nil {
+				received(m.Payload)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

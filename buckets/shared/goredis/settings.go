@@ -1,0 +1,53 @@
+package goredis
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	noRetries     = -1 // zero is the default, which is 3
+	dialerRetries = 1
+	dialTimeout   = 2 * time.Second
+	readTimeout   = 2 * time.Second // of calls whose context has no deadline
+	reload        = 2 * time.Second
+)
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Settings sets what the options of a client leave open, and returns them.
+func Settings(o *redis.Options) *redis.Options {
+	set(&o.MaxRetries, noRetries)
+	set(&o.DialerRetries, dialerRetries)
+	set(&o.DialTimeout, dialTimeout)
+	set(&o.ReadTimeout, readTimeout)
+	o.ContextTimeoutEnabled = true
+	return o
+}
+
+// ClusterSettings is Settings for a cluster.
+func ClusterSettings(o *redis.ClusterOptions) *redis.ClusterOptions {
+	set(&o.MaxRetries, noRetries)
+	set(&o.DialerRetries, dialerRetries)
+	set(&o.DialTimeout, dialTimeout)
+	set(&o.ReadTimeout, readTimeout)
+	set(&o.ClusterStateReloadInterval, reload)
+	o.ContextTimeoutEnabled = true
+	return o
+}
+
+// FailoverSettings is Settings for a primary that Sentinels watch.
+func FailoverSettings(o *redis.FailoverOptions) *redis.FailoverOptions {
+	set(&o.MaxRetries, noRetries)
+	set(&o.DialerRetries, dialerRetries)
+	set(&o.DialTimeout, dialTimeout)
+	set(&o.ReadTimeout, readTimeout)
+	o.ContextTimeoutEnabled = true
+	return o
+}
