@@ -91,7 +91,7 @@ func (r *runner) checkMode(ctx context.Context) error {
 
 // checkScripts tries what scripts do, and looks for somebody else's data. It returns what INFO says of the memory, if that is allowed.
 func (r *runner) checkScripts(ctx context.Context, prefix string) (info string, err error) {
-	commands, err := json.Marshal(needed())
+	commands, err := json.Marshal(probes)
 	if err != nil {
 		return "", err
 	}

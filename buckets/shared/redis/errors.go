@@ -17,7 +17,7 @@ var (
 	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the engine is one for TLS, and see WithTLS for certificates of your own")
 	ErrProtocol       = errors.New("what answers is no Redis: check the port, and use rediss:// if it is one for TLS")
 	ErrAuthentication = errors.New("user or password is missing or wrong: the URL is redis://user:password@host, percent-encoded")
-	ErrPermission     = errors.New("user lacks a permission: give it what ACLRules returns")
+	ErrPermission     = errors.New("user lacks a permission: see Permissions and ACLRules for all that it needs")
 	ErrProtectedMode  = errors.New("engine is in protected mode and answers its own host only: set a password, or protected-mode no where the network is safe")
 	ErrLoading        = errors.New("engine is still loading its data: try again in a moment")
 	ErrReadOnly       = errors.New("engine is a read-only replica: name its primary, or the Sentinels with ?master_set=NAME")

@@ -5,9 +5,9 @@ import "github.com/redis/rueidis"
 // Runner lets tests run scripts of their own.
 func (s *Store) Runner() *runner { return s.runner }
 
-// Needed returns the commands that Open tries in scripts.
-func Needed() (names []string) {
-	for _, p := range needed() {
+// Probed returns the commands that Open tries in scripts.
+func Probed() (names []string) {
+	for _, p := range probes {
 		names = append(names, p[0])
 	}
 	return names

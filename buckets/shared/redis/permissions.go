@@ -1,7 +1,5 @@
 package redis
 
-import "slices"
-
 // Permissions are the commands that a user of the engine needs, and no others. Besides them a cluster needs cluster|slots and cluster|shards,
 // Sentinels need role (of the primary), and a database other than 0 needs select. With info, Open can look at the memory policy.
 //
@@ -10,8 +8,8 @@ var Permissions = []string{
 	// From here.
 	"eval", "evalsha", "ping", "subscribe",
 	// In scripts.
-	"del", "exists", "get", "hdel", "hget", "hgetall", "hincrby", "hlen", "hmget", "hmset", "hset", "incr", "incrby", "pexpire", "pttl", "publish", "set", "time",
-	"type", "zadd", "zcard", "zcount", "zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
+	"del", "exists", "get", "hdel", "hgetall", "hmget", "hmset", "hset", "pexpire", "publish", "set", "time", "type", "zadd", "zcard", "zcount",
+	"zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
 }
 
 // ACLRules returns what ACL SETUSER has to be told, after the name and a password, for a user that may do what Permissions lists, with the
@@ -30,7 +28,7 @@ func ACLRules(application string) []string {
 
 // keyPatterns match all keys of an application, and those of IP addresses, which all applications have in common.
 func keyPatterns(application string) []string {
-	return []string{prefix(application) + "*", "rl:ip:*"}
+	return []string{prefix(application) + "*", "rl:ip:{*}"}
 }
 
 // prefix begins all keys and channels of an application, see buckets/shared.
@@ -43,18 +41,12 @@ var probes = [][]string{
 	{"type", "$2"},
 	{"set", "$2", "1", "PX", "1000"},
 	{"get", "$2"},
-	{"incr", "$2"},
-	{"incrby", "$2", "1"},
 	{"exists", "$2"},
-	{"pttl", "$2"},
 	{"pexpire", "$2", "1000"},
 	{"hset", "$3", "f", "1"},
 	{"hmset", "$3", "f", "1"},
-	{"hget", "$3", "f"},
 	{"hmget", "$3", "f"},
 	{"hgetall", "$3"},
-	{"hlen", "$3"},
-	{"hincrby", "$3", "f", "1"},
 	{"hdel", "$3", "f"},
 	{"zadd", "$4", "1", "m"},
 	{"zcard", "$4"},
@@ -67,9 +59,4 @@ var probes = [][]string{
 	{"zremrangebyscore", "$4", "0", "1"},
 	{"publish", "$5", ""},
 	{"del", "$2", "$3", "$4"},
-}
-
-// needed returns the probes of commands that are in Permissions.
-func needed() [][]string {
-	return slices.DeleteFunc(slices.Clone(probes), func(p []string) bool { return !slices.Contains(Permissions, p[0]) })
 }
