@@ -27,37 +27,35 @@ const (
 )
 
 // check finds out what can be known before the first request.
-func (s *settings) check(ctx context.Context, r *runner) error {
-	err := s.checkAll(ctx, r)
-	if err != nil && ctx.Err() != nil {
-		return openError(ctx, nil)
-	}
-	return err
-}
-
-func (s *settings) checkAll(ctx context.Context, r *runner) error {
-	if err := r.checkMode(ctx); err != nil {
+func (s *settings) check(ctx context.Context, c *Client) error {
+	if err := c.checkEngine(ctx); err != nil {
 		return err
 	}
-	if _, err := r.ask(ctx, "ping", r.client.B().Ping().Build()); err != nil {
-		return err
-	}
-	info, err := r.checkScripts(ctx, prefix(s.application))
+	info, err := c.checkScripts(ctx, prefix(s.application))
 	if err != nil {
 		return err
 	}
-	if err := r.checkEvalsha(ctx, prefix(s.application)+markerName); err != nil {
+	if err := c.checkEvalsha(ctx, prefix(s.application)+markerName); err != nil {
 		return err
 	}
-	if err := r.checkSubscribe(ctx, prefix(s.application)+"o:check"); err != nil {
+	if err := c.checkSubscribe(ctx, prefix(s.application)+"o:check"); err != nil {
 		return err
 	}
 	return s.checkMemory(info)
 }
 
+// checkEngine finds out whether it is one that lets us in.
+func (c *Client) checkEngine(ctx context.Context) error {
+	if err := c.checkMode(ctx); err != nil {
+		return err
+	}
+	_, err := c.ask(ctx, "ping", c.inner.B().Ping().Build())
+	return err
+}
+
 // ask sends a command. The error names it.
-func (r *runner) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
-	result, err := r.do(ctx, command)
+func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
+	result, err := c.do(ctx, command)
 	if err == nil {
 		err = explain(result.Error())
 	}
@@ -69,8 +67,8 @@ func (r *runner) ask(ctx context.Context, name string, command rueidis.Completed
 }
 
 // checkMode finds an engine that is not what the client takes it for. HELLO needs no permission; engines before Redis 6 lack it.
-func (r *runner) checkMode(ctx context.Context) error {
-	result, err := r.ask(ctx, "hello", r.client.B().Arbitrary("HELLO").Build())
+func (c *Client) checkMode(ctx context.Context) error {
+	result, err := c.ask(ctx, "hello", c.inner.B().Arbitrary("HELLO").Build())
 	var e *Error
 	if errors.As(err, &e) && errors.Is(e, ErrRefused) {
 		return nil
@@ -83,21 +81,21 @@ func (r *runner) checkMode(ctx context.Context) error {
 	switch text, _ := mode.ToString(); {
 	case text == "sentinel":
 		return &Error{Problem: ErrSentinel, Cause: errors.New("this is a Sentinel, and the URL has no master_set")}
-	case text == "cluster" && r.client.Mode() == rueidis.ClientModeStandalone:
+	case text == "cluster" && c.inner.Mode() == rueidis.ClientModeStandalone:
 		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: errors.New("engine is a cluster, and does not say of which nodes")}
 	}
 	return nil
 }
 
 // checkScripts tries what scripts do, and looks for somebody else's data. It returns what INFO says of the memory, if that is allowed.
-func (r *runner) checkScripts(ctx context.Context, prefix string) (info string, err error) {
+func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, err error) {
 	commands, err := json.Marshal(probes)
 	if err != nil {
 		return "", err
 	}
 	probe := prefix + "check:" + rand.Text()
 	keys := []string{prefix + markerName, probe + ":s", probe + ":h", probe + ":z"}
-	result, err := r.ask(ctx, "eval", r.client.B().Eval().Script(checkSource).Numkeys(int64(len(keys))).Key(keys...).
+	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script(checkSource).Numkeys(int64(len(keys))).Key(keys...).
 		Arg(marker, strconv.FormatInt(markerLife.Milliseconds(), 10), string(commands), prefix+"o:check").Build())
 	if err != nil {
 		return "", err
@@ -124,8 +122,8 @@ func (r *runner) checkScripts(ctx context.Context, prefix string) (info string, 
 }
 
 // checkEvalsha asks for a script that does not exist. That this is the answer means that the command is allowed.
-func (r *runner) checkEvalsha(ctx context.Context, key string) error {
-	result, err := r.do(ctx, r.client.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
+func (c *Client) checkEvalsha(ctx context.Context, key string) error {
+	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
 	if err != nil {
 		return err
 	}
@@ -140,10 +138,10 @@ func (r *runner) checkEvalsha(ctx context.Context, key string) error {
 	return err
 }
 
-func (r *runner) checkSubscribe(ctx context.Context, channel string) error {
+func (c *Client) checkSubscribe(ctx context.Context, channel string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	subscribed, err := r.listen(ctx, channel, cancel, func(string) {})
+	subscribed, err := c.listen(ctx, channel, cancel, func(string) {})
 	if subscribed {
 		return nil
 	}

@@ -6,7 +6,11 @@
 //	}
 //	defer store.Close()
 //
-// Every process of the bot does the same, and gives the store to its manager with buckets.WithShared. What the engine has to be
+// Every process of the bot does the same, and gives the store to its manager:
+//
+//	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
+//
+// What the engine has to be
 // set up like is in the README of this directory. How limits are shared, and what happens when something fails, is described in
 // buckets/shared; this package is what reaches the engine, with [github.com/redis/rueidis].
 //

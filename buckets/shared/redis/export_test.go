@@ -3,7 +3,7 @@ package redis
 import "github.com/redis/rueidis"
 
 // Runner lets tests run scripts of their own.
-func (s *Store) Runner() *runner { return s.runner }
+func (s *Store) Runner() *Client { return s.client }
 
 // Probed returns the commands that Open tries in scripts.
 func Probed() (names []string) {
@@ -14,4 +14,4 @@ func Probed() (names []string) {
 }
 
 // Mode returns what the client takes the engine for.
-func (r *runner) Mode() rueidis.ClientMode { return r.client.Mode() }
+func (c *Client) Mode() rueidis.ClientMode { return c.inner.Mode() }

@@ -293,3 +293,25 @@ func TestOpenLeavesOnlyTheMarkerBehind(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "it is renewed")
 }
+
+func TestConnectIsForOtherStores(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t, "--requirepass", "secret")
+	client, err := redis.Connect(t.Context(), "redis://:secret@"+e.Address())
+	require.NoError(t, err)
+	defer client.Close()
+	values, err := client.Run(within(t, 5*time.Second), seven, []string{"any"}, "1")
+	require.NoError(t, err)
+	assert.Equal(t, []int64{3, 4, 1, 1}, values)
+	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "size", Source: "return {redis.call('DBSIZE')}"}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1}, n, "there are no keys of ours")
+
+	_, err = redis.Connect(t.Context(), e.URL())
+	assert.ErrorIs(t, err, redis.ErrAuthentication)
+	_, err = redis.Connect(t.Context(), "redis:")
+	assert.ErrorIs(t, err, redis.ErrURL)
+	client.Close()
+	_, err = client.Run(within(t, 5*time.Second), seven, []string{"any"}, "1")
+	assert.ErrorIs(t, err, redis.ErrClosed)
+}

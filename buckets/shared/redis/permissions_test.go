@@ -106,3 +106,14 @@ func TestPermissionsAreThoseThatScriptsNeed(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(needed)), redis.Permissions)
 	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"), "each is tried at Open")
 }
+
+func TestReadmeNamesThePermissions(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "ACL SETUSER my-bot on >PASSWORD ")
+	require.True(t, found)
+	rules, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	assert.ElementsMatch(t, redis.ACLRules("my-bot"), append(strings.Fields(rules), "on"))
+}

@@ -19,7 +19,7 @@ const openLimit = 5 * time.Second
 // managers, whose limits are then shared too. Close it after them.
 type Store struct {
 	*shared.Store
-	runner *runner
+	client *Client
 }
 
 // Open connects to an engine and checks what can be known beforehand: that it answers, lets us in, runs scripts, lets us write, and
@@ -37,74 +37,102 @@ type Store struct {
 // The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for RESP2), client_name.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	var s settings
-	for _, option := range options {
-		if err := option(&s); err != nil {
-			return nil, err
-		}
+	o, err := s.apply(url, options)
+	if err != nil {
+		return nil, err
 	}
 	if s.application == "" {
 		return nil, fmt.Errorf("%w: it is required", ErrApplication)
 	}
-	o, err := s.clientOption(url)
-	if err != nil {
-		return nil, err
-	}
-	r := newRunner()
-	store, err := shared.New(r, s.shared...) // before any connection: options can be wrong
+	c := newClient()
+	store, err := shared.New(c, s.shared...) // before any connection: options can be wrong
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, openLimit)
-	defer cancel()
-	if err := r.open(ctx, o); err != nil {
+	if err := c.open(ctx, o, s.check); err != nil {
 		return nil, err
 	}
-	if err := s.check(ctx, r); err != nil {
-		r.close()
+	return &Store{Store: store, client: c}, nil
+}
+
+// Connect is Open for a store of another kind, which takes a shared.Runner. What options say of limits is that store's affair, and is not looked
+// at: the ones that count are WithTLS and WithClientOption. It checks that there is an engine that lets us in, and nothing of keys and scripts.
+func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
+	var s settings
+	o, err := s.apply(url, options)
+	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: store, runner: r}, nil
+	c := newClient()
+	if err := c.open(ctx, o, func(ctx context.Context, c *Client) error { return c.checkEngine(ctx) }); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Close closes all connections, and waits until nothing of the store runs any more. Calls that are under way end with an error. It may be
 // called twice.
-func (s *Store) Close() { s.runner.close() }
+func (s *Store) Close() { s.client.Close() }
 
-// open connects the client. On an error nothing is left.
-func (r *runner) open(ctx context.Context, o rueidis.ClientOption) error {
-	r.connections.through(&o)
-	stop := context.AfterFunc(ctx, r.connections.cut)
-	client, err := rueidis.NewClient(o)
-	if err == nil {
-		r.client = client
-	}
-	if !stop() {
-		r.close()
-		return openError(ctx, err)
-	}
-	if err != nil {
-		r.close()
-		if o.Sentinel.MasterSet != "" {
-			return sentinelError(err)
+// apply applies options, and returns those of the client.
+func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, error) {
+	for _, option := range options {
+		if err := option(s); err != nil {
+			return rueidis.ClientOption{}, err
 		}
-		if errors.Is(err, io.EOF) {
-			return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("it hangs up, is the port one for TLS?: %w", err)}
-		}
-		return explain(err)
 	}
-	return nil
+	return s.clientOption(url)
 }
 
-// openError is the error when the context of Open has ended.
-func openError(ctx context.Context, cause error) error {
+// open connects the client, and checks the engine. On an error nothing is left.
+func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(context.Context, *Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	err := c.connect(ctx, o)
+	if err == nil {
+		err = check(ctx, c)
+	}
+	if err != nil {
+		c.Close()
+	}
+	if err != nil && ctx.Err() != nil {
+		return openError(ctx, err)
+	}
+	return err
+}
+
+// connect makes the client, which would not end with a context by itself.
+func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
+	c.connections.through(&o)
+	stop := context.AfterFunc(ctx, c.connections.cut)
+	inner, err := rueidis.NewClient(o)
+	if err == nil {
+		c.inner = inner
+	}
+	switch {
+	case !stop() && err == nil:
+		return ctx.Err()
+	case err == nil:
+		return nil
+	case o.Sentinel.MasterSet != "":
+		return sentinelError(err)
+	case errors.Is(err, io.EOF):
+		return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("it hangs up, is the port one for TLS?: %w", err)}
+	default:
+		return explain(err)
+	}
+}
+
+// openError is the error when the context has ended while it was opened. What went wrong last may say why it took so long.
+func openError(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("redis: open: %w", context.Cause(ctx))
 	}
-	e := &Error{Problem: ErrUnreachable, Cause: ctx.Err()}
-	if cause != nil {
-		e.Cause = fmt.Errorf("%w: %v", ctx.Err(), cause)
+	var e *Error
+	if errors.As(last, &e) {
+		return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("%w: %v", ctx.Err(), e.Cause)}
 	}
-	return e
+	return &Error{Problem: ErrUnreachable, Cause: ctx.Err()}
 }
 
 // sentinelError is explain for what happens while Sentinels are asked.

@@ -21,13 +21,14 @@ const (
 	longestReconnect = time.Second
 )
 
-// runner runs scripts and listens, through a client.
-type runner struct {
+// Client reaches an engine: it is what a Store needs of it, and what other stores need that take a shared.Runner. It is safe for
+// concurrent use.
+type Client struct {
 	connections *connections
-	client      rueidis.Client // nil until open
+	inner       rueidis.Client // nil until open
 	hashes      sync.Map       // *shared.Script → its SHA-1
 
-	life    context.Context // ends with close
+	life    context.Context // ends with Close
 	end     context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
@@ -35,47 +36,48 @@ type runner struct {
 }
 
 var (
-	_ shared.Runner     = (*runner)(nil)
-	_ shared.Subscriber = (*runner)(nil)
+	_ shared.Runner     = (*Client)(nil)
+	_ shared.Subscriber = (*Client)(nil)
 )
 
-func newRunner() *runner {
-	r := &runner{connections: newConnections()}
-	r.life, r.end = context.WithCancel(context.Background())
-	return r
+func newClient() *Client {
+	c := &Client{connections: newConnections()}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
 }
 
-// spawn runs f in a goroutine that close waits for, and reports whether it does.
-func (r *runner) spawn(f func()) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
+// spawn runs f in a goroutine that Close waits for, and reports whether it does.
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return false
 	}
-	r.running.Go(f)
+	c.running.Go(f)
 	return true
 }
 
-// close ends everything. Answers that are on their way have a moment.
-func (r *runner) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.end()
-	cut := time.AfterFunc(100*time.Millisecond, r.connections.cut)
-	if r.client != nil {
-		r.client.Close()
+// Close closes all connections, and waits until nothing of the client runs any more. Calls that are under way end with an error. It may be
+// called twice.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.end()
+	cut := time.AfterFunc(100*time.Millisecond, c.connections.cut)
+	if c.inner != nil {
+		c.inner.Close()
 	}
 	cut.Stop()
-	r.connections.cut()
-	r.running.Wait()
+	c.connections.cut()
+	c.running.Wait()
 }
 
 // Run runs a script, see shared.Runner.
-func (r *runner) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	result, err := r.do(ctx, r.client.B().Evalsha().Sha1(r.hash(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
+func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(c.hash(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
 	if said, ok := rueidis.IsRedisErr(result.Error()); err == nil && ok && said.IsNoScript() {
-		result, err = r.do(ctx, r.client.B().Eval().Script(script.Source).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
+		result, err = c.do(ctx, c.inner.B().Eval().Script(script.Source).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", script.Name, err)
@@ -95,44 +97,44 @@ func (r *runner) Run(ctx context.Context, script *shared.Script, keys []string, 
 }
 
 // hash returns the name under which the engine keeps a script.
-func (r *runner) hash(script *shared.Script) string {
-	if known, ok := r.hashes.Load(script); ok {
+func (c *Client) hash(script *shared.Script) string {
+	if known, ok := c.hashes.Load(script); ok {
 		return known.(string)
 	}
 	sum := sha1.Sum([]byte(script.Source))
 	name := hex.EncodeToString(sum[:])
-	r.hashes.Store(script, name)
+	c.hashes.Store(script, name)
 	return name
 }
 
 // do sends a command and returns when it is answered or the context ends. The client alone would not: it waits for connections
 // that somebody else makes, and for room behind commands that are not answered. The error is that of the context, or ErrClosed.
-func (r *runner) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	answered := make(chan rueidis.RedisResult, 1)
-	if !r.spawn(func() { answered <- r.client.Do(ctx, command) }) {
+	if !c.spawn(func() { answered <- c.inner.Do(ctx, command) }) {
 		return rueidis.RedisResult{}, ErrClosed
 	}
 	select {
 	case result := <-answered:
 		if result.NonRedisError() != nil {
-			if err := r.ended(ctx); err != nil {
+			if err := c.ended(ctx); err != nil {
 				return rueidis.RedisResult{}, err
 			}
 		}
 		return result, nil
 	case <-ctx.Done():
 		return rueidis.RedisResult{}, ctx.Err()
-	case <-r.life.Done():
+	case <-c.life.Done():
 		return rueidis.RedisResult{}, ErrClosed
 	}
 }
 
 // ended returns why nothing is to be waited for any more, nil if there is no reason.
-func (r *runner) ended(ctx context.Context) error {
+func (c *Client) ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if r.life.Err() != nil {
+	if c.life.Err() != nil {
 		return ErrClosed
 	}
 	return nil
@@ -140,14 +142,14 @@ func (r *runner) ended(ctx context.Context) error {
 
 // Subscribe calls received for every message on a channel, see shared.Subscriber. It has a connection of its own, so that a slow
 // receiver delays nobody else, and leaving needs no answer of the engine.
-func (r *runner) Subscribe(ctx context.Context, channel string, received func(message string)) error {
+func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(c.life, cancel)()
 	pause := firstReconnect
 	for {
-		subscribed, _ := r.listen(ctx, channel, nil, received)
-		if r.life.Err() != nil {
+		subscribed, _ := c.listen(ctx, channel, nil, received)
+		if c.life.Err() != nil {
 			return ErrClosed
 		}
 		if ctx.Err() != nil {
@@ -168,7 +170,7 @@ func (r *runner) Subscribe(ctx context.Context, channel string, received func(me
 
 // listen subscribes once, until the connection or the context ends, and reports whether it got that far. confirmed, if there is one,
 // is called when it has.
-func (r *runner) listen(ctx context.Context, channel string, confirmed func(), received func(message string)) (subscribed bool, err error) {
+func (c *Client) listen(ctx context.Context, channel string, confirmed func(), received func(message string)) (subscribed bool, err error) {
 	var active atomic.Bool
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
 		if s.Kind == "subscribe" {
@@ -179,8 +181,8 @@ func (r *runner) listen(ctx context.Context, channel string, confirmed func(), r
 		}
 	})
 	done := make(chan error, 1)
-	if !r.spawn(func() {
-		connection, _ := r.client.Dedicate()
+	if !c.spawn(func() {
+		connection, _ := c.inner.Dedicate()
 		done <- connection.Receive(hooked, connection.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {
 				received(m.Message)

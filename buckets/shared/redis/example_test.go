@@ -1,0 +1,36 @@
+package redis_test
+
+import (
+	"context"
+	"log"
+	"net/http"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// Every process of a bot does this, and all of them together keep to its limits.
+func Example() {
+	store, err := redis.Open(context.Background(), "redis://127.0.0.1:6379", redis.WithApplication("my-bot"))
+	if err != nil {
+		log.Fatal(err) // says what is wrong with the engine, and what to do
+	}
+	defer store.Close()
+
+	transport := httpclient.NewTransport(httpclient.WithBuckets(buckets.WithShared(store)))
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+	_ = client
+}
+
+// A cluster over TLS, and a bot that had rather get a few 429s than stand still while the cluster is away.
+func ExampleOpen() {
+	store, err := redis.Open(context.Background(), "rediss://bot:secret@node1:6379?addr=node2:6379&addr=node3:6379",
+		redis.WithApplication("my-bot"), redis.WithOutage(shared.OutageShare))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+}
