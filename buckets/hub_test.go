@@ -26,6 +26,8 @@ type hub struct {
 	err      error         // it tells everybody that
 	term     time.Duration // of loans, 0: there are none
 	renews   bool          // loans are extended before they end
+	mean     bool          // there is no new part of the global limit for anybody
+	lapsed   bool          // the parts are not certain any more
 	sessions []*hubSession
 	buckets  map[buckets.SharedKey]*hubBucket
 	routes   map[string]*hubRoute
@@ -204,22 +206,17 @@ func (s *hubSession) Global(credential string, limit int, changed func()) bucket
 	if !s.closed {
 		s.hub.globals[credential] = append(s.hub.globals[credential], g)
 	}
-	s.notify(changed)
+	if g.held > 0 {
+		s.notify(changed)
+	}
 	return g
 }
 
-// share divides a limit equally among those who have ever needed it, without those who leave.
+// share gives each who has ever needed it an equal part of a limit, without those who leave.
 func (h *hub) share(credential string, leaves func(*hubGlobal) bool) {
-	all := slices.DeleteFunc(h.globals[credential], leaves)
-	h.globals[credential] = all
-	n := 0
-	for _, g := range all {
-		if g.need > 0 {
-			n++
-		}
-	}
-	for _, g := range all {
-		if part := g.limit / max(n, 1); g.need > 0 && !h.silent && g.part != part {
+	h.globals[credential] = slices.DeleteFunc(h.globals[credential], leaves)
+	for _, g := range h.globals[credential] {
+		if part := g.limit / max(len(h.sessions), 1); g.need > 0 && !h.silent && !h.mean && g.part != part {
 			g.part = part
 			g.session.notify(g.changed)
 		}
@@ -229,7 +226,7 @@ func (h *hub) share(credential string, leaves func(*hubGlobal) bool) {
 func (g *hubGlobal) Part(time.Duration) (part int, until time.Duration) {
 	g.session.hub.mu.Lock()
 	defer g.session.hub.mu.Unlock()
-	if g.session.closed {
+	if g.session.closed || g.session.hub.lapsed {
 		return 0, 0
 	}
 	return g.part, 1 << 62

@@ -1,0 +1,163 @@
+package buckets_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestGlobalLimitIsDivided(t *testing.T) {
+	t.Parallel()
+	for _, term := range []time.Duration{0, 2 * time.Second} {
+		t.Run(term.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				h.term = term
+				config := discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: discordsim.Fixed(5, time.Second)}}, Global: discordsim.Aligned(10, time.Second, 0)}
+				all := fleet(t, h, 2, config, buckets.WithGlobalLimit(10))
+				for channel := range 50 {
+					all[channel%2].post(1+channel, 2)
+				}
+				took := max(all[0].finish(), all[1].finish())
+				assert.Zero(t, refusals(all[0].Server))
+				assert.Less(t, took, 14*time.Second)
+				h.ends(t, all)
+			})
+		})
+	}
+}
+
+// Nothing is known of the part yet: what waits for it is not refused as if the least of it were all there is.
+func TestBurstBeforeThePartIsKnown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h, buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(10*time.Second))
+		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+		h.mean = true
+		var burst []*caller
+		for channel := range 100 {
+			burst = append(burst, ask(b, message(channel+2)))
+		}
+		wait(100 * time.Millisecond)
+		for i, c := range burst {
+			require.NoError(t, c.failed(), "number %d", i)
+		}
+		require.NoError(t, b.Close())
+	})
+}
+
+func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
+	t.Parallel()
+	for _, comes := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			h := newHub(t)
+			h.term = time.Minute
+			a, b := pair(t, h, buckets.WithGlobalLimit(50))
+			discover(t, b, message(1), limited("messages", 5, 4, time.Second))
+			c := ask(a, message(1))
+			c.update(limited("messages", 5, 4, time.Second))
+			require.NoError(t, b.Close())
+			discover(t, a, message(1), limited("messages", 5, 3, time.Second)) // lent from now on
+			require.Equal(t, 1, h.lent())
+			require.NoError(t, a.Close())
+
+			require.NoError(t, a.Start())
+			h.mu.Lock()
+			h.mean = true
+			h.mu.Unlock()
+			wait(2 * time.Second)
+			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
+			c = call(rightNow, a, buckets.Request{Route: message(1), Authorization: bot})
+			require.False(t, c.done(), "it is not known yet")
+			h.set(func(h *hub) { h.mean = !comes })
+			require.True(t, c.done())
+			assert.Equal(t, comes, c.err == nil, "%v", c.err)
+			c.lease.Return()
+			if !comes { // that is known now
+				_, err := a.TryAcquire(message(1), bot)
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, err, &tooLong)
+			}
+			drained(t, a)
+		})
+	}
+}
+
+func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
+	t.Parallel()
+	away := errors.New("away")
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		h.term = time.Hour
+		a, _ := pair(t, h, buckets.WithGlobalLimit(50))
+		known(t, 5, a)
+		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+		require.Equal(t, 1, h.lent())
+		h.set(func(h *hub) { h.err = away })
+		lease, err := a.TryAcquire(message(1), bot)
+		require.NoError(t, err, "bucket and part are certain for some time")
+		lease.Return()
+		h.set(func(h *hub) { h.lapsed = true })
+		require.ErrorIs(t, ask(a, message(1)).failed(), away)
+		h.set(func(h *hub) { h.err = nil })
+		waits := ask(a, message(1))
+		require.False(t, waits.done(), "there is no part")
+		h.set(func(h *hub) { h.err = away })
+		require.ErrorIs(t, waits.failed(), away)
+		h.set(func(h *hub) { h.err, h.lapsed = nil, false })
+		c := ask(a, message(1))
+		require.True(t, c.granted())
+		c.lease.Return()
+		drained(t, a)
+	})
+}
+
+func TestThrottleHoldsAll(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 5, a, b)
+		a.Throttle(5 * time.Second)
+		synctest.Wait()
+		c := ask(b, message(1))
+		assert.False(t, tried(b, message(1)))
+		wait(4900 * time.Millisecond)
+		require.False(t, c.done())
+		wait(200 * time.Millisecond)
+		require.True(t, c.granted())
+		c.lease.Return()
+	})
+}
+
+func TestInvalidRequestsOfOthersCount(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
+		known(t, 5, b)
+		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+		h.mu.Lock()
+		h.sessions[0].invalid = 5000
+		h.mu.Unlock()
+		var over *ratelimits.BudgetError
+		require.ErrorAs(t, ask(b, message(1)).failed(), &over)
+		h.mu.Lock()
+		h.sessions[0].invalid = 0
+		h.mu.Unlock()
+		c := ask(b, message(1))
+		require.True(t, c.granted())
+		c.lease.Return()
+	})
+}

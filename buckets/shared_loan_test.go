@@ -1,0 +1,228 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// lending is a hub that lends what one manager uses alone, and two managers that know a bucket of that limit.
+func lending(t *testing.T, limit int) (h *hub, a, b *buckets.RESTBucketManager) {
+	t.Helper()
+	h = newHub(t)
+	a, b = pair(t, h)
+	known(t, limit, a, b)
+	h.set(func(h *hub) { h.term = 3 * time.Second })
+	return h, a, b
+}
+
+func (h *hub) count(what func(h *hub) int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return what(h)
+}
+
+func (h *hub) lent() int { return h.count(func(h *hub) int { return h.loans - h.returned }) }
+
+func TestLoanGoesOnWhereTheOthersWere(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h, a, b := lending(t, 3)
+		c := ask(b, message(1)) // lent to b
+		require.Equal(t, 1, h.lent())
+		c.update(limited("messages", 3, 2, time.Second))
+		d := ask(a, message(1)) // returned by b, as a wants it
+		require.Equal(t, 0, h.lent())
+		require.True(t, d.granted())
+		all := asks(a, message(1), 2)
+		assert.Equal(t, 1, granted(t, all), "b's request counts")
+		d.update(limited("messages", 3, 1, time.Second))
+		all[0].update(limited("messages", 3, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.Equal(t, 2, granted(t, all))
+		all[1].update(limited("messages", 3, 2, time.Second))
+		last := asks(a, message(1), 3)
+		require.Equal(t, 1, h.lent(), "to a, who is alone again")
+		assert.Equal(t, 2, granted(t, last), "goes on in a window with one used")
+		for _, c := range last[:2] {
+			c.lease.Release()
+		}
+		last[2].cancel()
+	})
+}
+
+func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, h *hub, b *buckets.RESTBucketManager) *caller{
+		"wanted": func(_ *testing.T, _ *hub, b *buckets.RESTBucketManager) *caller { return ask(b, message(1)) },
+		"ended by time": func(_ *testing.T, h *hub, b *buckets.RESTBucketManager) *caller {
+			h.set(func(h *hub) { h.renews = false })
+			wait(3100 * time.Millisecond)
+			return ask(b, message(1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h, a, b := lending(t, 3)
+				mine := asks(a, message(1), 5)
+				require.Equal(t, 3, granted(t, mine))
+				require.Equal(t, 1, h.lent())
+				theirs := end(t, h, b)
+				require.Equal(t, 0, h.lent())
+				require.False(t, theirs.done(), "a's are in flight, and others of a's wait")
+				mine[0].update(limited("messages", 3, 2, time.Second))
+				mine[1].lease.Return()
+				synctest.Wait()
+				require.Equal(t, 4, granted(t, mine), "a waited longer")
+				require.False(t, theirs.done())
+				mine[2].update(limited("messages", 3, 1, time.Second))
+				mine[3].update(limited("messages", 3, 0, time.Second))
+				wait(1100 * time.Millisecond)
+				assert.True(t, mine[4].granted() && theirs.granted())
+				mine[4].lease.Release()
+				theirs.lease.Release()
+				drained(t, a)
+				drained(t, b)
+				assert.Len(t, h.told(), 7, "of what was sent, and when both found the bucket")
+			})
+		})
+	}
+}
+
+func (h *hub) told() []hubReport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reports
+}
+
+func TestLoanIsExtended(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h, a, _ := lending(t, 1)
+		for range 20 {
+			lease, err := a.TryAcquire(message(1), bot)
+			require.NoError(t, err)
+			lease.Update(limited("messages", 1, 0, time.Second))
+			_, err = a.TryAcquire(message(1), bot)
+			require.Error(t, err)
+			wait(1100 * time.Millisecond)
+		}
+		assert.Equal(t, 1, h.count(func(h *hub) int { return h.loans }))
+		reports := len(h.told())
+		assert.Equal(t, 2, reports, "only those from before it was lent")
+	})
+}
+
+// A loan ends between two looks: the next one who comes is told so by those who share, whoever it is.
+func TestEndedLoanIsReturnedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	for name, come := range map[string]func(a *buckets.RESTBucketManager) (buckets.Lease, error){
+		"try": func(a *buckets.RESTBucketManager) (buckets.Lease, error) { return a.TryAcquire(message(1), bot) },
+		"wait": func(a *buckets.RESTBucketManager) (buckets.Lease, error) {
+			return a.Acquire(context.Background(), message(1), bot)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h, a, _ := lending(t, 2)
+				discover(t, a, message(1), limited("messages", 2, 1, time.Second))
+				require.Equal(t, 1, h.lent())
+				h.mu.Lock()
+				h.term = 0 // nobody is told, and there is none after it
+				for _, b := range h.buckets {
+					b.until = 0
+				}
+				h.mu.Unlock()
+				lease, err := come(a)
+				require.NoError(t, err)
+				assert.Equal(t, 0, h.lent())
+				lease.Return()
+			})
+		})
+	}
+}
+
+func TestForgottenBucketIsReturned(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		h.term = time.Second
+		a, b := pair(t, h, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(3*time.Second))
+		known(t, 2, a)
+		discover(t, a, message(1), limited("messages", 2, 1, time.Second))
+		require.Equal(t, 1, h.lent())
+		wait(10 * time.Second)
+		require.Equal(t, 0, h.lent())
+		require.Zero(t, a.Stats().Buckets)
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // and made again
+			c := ask(m, message(1))
+			require.True(t, c.granted())
+			c.update(limited("messages", 2, 1, time.Second))
+		}
+		drained(t, a)
+	})
+}
+
+// What may belong to a bucket is charged there, for all.
+func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*caller)
+		free bool
+	}{
+		"elsewhere": {func(c *caller) { c.update(limited("list", 5, 4, time.Second)) }, true},
+		"there":     {func(c *caller) { c.update(limited("messages", 2, 1, time.Second)) }, false},
+		"not sent":  {func(c *caller) { c.lease.Return() }, true},
+		"lost":      {func(c *caller) { c.lease.Release() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				a, b := pair(t, h)
+				known(t, 2, a, b)
+				probe := ask(a, list(1))
+				all := asks(b, message(1), 2)
+				require.Equal(t, 1, granted(t, all))
+				c.end(probe)
+				synctest.Wait()
+				assert.Equal(t, c.free, all[1].granted())
+				all[0].update(limited("messages", 2, 0, time.Second))
+				wait(1100 * time.Millisecond)
+				require.True(t, all[1].granted())
+				all[1].lease.Release()
+				h.mu.Lock()
+				for key, b := range h.buckets {
+					for _, u := range b.users {
+						assert.Empty(t, u.held, "%+v", key)
+					}
+				}
+				h.mu.Unlock()
+			})
+		})
+	}
+}
+
+func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 2, a, b)
+		a.UpdateRateLimits(message(1), bot, inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 2, 0, time.Minute))
+		synctest.Wait()
+		_, err := b.TryAcquire(message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.InDelta(t, 60, tooLong.Wait.Seconds(), 1)
+	})
+}

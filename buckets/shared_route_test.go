@@ -1,0 +1,233 @@
+package buckets_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+func (h *hub) probes() int {
+	return h.count(func(h *hub) (n int) {
+		for _, r := range h.routes {
+			n += r.probes
+		}
+		return n
+	})
+}
+
+func TestRoutesAreFoundByOneForAll(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end    func(probe *caller)
+		follow int // of b's two, at once
+		probes int
+	}{
+		"found":     {func(c *caller) { c.update(limited("messages", 3, 2, time.Second)) }, 2, 1},
+		"cancelled": {func(c *caller) { c.lease.Return() }, 1, 2},
+		"lost":      {func(c *caller) { c.lease.Release() }, 1, 2},
+		"failed":    {func(c *caller) { c.update(plain(502)) }, 1, 2},
+		"no hash":   {func(c *caller) { c.update(limited("", 3, 2, time.Second)) }, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				a, b := pair(t, h)
+				probe := ask(a, message(1))
+				require.True(t, probe.granted())
+				theirs := asks(b, message(1), 2)
+				require.Equal(t, 0, granted(t, theirs))
+				c.end(probe)
+				synctest.Wait()
+				assert.Equal(t, c.follow, granted(t, theirs))
+				assert.Equal(t, c.probes, h.probes())
+				require.NoError(t, a.Close())
+				require.NoError(t, b.Close())
+				h.empty()
+			})
+		})
+	}
+}
+
+func TestPermissionToFindOutIsGivenBackUnused(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		h.set(func(h *hub) { h.silent = true })
+		gone, stays := ask(a, message(1)), ask(b, message(1))
+		gone.cancel()
+		synctest.Wait()
+		require.True(t, gone.done())
+		h.set(func(h *hub) { h.silent = false })
+		assert.True(t, stays.granted())
+		stays.lease.Return()
+	})
+}
+
+// One who finds out for so long that another one did it meanwhile follows, and nobody waits for it any more.
+func TestProberIsOvertaken(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		probe := ask(a, message(1))
+		second := ask(a, message(1))
+		h.set(func(h *hub) {
+			for _, r := range h.routes {
+				r.hash = "messages"
+			}
+		})
+		for _, r := range h.routes {
+			require.Nil(t, r.holder)
+		}
+		require.False(t, second.done(), "the first one is in flight in the same bucket")
+		probe.update(limited("messages", 3, 2, time.Second))
+		require.True(t, second.granted())
+		theirs := ask(b, message(1))
+		require.True(t, theirs.granted())
+		theirs.lease.Release()
+		second.lease.Release()
+	})
+}
+
+// Requests move wherever their buckets are at the moment, and no one is lost or sent too early.
+func TestMovesBetweenBucketsThatAreShared(t *testing.T) {
+	t.Parallel()
+	for _, term := range []time.Duration{0, 2 * time.Second} {
+		for _, later := range []string{"other", ""} {
+			t.Run(term.String()+later, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					h := newHub(t)
+					h.term = term
+					quota := discordsim.Fixed(3, time.Second)
+					change := discordsim.Change{At: 4 * time.Second, Hash: later}
+					if later == "" {
+						change.Quota = discordsim.Unlimited()
+					}
+					config := discordsim.Config{Global: discordsim.Unlimited(), Rules: []discordsim.Rule{
+						{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota, Changes: []discordsim.Change{change}},
+						{Path: "**", Hash: "other", Quota: quota},
+					}}
+					all := fleet(t, h, 2, config)
+					for i := range 60 {
+						w := all[i%2]
+						w.post(1+i%3, 1)
+						if i%4 == 0 {
+							w.send(context.Background(), "GET", "/channels/"+strconv.Itoa(1+i%3)+"/messages", nil)
+						}
+						wait(100 * time.Millisecond)
+					}
+					for _, w := range all {
+						assert.Less(t, w.finish(), 15*time.Second)
+					}
+					assert.Zero(t, refusals(all[0].Server))
+					h.ends(t, all)
+				})
+			})
+		}
+	}
+}
+
+func TestEach429IsToldToAll(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class ratelimits.Class
+		other bool // another route of the same credential is held, too
+	}{{ratelimits.ClassUser, false}, {ratelimits.ClassShared, false}, {ratelimits.ClassGlobal, true}} {
+		for _, term := range []time.Duration{0, 2 * time.Second} {
+			t.Run(c.class.String()+term.String(), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					h := newHub(t)
+					a, b := pair(t, h)
+					known(t, 5, a, b)
+					discover(t, b, list(1), limited("list", 5, 4, time.Second))
+					h.set(func(h *hub) { h.term = term })
+					discover(t, a, message(1), inBucket(refused(c.class, 10*time.Second), "messages", 5, 4, time.Second))
+					assert.True(t, tried(b, list(1)) != c.other)
+					queued := ask(b, message(1))
+					wait(9 * time.Second)
+					require.False(t, queued.done())
+					assert.False(t, tried(b, message(1)))
+					wait(10 * time.Second) // another one is let through before, or a refusal may ask for a little more
+					require.True(t, queued.granted())
+					queued.lease.Release()
+				})
+			})
+		}
+	}
+}
+
+// tried reports whether a request may leave now.
+func tried(m *buckets.RESTBucketManager, route routes.CompiledRoute) bool {
+	lease, err := m.TryAcquire(route, bot)
+	lease.Return()
+	return err == nil
+}
+
+func TestHiddenLimitsOfBodiesKeepTheirTicketsApart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 5, a, b)
+		fields := func(names ...string) buckets.Request {
+			return buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return names }}
+		}
+		c := call(context.Background(), a, fields("name"))
+		c.update(inBucket(refused(ratelimits.ClassSubLimit, 5*time.Second), "messages", 5, 4, time.Second))
+		slow, fast := call(context.Background(), a, fields("name")), call(context.Background(), a, fields("topic"))
+		require.False(t, slow.done())
+		require.True(t, fast.granted())
+		fast.lease.Release()
+		wait(5500 * time.Millisecond)
+		require.True(t, slow.granted())
+		slow.update(limited("messages", 5, 4, time.Second))
+		drained(t, a)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		h.empty()
+	})
+}
+
+func TestOrderedRequestsOfOneManagerStayInOrder(t *testing.T) {
+	t.Parallel()
+	for _, term := range []time.Duration{0, 2 * time.Second} {
+		t.Run(term.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				h.term = term
+				all := fleet(t, h, 2, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second)}))
+				ordered := buckets.ContextWithOrdered(context.Background())
+				for range 15 {
+					all[0].send(ordered, "POST", "/channels/1/messages", nil)
+					all[1].post(1, 1)
+				}
+				all[0].finish()
+				all[1].finish()
+				last := 0
+				for _, number := range accepted(all[0].Server) {
+					if number < 1000 {
+						assert.Greater(t, number, last)
+						last = number
+					}
+				}
+				assert.Zero(t, refusals(all[0].Server))
+				h.ends(t, all)
+			})
+		})
+	}
+}
