@@ -1,0 +1,231 @@
+package spectacles
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+const (
+	// So many permits are claimed, or outcomes told, with one call.
+	mostNames   = 100
+	mostReports = 50
+	// A key that is not ours is looked at again after that time, or when somebody else comes.
+	stuckPause = time.Second
+	// Whatever is waited for, the engine is asked again after that time: other clients set expiries as they see fit.
+	longestWait = 5 * time.Second
+)
+
+// step is one call, and what to do with what comes of it.
+type step struct {
+	script    *shared.Script
+	arguments []string
+	names     []string
+	reports   int
+}
+
+// kick sees to it that what is to be said is said. The bucket is locked.
+func (b *bucket) kick(now time.Duration) {
+	if b.busy {
+		return
+	}
+	at, any := b.due(now)
+	switch {
+	case !any && b.closed:
+		b.quiet()
+		b.session.forget(b)
+	case !any:
+		b.quiet()
+	case at > now:
+		b.ringAt(now, at)
+	default:
+		b.quiet()
+		b.busy = b.session.spawn(b.work)
+	}
+}
+
+// due returns when the next call is to be made, false if there is nothing to say.
+func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
+	switch {
+	case len(b.reports) > 0 || len(b.unsure) > 0:
+		at = now
+	case b.waiting.Len() > 0:
+		at = b.claimAt
+	default:
+		return 0, false
+	}
+	_, retry := b.session.away(now)
+	return max(at, retry, b.stuckTo), true
+}
+
+// ringAt sets the timer. The bucket is locked.
+func (b *bucket) ringAt(now, at time.Duration) {
+	if b.timer != nil && b.rings == at {
+		return
+	}
+	b.quiet()
+	if b.session.over() {
+		return
+	}
+	b.rings = at
+	b.timer = b.session.clock.AfterFunc(at-now, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.kick(b.session.now())
+	})
+}
+
+func (b *bucket) quiet() {
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
+// work makes calls as long as there is something to say at once.
+func (b *bucket) work() {
+	for {
+		b.mu.Lock()
+		now := b.session.now()
+		b.dropOld(now)
+		at, any := b.due(now)
+		if !any || at > now {
+			b.busy = false
+			b.kick(now)
+			b.mu.Unlock()
+			return
+		}
+		s := b.next(now)
+		b.mu.Unlock()
+
+		reply, err := b.session.call(s.script, b.keys, s.arguments...)
+
+		b.mu.Lock()
+		now = b.session.now()
+		b.absorb(now, &s, reply, err)
+		tell := b.changed
+		if b.closed {
+			tell = nil
+		}
+		closed := errors.Is(err, errClosed)
+		b.busy = !closed
+		b.mu.Unlock()
+		if len(reply) > 7 && reply[7] > 0 {
+			b.session.sawHold(now + millis(reply[7]))
+		}
+		if tell != nil && !closed {
+			tell()
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// dropOld drops what the engine has forgotten by itself by now.
+func (b *bucket) dropOld(now time.Duration) {
+	lease := b.session.store.lease
+	kept := b.reports[:0]
+	for _, r := range b.reports {
+		if !r.over(now, lease) {
+			kept = append(kept, r)
+		}
+	}
+	clear(b.reports[len(kept):])
+	b.reports = kept
+	for id, t := range b.tickets {
+		if t.state == taken && now-t.since > lease {
+			delete(b.tickets, id)
+		}
+	}
+}
+
+// next returns the call to make: outcomes first, because they open windows.
+func (b *bucket) next(now time.Duration) step {
+	lease := strconv.FormatInt(b.session.store.lease.Milliseconds(), 10)
+	if len(b.reports) > 0 {
+		s := step{script: reportScript, arguments: []string{lease}, reports: min(len(b.reports), mostReports)}
+		for _, r := range b.reports[:s.reports] {
+			s.arguments = append(s.arguments, r.words(now)...)
+		}
+		return s
+	}
+	wanted := min(b.waiting.Len(), mostNames)
+	s := step{script: claimScript, names: b.unsure}
+	for len(s.names) < wanted {
+		s.names = append(s.names, b.session.name())
+	}
+	s.arguments = append([]string{lease, strconv.Itoa(wanted)}, s.names...)
+	return s
+}
+
+// absorb takes in what came of a call. The bucket is locked.
+func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
+	var notOurs *shared.KeyError
+	switch {
+	case errors.As(err, &notOurs):
+		b.err, b.stuckTo, b.asked = err, now+stuckPause, true
+		b.unsure = nil
+		return
+	case err != nil:
+		if s.script == claimScript {
+			b.unsure = s.names
+		}
+		return
+	}
+	b.err, b.asked = nil, true
+	if s.script == reportScript {
+		b.reports = append(b.reports[:0], b.reports[s.reports:]...)
+		b.told(now, reply)
+		return
+	}
+	b.unsure = nil
+	b.claimed(now, s.names, reply)
+}
+
+// told takes in the reply to a report: wait, now, what remains, rest of the window.
+func (b *bucket) told(now time.Duration, reply []int64) {
+	if len(reply) < 4 {
+		return
+	}
+	if reply[2] == 0 && reply[3] > 0 {
+		b.view.remaining, b.view.ends = 0, now+millis(reply[3])
+		b.wait(now, reply[3]+1)
+		return
+	}
+	b.claimAt = now
+}
+
+// claimed takes in the reply to a claim, see lua/claim.lua.
+func (b *bucket) claimed(now time.Duration, names []string, reply []int64) {
+	if len(reply) != 8+len(names) {
+		return
+	}
+	b.view = view{limit: int(reply[3]), remaining: int(reply[4]), period: millis(reply[6])}
+	if reply[5] > 0 {
+		b.view.ends = now + millis(reply[5])
+	}
+	for i, name := range names {
+		if reply[8+i] == 0 {
+			continue
+		}
+		head := b.waiting.Head()
+		if head == nil { // who wanted it has left
+			b.reports = append(b.reports, report{kind: unsent, name: name, gen: reply[2], since: now})
+			continue
+		}
+		t := head.Value
+		b.waiting.Remove(head)
+		t.state, t.name, t.gen, t.since = granted, name, reply[2], now
+		b.granted = append(b.granted, t)
+	}
+	b.wait(now, reply[0])
+}
+
+func (b *bucket) wait(now time.Duration, ms int64) {
+	b.claimAt = now + min(millis(ms), longestWait)
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,57 @@
+package spectacles
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// discovery lets every process find out by itself: Spectacles has no bucket hashes to share.
+type discovery struct {
+	session *session
+	changed func()
+
+	mu     sync.Mutex
+	may    bool
+	closed bool
+}
+
+// Discovery is that of buckets.SharedSession.
+func (s *session) Discovery(_, _ string, changed func()) buckets.SharedDiscovery {
+	return &discovery{session: s, changed: changed}
+}
+
+func (d *discovery) Ask(time.Duration) {
+	d.mu.Lock()
+	d.may = true
+	d.mu.Unlock()
+	d.session.spawn(func() {
+		d.mu.Lock()
+		silent := d.closed || d.changed == nil
+		d.mu.Unlock()
+		if !silent {
+			d.changed()
+		}
+	})
+}
+
+func (d *discovery) May(time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	may := d.may
+	d.may = false
+	return may
+}
+
+func (d *discovery) Hash() string { return "" }
+
+func (d *discovery) Found(time.Duration, string) {}
+
+func (d *discovery) Err() error { return nil }
+
+func (d *discovery) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.may, d.closed = false, true
+}

@@ -1,0 +1,2 @@
+// Package spectacles shares limits with clients of Spectacles.
+package spectacles

@@ -1,0 +1,107 @@
+package spectacles
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// global is the global limit: each process has its part of it for good, and a response that says it was too much stops all.
+type global struct {
+	session *session
+	part    int
+	changed func()
+}
+
+// A part is certain for as long as anybody could wait.
+const certain = 24 * time.Hour
+
+// Global is that of buckets.SharedSession. All credentials have their holds in common, as there is one key for them.
+func (s *session) Global(_ string, limit int, changed func()) buckets.SharedGlobal {
+	g := &global{session: s, changed: changed}
+	if limit > 0 {
+		g.part = max(limit/s.store.processes, 1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.globals[g] = struct{}{}
+	return g
+}
+
+func (g *global) Part(now time.Duration) (int, time.Duration) { return g.part, now + certain }
+
+func (g *global) Need(time.Duration, int) {}
+
+func (g *global) HoldWait(now time.Duration) time.Duration {
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	return max(g.session.heldTo-now, 0)
+}
+
+func (g *global) Hold(now, d time.Duration) {
+	if g.session.holdGlobal(now + d) {
+		g.session.spawn(func() { g.session.tellHold(now + d) })
+	}
+}
+
+func (g *global) Err() error { return nil }
+
+func (g *global) Close() {
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	delete(g.session.globals, g)
+}
+
+// holdGlobal notes that the global limit is met until then, and reports whether that is news.
+func (s *session) holdGlobal(until time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until <= s.heldTo {
+		return false
+	}
+	s.heldTo = until
+	return true
+}
+
+// sawHold is holdGlobal for what the engine said. It tells whoever has to know.
+func (s *session) sawHold(until time.Duration) {
+	const rounding = 2 * time.Millisecond // the same hold is seen again and again
+	if !s.holdGlobal(until - rounding) {
+		return
+	}
+	s.holdGlobal(until)
+	s.mu.Lock()
+	tell := make([]func(), 0, len(s.globals))
+	for g := range s.globals {
+		tell = append(tell, g.changed)
+	}
+	s.mu.Unlock()
+	for _, changed := range tell {
+		if changed != nil {
+			changed()
+		}
+	}
+}
+
+// tellHold tells the engine, until that has succeeded or the hold is over.
+func (s *session) tellHold(until time.Duration) {
+	for {
+		wait := until - s.now()
+		if wait <= 0 {
+			return
+		}
+		_, err := s.call(holdScript, []string{s.store.globalKey()}, strconv.FormatInt(ceilMillis(wait), 10))
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.clock.After(firstPause):
+		case <-s.context.Done():
+			return
+		}
+	}
+}
+
+// ceilMillis counts the milliseconds that have begun.
+func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

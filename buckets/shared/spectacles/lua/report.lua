@@ -1,0 +1,98 @@
+-- Arguments: lease, then seven for each report: name, kind, generation in which it was granted (-1: it was not), limit, remaining,
+-- wait, stamp.
+-- Reply: 0, now, what remains (-1: no window is open), until it ends (0: unknown).
+local LIMITED, REFUSED, GLOBAL, NOTHING, UNSENT, ADOPT, HOLD = 1, 2, 3, 4, 5, 6, 7
+local lease = tonumber(ARGV[2])
+
+local function forget()
+	redis.call('del', KEYS[1])
+	rem, ttl, x.fin, x.ours, x.dl, x.full = false, -2, 0, 0, 0, -1
+end
+
+-- until the end of a hold at least
+local function held(t) return math.max(t, x.hold) end
+
+local function firstWord(remaining, wait, stamp)
+	if x.unk == 1 then
+		local value = math.min(remaining, limit - 1) - flying
+		if value > rem then redis.call('incrby', KEYS[1], text(value - rem)); rem = value end
+		x.unk = 0
+	end
+	lower(math.min(rem, remaining))
+	if ttl < 0 or x.ours == 0 or ttl > wait then endsAt(held(now + wait)) end
+	x.st, x.prov = stamp, 0
+	x.per = math.max(wait, x.per * 0.8)
+end
+
+local function limited(name, gen, charged, remaining, wait, stamp)
+	local named = stamp > 0
+	if not named then stamp = now + wait end -- near enough to tell windows apart
+	local tolerance = math.max(5, x.per / 4)
+	local before, after = named and x.st > 0 and stamp <= x.st + tolerance, stamp > x.st + tolerance
+	if not rem then
+		if before then return end -- of a window that has ended
+		open(math.min(remaining, limit - 1) - flying, -1, wait)
+		firstWord(remaining, wait, stamp)
+	elseif x.prov == 1 and gen == x.gen and before then
+		-- The window that we took for a new one is the last one.
+		lower(math.min(rem, remaining))
+		endsAt(held(now + wait))
+	elseif x.prov == 1 and gen == x.gen then
+		firstWord(remaining, wait, stamp)
+	elseif after and charged then
+		-- It counts in a later window, and stays charged until that has ended.
+		redis.call('zadd', KEYS[5], text(now + wait), name)
+		flying = flying + 1
+	elseif x.prov == 0 and not after and stamp >= x.st - tolerance and (named or gen == x.gen) then
+		lower(math.min(rem, remaining))
+		if named and stamp > x.st + 5 then -- every request moves its end
+			x.st = stamp
+			endsAt(math.max(x.fin, held(now + wait)))
+		elseif ttl < 0 or x.ours == 0 or ttl > wait then
+			endsAt(held(now + wait))
+		end
+	end
+end
+
+for i = 3, #ARGV, 7 do
+	local name, kind, gen = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+	local quota, remaining, wait, stamp = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
+	local charged = kind ~= ADOPT and redis.call('zrem', KEYS[5], name) == 1
+	if charged then flying = flying - 1 end
+	if gen < 0 then gen = x.gen end -- sent without a permit
+	if quota > 0 then
+		limit = quota
+		redis.call('set', KEYS[2], text(quota), 'px', DAY)
+	end
+	if kind == LIMITED then
+		limited(name, gen, charged, remaining, wait, stamp)
+	elseif kind == REFUSED or kind == HOLD then
+		x.hold = math.max(x.hold, now + wait)
+		local last = math.max(x.hold, rem and now + ttl or 0)
+		if rem then
+			lower(math.min(rem, 0))
+		else
+			open(0, -1)
+		end
+		endsAt(last)
+	elseif kind == GLOBAL then
+		if wait > redis.call('pttl', KEYS[3]) then redis.call('set', KEYS[3], '1', 'px', text(math.max(1, wait))) end
+	elseif kind == UNSENT then
+		if charged and gen == x.gen and rem then
+			redis.call('incrby', KEYS[1], 1)
+			rem = rem + 1
+		end
+	elseif kind == ADOPT then
+		-- It was sent without a permit.
+		if rem and not redis.call('zscore', KEYS[5], name) then lower(rem - 1) end
+		redis.call('zadd', KEYS[5], text(now + lease), name)
+		flying = redis.call('zcard', KEYS[5])
+	end
+	if (kind == NOTHING or kind == UNSENT or kind == GLOBAL) and charged and gen == x.gen and rem and ttl == -1 and flying == 0 then
+		-- Nobody is left who could tell when this window ends.
+		if not limit or (kind == UNSENT and x.full >= 0 and rem >= x.full) then forget()
+		elseif x.per > 0 then endsAt(held(now + x.per)) end
+	end
+end
+finish()
+return {0, now, rem and math.max(rem, 0) or -1, math.max(ttl, 0)}

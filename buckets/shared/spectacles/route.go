@@ -1,0 +1,65 @@
+package spectacles
+
+import (
+	"strings"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// ByPath calls a route by its path, without the method: the id of a channel, guild or webhook at its beginning is filled in, what
+// stands for any other parameter is ":id", or ":token" for the token of a webhook or interaction.
+//
+//	GET and POST /channels/1/messages      /channels/1/messages
+//	PATCH        /channels/1/messages/2    /channels/1/messages/:id
+//	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
+//	POST         /webhooks/3/token         /webhooks/3/:token
+//
+// So the methods of a path share a counter, but for the deletion of a message, and so do all tokens of a webhook.
+func ByPath(key buckets.SharedKey) string {
+	method, path, ok := pathOf(key)
+	if !ok {
+		return unrouted(key)
+	}
+	if method == "DELETE" && strings.HasSuffix(path, "/messages/:id") {
+		return method + path
+	}
+	return path
+}
+
+// ByMethodAndPath calls a route by its method and, after a blank, its path as ByPath has it: "POST /channels/1/messages". It keeps
+// routes apart that have limits of their own.
+func ByMethodAndPath(key buckets.SharedKey) string {
+	method, path, ok := pathOf(key)
+	if !ok {
+		return unrouted(key)
+	}
+	return method + " " + path
+}
+
+// unrouted names a bucket that several routes may use: no other client has one by that name.
+func unrouted(key buckets.SharedKey) string { return "bucket:" + key.Hash + ":" + key.Major }
+
+// pathOf returns the method of a key's route and its path with what its counters are split by.
+func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
+	method, template, ok := strings.Cut(key.Route, " ")
+	if !ok || !strings.HasPrefix(template, "/") {
+		return "", "", false
+	}
+	template, _, _ = strings.Cut(template, " ") // a variant of the route may follow
+	segments := strings.Split(template[1:], "/")
+	for i, segment := range segments {
+		switch {
+		case !strings.HasPrefix(segment, "{"):
+		case i == 1 && splits(segments[0]):
+			segments[i], _, _ = strings.Cut(key.Major, ":")
+		case i == 2 && (segments[0] == "webhooks" || segments[0] == "interactions"):
+			segments[i] = ":token"
+		default:
+			segments[i] = ":id"
+		}
+	}
+	return method, "/" + strings.Join(segments, "/"), true
+}
+
+// splits reports that the id after a word at the beginning of a path has counters of its own.
+func splits(word string) bool { return word == "channels" || word == "guilds" || word == "webhooks" }

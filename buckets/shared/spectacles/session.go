@@ -1,0 +1,227 @@
+package spectacles
+
+import (
+	"context"
+	"crypto/hmac"
+	cryptorand "crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+const (
+	// After a call that failed, nothing is tried for that long, which grows up to the longest.
+	firstPause   = 100 * time.Millisecond
+	longestPause = time.Second
+	// Close waits that long for what is still to be said.
+	closeTimeout = time.Second
+)
+
+var (
+	errClosed  = errors.New("spectacles: session closed")
+	errTooLate = errors.New("spectacles: the call got to the server after its time")
+)
+
+// session is one manager's use of a Store.
+type session struct {
+	store  *Store
+	clock  clockwork.Clock
+	origin time.Time
+	id     string
+	names  atomic.Uint64
+
+	context context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	buckets map[*bucket]struct{}
+	globals map[*global]struct{}
+	heldTo  time.Duration // the global limit
+
+	// The engine's clock stood at engine when it was this time of ours, or shortly before.
+	engine   int64
+	engineAt time.Duration
+
+	since   time.Duration // when the calls that fail began to
+	pause   time.Duration // 0: the last one did not fail
+	retryAt time.Duration
+}
+
+func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session {
+	id := make([]byte, 8)
+	_, _ = cryptorand.Read(id) // it never fails
+	s := &session{
+		store: store, clock: clock, origin: origin, id: hex.EncodeToString(id),
+		buckets: map[*bucket]struct{}{}, globals: map[*global]struct{}{},
+	}
+	s.context, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
+
+// name returns one that no other request in any process has.
+func (s *session) name() string { return s.id + ":" + strconv.FormatUint(s.names.Add(1), 10) }
+
+// spawn runs f in a goroutine that Close waits for. It reports false once the session is closed.
+func (s *session) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Go(f)
+	return true
+}
+
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Credential is that of buckets.SharedSession. It is in no key: Spectacles has one set of counters for a prefix.
+func (s *session) Credential(authorization string) string {
+	if authorization == "" {
+		return ""
+	}
+	mac := hmac.New(sha256.New, []byte("spectacles:"+s.store.prefix))
+	mac.Write([]byte(authorization))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// Bucket is that of buckets.SharedSession.
+func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBucket {
+	b := &bucket{session: s, keys: s.store.keys(key), changed: changed, tickets: map[buckets.Ticket]*ticket{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.buckets[b] = struct{}{}
+	}
+	return b
+}
+
+func (s *session) forget(b *bucket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.buckets, b)
+}
+
+// Invalid is that of buckets.SharedSession. Spectacles does not count them.
+func (s *session) Invalid() int { return 0 }
+
+// Others is that of buckets.SharedSession.
+func (s *session) Others() int { return 0 }
+
+// Close is that of buckets.SharedSession: permits that were not used are given back, and outcomes told, if that is possible
+// within a second.
+func (s *session) Close() {
+	for _, b := range s.all() {
+		b.Close()
+	}
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	giveUp := s.clock.AfterFunc(closeTimeout, s.cancel)
+	s.running.Wait()
+	giveUp.Stop()
+	s.cancel()
+	for _, b := range s.all() {
+		b.stop()
+	}
+}
+
+func (s *session) all() []*bucket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*bucket, 0, len(s.buckets))
+	for b := range s.buckets {
+		all = append(all, b)
+	}
+	return all
+}
+
+// call runs a script with its first argument in front of the others. It returns what follows the first number of the reply's and
+// the time of the engine, which it learns.
+func (s *session) call(script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	start := s.now()
+	ctx, cancel := context.WithTimeout(s.context, s.store.timeout)
+	defer cancel()
+	reply, err := s.store.runner.Run(ctx, script, keys, append([]string{s.notAfter(start)}, arguments...)...)
+	end := s.now()
+	switch {
+	case s.context.Err() != nil:
+		return nil, errClosed
+	case err == nil && len(reply) < 2:
+		err = errors.New("spectacles: the reply is too short")
+	}
+	if err != nil {
+		s.failed(end)
+		return nil, err
+	}
+	s.succeeded(end, reply[1])
+	switch reply[0] {
+	case replyTooLate:
+		return nil, errTooLate
+	case replyNotOurs:
+		return nil, notOurs(reply, keys)
+	}
+	return reply, nil
+}
+
+func notOurs(reply []int64, keys []string) error {
+	if len(reply) == 4 && reply[2] >= 1 && int(reply[2]) <= len(keys) && reply[3] >= 1 && int(reply[3]) < len(problems) {
+		return &shared.KeyError{Key: keys[reply[2]-1], Problem: problems[reply[3]]}
+	}
+	return errors.New("spectacles: a key is not ours")
+}
+
+// notAfter returns by which time of the engine a call that starts now has certainly not been given up yet, "0" if it is not known.
+func (s *session) notAfter(start time.Duration) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(s.engine+(start+s.store.timeout-s.engineAt).Milliseconds(), 10)
+}
+
+func (s *session) failed(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pause == 0 {
+		s.since = now
+	}
+	if now >= s.retryAt {
+		s.pause = min(max(s.pause*3/2, firstPause), longestPause)
+		s.retryAt = now + s.pause
+	}
+}
+
+func (s *session) succeeded(now time.Duration, engine int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine, s.engineAt = engine, now
+	s.pause, s.retryAt = 0, 0
+}
+
+// away returns for how long the engine has not been reached, and when it is tried next, 0 if it can be.
+func (s *session) away(now time.Duration) (d, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pause == 0 {
+		return 0, 0
+	}
+	return max(now-s.since, 1), s.retryAt
+}
