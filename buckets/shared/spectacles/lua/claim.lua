@@ -47,10 +47,11 @@ else
 	end
 	if rem and rem < before then redis.call('decrby', KEYS[1], text(before - rem)) end
 	if count < wanted then
-		-- Nobody knows when it ends, or what is in flight may use all of the next window: look again soon, and less often the
-		-- longer that takes.
+		-- What is in flight will tell when it ends, or may use all of the next window: look again well before that, and where its length
+		-- is not known soon, and less often the longer it takes.
 		if rem and ttl == -1 and x.dl == 0 then x.dl = now + lease end
 		if rem and ttl > 0 then wait = ttl + 1
+		elseif rem and limit and x.per > 0 then wait = math.min(250, math.max(10, x.per / 8))
 		elseif rem then wait = math.min(250, math.max(10, (now - (x.dl - lease)) / 4))
 		else wait = math.min(250, math.max(10, x.per / 20)) end
 	end

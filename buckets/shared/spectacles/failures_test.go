@@ -1,0 +1,72 @@
+package spectacles_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// troubles lets calls and replies get lost or late.
+func troubles(chance *rand.Rand) func(string) redistest.Fate {
+	return func(string) redistest.Fate {
+		f := redistest.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
+		switch chance.IntN(40) {
+		case 0:
+			f.Lost = true
+		case 1:
+			f.LostReply = true
+		case 2:
+			f.Before += 3 * time.Second // the process has given up by then
+		}
+		return f
+	}
+}
+
+func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
+	t.Parallel()
+	for n := range uint64(4) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordsim.Config{
+					Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: usual, Seed: n,
+				})
+				w.engine.Decide(troubles(rand.New(rand.NewPCG(n, n))))
+				var processes []*process
+				for range 4 {
+					p := w.process()
+					p.callers(5)
+					processes = append(processes, p)
+				}
+				// Callers who give up all the time, waiting or granted.
+				chance := rand.New(rand.NewPCG(n, 1))
+				for time.Since(processes[0].origin) < time.Minute {
+					ctx, cancel := context.WithTimeout(w.context, time.Duration(chance.Int64N(int64(300*time.Millisecond))))
+					p := processes[chance.IntN(4)]
+					if ticket, ok := p.acquire(ctx); ok {
+						p.bucket.Leave(p.now(), ticket)
+					}
+					cancel()
+				}
+				report := w.discord.Report()
+				w.cancel()
+				w.work.Wait()
+				for _, p := range processes {
+					p.session.Close()
+				}
+				w.close()
+				assert.Zero(t, report.Refused.Total())
+				assert.Greater(t, report.Accepted, 150)
+				t.Log(report.Accepted, "accepted")
+			})
+		})
+	}
+}
