@@ -28,7 +28,7 @@ local ttl = rem and redis.call('pttl', KEYS[1]) or -2
 -- seen  what remained when we looked last: it only grows in a new window
 -- hold  until when a 429 forbids everything
 -- per   length of a window, as responses said
--- st    name of the last window of which a response told (Discord's time of its end); prov = 1 if that was not this one yet
+-- st    Discord's time of the end of the last window that a response named, 0 if it did not; prov = 1 if none has told of this one yet
 -- full  what remained when we opened the window, -1 if somebody else did; unk = 1 if it was opened without a limit
 -- at    when we looked last
 local FIELDS = {'gen', 'fin', 'ours', 'dl', 'seen', 'hold', 'per', 'st', 'prov', 'full', 'unk', 'at'}

@@ -12,6 +12,9 @@ end
 -- until the end of a hold at least
 local function held(t) return math.max(t, x.hold) end
 
+-- the end that a response of this window has named, if one has
+local function named() return x.ours == 1 and x.fin or 0 end
+
 local function firstWord(remaining, wait, stamp)
 	if x.unk == 1 then
 		local value = math.min(remaining, limit - 1) - flying
@@ -19,36 +22,38 @@ local function firstWord(remaining, wait, stamp)
 		x.unk = 0
 	end
 	lower(math.min(rem, remaining))
-	if ttl < 0 or x.ours == 0 or ttl > wait then endsAt(held(now + wait)) end
+	endsAt(held(math.max(named(), now + wait)))
 	x.st, x.prov = stamp, 0
 	x.per = math.max(wait, x.per * 0.8)
 end
 
+local JITTER = 5 -- of Discord's time of the end of one window
+
 local function limited(name, gen, charged, remaining, wait, stamp)
-	local named = stamp > 0
-	if not named then stamp = now + wait end -- near enough to tell windows apart
-	local tolerance = math.max(5, x.per / 4)
-	local before, after = named and x.st > 0 and stamp <= x.st + tolerance, stamp > x.st + tolerance
+	local tolerance = math.max(JITTER, x.per / 4)
+	-- How much later than the last window of which we heard its window ends, by Discord's clock if it can be, else by ours.
+	local known = stamp > 0 and x.st > 0
+	local later = known and stamp - x.st or now + wait - x.fin
 	if not rem then
-		if before then return end -- of a window that has ended
+		if known and later <= JITTER then return end -- of a window that has ended
 		open(math.min(remaining, limit - 1) - flying, -1, wait)
 		firstWord(remaining, wait, stamp)
-	elseif x.prov == 1 and gen == x.gen and before then
+	elseif x.prov == 1 and gen == x.gen and known and later <= tolerance then
 		-- The window that we took for a new one is the last one.
 		lower(math.min(rem, remaining))
-		endsAt(held(now + wait))
+		endsAt(held(math.max(named(), now + wait)))
 	elseif x.prov == 1 and gen == x.gen then
 		firstWord(remaining, wait, stamp)
-	elseif after and charged then
-		-- It counts in a later window, and stays charged until that has ended.
+	elseif charged and (later > tolerance or x.prov == 1 and (later > JITTER or not known)) then
+		-- It counts in a later window, or may, and stays charged until that has ended.
 		redis.call('zadd', KEYS[5], text(now + wait), name)
 		flying = flying + 1
-	elseif x.prov == 0 and not after and stamp >= x.st - tolerance and (named or gen == x.gen) then
+	elseif x.prov == 0 and (known and later >= -tolerance or not known and gen == x.gen) then
 		lower(math.min(rem, remaining))
-		if named and stamp > x.st + 5 then -- every request moves its end
+		if known and later > JITTER then -- every request moves its end
 			x.st = stamp
 			endsAt(math.max(x.fin, held(now + wait)))
-		elseif ttl < 0 or x.ours == 0 or ttl > wait then
+		elseif ttl < 0 or x.ours == 0 or ttl > wait and (not known or later >= -JITTER) then
 			endsAt(held(now + wait))
 		end
 	end

@@ -1,0 +1,281 @@
+package spectacles_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/buckets/shared/spectacles"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestRequestsLeaveInOrder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		defer p.session.Close()
+		w.engine.Redis.Set(route+":limit", "5")
+		p.mu.Lock()
+		var want []buckets.Ticket
+		for _, front := range []bool{false, false, true, true, false} {
+			ticket := p.bucket.Join(p.now(), front)
+			p.waiting[ticket] = make(chan struct{})
+			want = append(want, ticket)
+		}
+		p.mu.Unlock()
+		want = []buckets.Ticket{want[2], want[3], want[0], want[1], want[4]}
+		synctest.Wait()
+		assert.Equal(t, want, p.order)
+	})
+}
+
+func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		// Nothing is known: the counter goes, as if nothing had happened.
+		for range 3 {
+			ticket, ok := p.within(time.Microsecond)
+			require.True(t, ok)
+			p.leave(ticket)
+			synctest.Wait()
+			assert.False(t, w.engine.Redis.Exists(route+":remaining"))
+		}
+		p.learn()
+		time.Sleep(1100 * time.Millisecond)
+		tickets := p.burst(9)
+		require.Len(t, tickets, 5)
+		p.leave(tickets[0])
+		p.leave(tickets[1])
+		synctest.Wait()
+		assert.Len(t, other.burst(9), 2)
+	})
+}
+
+func TestClosingGivesBackWhatWasNotTaken(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer other.session.Close()
+		p.learn()
+		time.Sleep(1100 * time.Millisecond)
+		p.mu.Lock()
+		p.bucket.Join(p.now(), false)
+		p.bucket.Join(p.now(), false)
+		go p.session.Close()
+		p.mu.Unlock()
+		synctest.Wait()
+		assert.Len(t, other.burst(9), 5)
+		remaining, _ := w.engine.Redis.Get(route + ":f")
+		assert.Empty(t, remaining)
+	})
+}
+
+func TestPermitsThatNobodyTakesAreGivenBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		store := spectacles.New(w.engine, spectacles.WithLease(2*time.Second))
+		p := w.process()
+		defer p.session.Close()
+		session := store.Join(clockwork.NewRealClock(), p.origin)
+		defer session.Close()
+		bucket := session.Bucket(key, func() {})
+		ticket := bucket.Join(p.now(), false)
+		synctest.Wait()
+		got, ok := bucket.Granted(p.now())
+		require.True(t, ok)
+		require.Equal(t, ticket, got)
+		time.Sleep(1100 * time.Millisecond)
+		_, ok = bucket.Granted(p.now())
+		assert.False(t, ok)
+		synctest.Wait()
+		got, ok = bucket.Granted(p.now())
+		assert.True(t, ok, "it has joined again")
+		assert.Equal(t, ticket, got)
+	})
+}
+
+func TestRequestsWithoutTicketsAreCharged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		adopt := func() buckets.Ticket {
+			return p.bucket.(interface {
+				Adopt(now, sent time.Duration) buckets.Ticket
+			}).Adopt(p.now(), p.now())
+		}
+		// The first of all brings the limits with it.
+		p.bucket.Report(p.now(), adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
+		synctest.Wait()
+		assert.Len(t, other.burst(2), 2)
+		adopt()
+		synctest.Wait()
+		assert.Len(t, other.burst(9), 1)
+		// It is in flight, so it is charged to the next window too.
+		time.Sleep(1100 * time.Millisecond)
+		assert.Len(t, p.burst(9), 1)
+	})
+}
+
+func TestTheFirstResponseOpensAnUnknownWindow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		defer p.session.Close()
+		tickets := p.burst(9)
+		require.Len(t, tickets, 1, "one at a time while nothing is known")
+		p.bucket.Report(p.now(), tickets[0], headers(4, time.Second, 0))
+		synctest.Wait()
+		assert.Len(t, p.burst(9), 4)
+		assert.Equal(t, 5, p.bucket.Forecast(p.now(), 0).Limit)
+		assert.InDelta(t, time.Second, p.bucket.Forecast(p.now(), 4).Wait, float64(10*time.Millisecond))
+		assert.InDelta(t, 2*time.Second, p.bucket.Forecast(p.now(), 5).Wait, float64(20*time.Millisecond))
+	})
+}
+
+func TestLowerRemainingIsBelieved(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		defer p.session.Close()
+		w.engine.Redis.Set(route+":limit", "5")
+		tickets := p.burst(2)
+		require.Len(t, tickets, 2)
+		p.bucket.Report(p.now(), tickets[0], headers(1, time.Second, 0)) // somebody else who does not count uses it too
+		p.bucket.Report(p.now(), tickets[1], headers(4, time.Second, 0)) // an earlier one
+		synctest.Wait()
+		assert.Len(t, p.burst(9), 1)
+	})
+}
+
+func TestHoldsAreOnlyExtended(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		p.bucket.Hold(p.now(), 3*time.Second, ratelimits.ClassShared)
+		p.bucket.Hold(p.now(), time.Second, ratelimits.ClassUser)
+		synctest.Wait()
+		assert.Equal(t, ratelimits.ClassShared, p.bucket.Forecast(p.now(), 0).Class)
+		_, ok := other.within(2990 * time.Millisecond)
+		assert.False(t, ok)
+		_, ok = other.within(20 * time.Millisecond)
+		assert.True(t, ok)
+	})
+}
+
+func TestAGlobalRefusalStopsAll(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(spectacles.WithProcesses(4)), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		told := make(chan struct{}, 1)
+		mine, others := p.session.Global("", 50, nil), other.session.Global("", 50, func() { told <- struct{}{} })
+		defer mine.Close()
+		defer others.Close()
+		part, until := mine.Part(p.now())
+		assert.Equal(t, 12, part)
+		assert.Greater(t, until, p.now())
+		ticket, ok := p.within(time.Microsecond)
+		require.True(t, ok)
+		p.bucket.Report(p.now(), ticket, ratelimits.Response{
+			Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: 2 * time.Second, HasRetryAfter: true,
+		})
+		assert.InDelta(t, 2*time.Second, mine.HoldWait(p.now()), float64(10*time.Millisecond))
+		synctest.Wait()
+		assert.NotZero(t, w.seed(false).tryClaim())
+		_, ok = other.within(1990 * time.Millisecond)
+		assert.False(t, ok)
+		<-told
+		assert.Positive(t, others.HoldWait(other.now()))
+		_, ok = other.within(30 * time.Millisecond)
+		assert.True(t, ok)
+		others.Hold(other.now(), time.Second)
+		synctest.Wait()
+		assert.Equal(t, time.Second, w.engine.Redis.TTL("global"))
+	})
+}
+
+func TestEveryoneMayDiscover(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		defer p.session.Close()
+		told := make(chan struct{})
+		d := p.session.Discovery("", "route", func() { close(told) })
+		assert.False(t, d.May(p.now()))
+		d.Ask(p.now())
+		assert.True(t, d.May(p.now()))
+		assert.False(t, d.May(p.now()), "once")
+		<-told
+		d.Found(p.now(), "hash")
+		assert.Empty(t, d.Hash())
+		d.Close()
+	})
+}
+
+func TestKeysOfOthersAreNamed(t *testing.T) {
+	for name, spoil := range map[string]func(w *world) string{
+		"type": func(w *world) string { w.engine.Redis.HSet(route+":remaining", "a", "b"); return route + ":remaining" },
+		"value": func(w *world) string {
+			require.NoError(w.t, w.engine.Redis.Set(route+":remaining", "many"))
+			return route + ":remaining"
+		},
+		"limit": func(w *world) string {
+			require.NoError(w.t, w.engine.Redis.Set(route+":limit", "0"))
+			return route + ":limit"
+		},
+		"state": func(w *world) string { w.engine.Redis.HSet(route+":x", "fin", "soon"); return route + ":x" },
+		"flights": func(w *world) string {
+			require.NoError(w.t, w.engine.Redis.Set(route+":f", "1"))
+			return route + ":f"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				spoilt := spoil(w)
+				p := w.process()
+				defer p.session.Close()
+				_, ok := p.within(time.Second / 2)
+				require.False(t, ok)
+				var problem *shared.KeyError
+				require.ErrorAs(t, p.bucket.Err(), &problem)
+				assert.Equal(t, spoilt, problem.Key)
+				w.engine.Redis.Del(spoilt)
+				_, ok = p.within(1100 * time.Millisecond)
+				assert.True(t, ok, "it is noticed when somebody has put it right")
+				assert.NoError(t, p.bucket.Err())
+			})
+		})
+	}
+}
+
+func TestSlidingBucketsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"sliding": discordsim.Sliding(5, 2*time.Second), "leaky": discordsim.Leaky(5, 2*time.Second), "aligned": discordsim.Aligned(5, time.Second, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: quota}, Latency: usual, Seed: 3})
+				defer w.close()
+				for range 3 {
+					p := w.process()
+					defer p.session.Close()
+					p.callers(5)
+				}
+				time.Sleep(40 * time.Second)
+				report := w.discord.Report()
+				w.cancel()
+				w.work.Wait()
+				t.Log(report.Accepted, "accepted")
+				assert.Zero(t, report.Refused.Total())
+				assert.Greater(t, report.Accepted, 40)
+			})
+		})
+	}
+}
