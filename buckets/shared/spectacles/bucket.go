@@ -168,7 +168,7 @@ func (b *bucket) Report(now time.Duration, id buckets.Ticket, r ratelimits.Respo
 	b.tell(now, o)
 }
 
-// Adopt says that a request is in flight that was sent at the given time without a ticket. It has the one that is returned now.
+// Adopt is that of buckets.SharedBucket. The lease begins now.
 func (b *bucket) Adopt(now, _ time.Duration) buckets.Ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,11 +176,6 @@ func (b *bucket) Adopt(now, _ time.Duration) buckets.Ticket {
 	t.state, t.name, t.gen = taken, b.session.name(), -1
 	b.tell(now, report{kind: adopted, name: t.name, since: now})
 	return t.id
-}
-
-// Charge is Adopt for a request that has ended already.
-func (b *bucket) Charge(now time.Duration, r ratelimits.Response) {
-	b.Report(now, b.Adopt(now, now), r)
 }
 
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {

@@ -105,11 +105,7 @@ func TestRequestsWithoutTicketsAreCharged(t *testing.T) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
-		adopt := func() buckets.Ticket {
-			return p.bucket.(interface {
-				Adopt(now, sent time.Duration) buckets.Ticket
-			}).Adopt(p.now(), p.now())
-		}
+		adopt := func() buckets.Ticket { return p.bucket.Adopt(p.now(), p.now()) }
 		// The first of all brings the limits with it.
 		p.bucket.Report(p.now(), adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
 		synctest.Wait()
