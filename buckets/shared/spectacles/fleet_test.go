@@ -1,6 +1,7 @@
 package spectacles_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 // fleet is several processes with 10 callers each on one bucket of 5 requests a second.
@@ -24,6 +26,11 @@ func (f fleet) run(t *testing.T) (share float64, refused int, calls float64) {
 		w := newWorld(t, discordsim.Config{
 			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: f.latency, Seed: 1,
 		})
+		chance := rand.New(rand.NewPCG(1, 1))
+		trip := func() time.Duration {
+			return 100*time.Microsecond + time.Duration(chance.Int64N(int64(400*time.Microsecond)))
+		}
+		w.engine.Decide(func(string) redistest.Fate { return redistest.Fate{Before: trip(), After: trip()} })
 		var processes []*process
 		for range f.ours {
 			p := w.process()
@@ -62,6 +69,34 @@ func TestWithCorrectedClientsNothingIsRefused(t *testing.T) {
 	share, refused, _ := fleet{ours: 2, seeds: 2, corrected: true, latency: usual, seconds: 60}.run(t)
 	assert.GreaterOrEqual(t, share, 0.88)
 	assert.Zero(t, refused)
+}
+
+// slow is usual, but one request of 20 takes that much longer there and back.
+func slow(in, out time.Duration) discordsim.Latency {
+	return discordsim.Latency{Draw: func(r *rand.Rand) (time.Duration, time.Duration) {
+		draw := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }
+		if r.IntN(20) > 0 {
+			return draw(), draw()
+		}
+		return draw() + in, draw() + out
+	}}
+}
+
+func TestSlowResponsesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fleet{
+		"answers":                {ours: 4, latency: slow(0, 2500*time.Millisecond)},
+		"requests":               {ours: 4, latency: slow(2500*time.Millisecond, 0)},
+		"answers, beside others": {ours: 2, seeds: 2, corrected: true, latency: slow(0, 2500*time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f.seconds = 60
+			share, refused, _ := f.run(t)
+			assert.Greater(t, share, 0.75)
+			assert.Zero(t, refused)
+		})
+	}
 }
 
 func TestWithClientsToTheLetterOnlyTheirFlawIsRefused(t *testing.T) {

@@ -241,7 +241,7 @@ func (s *seed) callers(n int) {
 	}
 }
 
-// quick, near and slow are latencies of a request.
+// spread draws the latency of each way.
 func spread(from, to time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 		draw := func() time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
