@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
@@ -23,6 +24,7 @@ type step struct {
 	script    *shared.Script
 	arguments []string
 	names     []string
+	last      buckets.Ticket // that there was when it was made
 	reports   int
 }
 
@@ -153,7 +155,7 @@ func (b *bucket) next(now time.Duration) step {
 		return s
 	}
 	wanted := min(b.waiting.Len(), mostNames)
-	s := step{script: claimScript, names: b.unsure}
+	s := step{script: claimScript, names: b.unsure, last: b.last}
 	for len(s.names) < wanted {
 		s.names = append(s.names, b.session.name())
 	}
@@ -166,7 +168,7 @@ func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 	var notOurs *shared.KeyError
 	switch {
 	case errors.As(err, &notOurs):
-		b.err, b.stuckTo, b.asked = err, now+stuckPause, true
+		b.err, b.stuckTo = err, now+stuckPause
 		b.unsure = nil
 		return
 	case err != nil:
@@ -175,14 +177,14 @@ func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 		}
 		return
 	}
-	b.err, b.asked = nil, true
+	b.err = nil
 	if s.script == reportScript {
 		b.reports = append(b.reports[:0], b.reports[s.reports:]...)
 		b.told(now, reply)
 		return
 	}
 	b.unsure = nil
-	b.claimed(now, s.names, reply)
+	b.claimed(now, s, reply)
 }
 
 // told takes in the reply to a report: wait, now, what remains, rest of the window.
@@ -199,15 +201,15 @@ func (b *bucket) told(now time.Duration, reply []int64) {
 }
 
 // claimed takes in the reply to a claim, see lua/claim.lua.
-func (b *bucket) claimed(now time.Duration, names []string, reply []int64) {
-	if len(reply) != 8+len(names) {
+func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
+	if len(reply) != 8+len(s.names) {
 		return
 	}
 	b.view = view{limit: int(reply[3]), remaining: int(reply[4]), period: millis(reply[6])}
 	if reply[5] > 0 {
 		b.view.ends = now + millis(reply[5])
 	}
-	for i, name := range names {
+	for i, name := range s.names {
 		if reply[8+i] == 0 {
 			continue
 		}
@@ -220,6 +222,9 @@ func (b *bucket) claimed(now time.Duration, names []string, reply []int64) {
 		b.waiting.Remove(head)
 		t.state, t.name, t.gen, t.since = granted, name, reply[2], now
 		b.granted = append(b.granted, t)
+	}
+	if reply[0] > 0 {
+		b.denied = s.last
 	}
 	b.wait(now, reply[0])
 }

@@ -31,8 +31,8 @@ type bucket struct {
 	stuckTo time.Duration // no call is, because a key is not ours
 	busy    bool          // its goroutine runs
 	timer   clockwork.Timer
-	rings   time.Duration // when the timer does
-	asked   bool          // the engine has answered once
+	rings   time.Duration  // when the timer does
+	denied  buckets.Ticket // the last that was told to wait, with all before it
 	view    view
 	hold    time.Duration
 	class   ratelimits.Class
@@ -226,11 +226,18 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	return f
 }
 
-// Answered is that of buckets.SharedBucket. There is no queue at the engine, so all that can be known is known at once.
-func (b *bucket) Answered(buckets.Ticket) bool {
+// Answered is that of buckets.SharedBucket. There is no queue at the engine: what can be known of a ticket is that it was not
+// granted when the engine was asked last, or would not be if it were asked now.
+func (b *bucket) Answered(id buckets.Ticket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.asked
+	t := b.tickets[id]
+	if t == nil || t.state != waiting || id <= b.denied {
+		return true
+	}
+	now := b.session.now()
+	away, _ := b.session.away(now)
+	return away > 0 || now < b.claimAt
 }
 
 // Err is that of buckets.SharedBucket: a *shared.KeyError if a key holds what is not ours. During an outage there is none,

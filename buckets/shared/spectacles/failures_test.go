@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/redistest"
@@ -69,4 +70,57 @@ func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestLateCallsDoNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		p.learn()
+		time.Sleep(2 * time.Second)
+		w.engine.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 900 * time.Millisecond} })
+		_, ok := p.within(10 * time.Millisecond)
+		require.False(t, ok)
+		time.Sleep(50 * time.Millisecond)
+		w.engine.Decide(nil)
+		time.Sleep(time.Second) // it has got there
+		assert.Len(t, other.burst(9), 5)
+	})
+}
+
+func TestAWindowThatOthersOpenCountsWhatIsInFlight(t *testing.T) {
+	for name, known := range map[string]bool{"after an end that was known": true, "after one that was not": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p, s := w.process(), w.seed(true)
+				defer p.session.Close()
+				w.engine.Redis.Set(route+":limit", "5")
+				tickets := p.burst(3)
+				require.Len(t, tickets, 3)
+				if known {
+					p.bucket.Report(p.now(), tickets[0], headers(4, time.Second, 0))
+				} else {
+					p.bucket.Leave(p.now(), tickets[0])
+					require.Zero(t, s.tryClaim())
+					s.run(seedExpire, route+":remaining", 1000)
+				}
+				time.Sleep(1010 * time.Millisecond)
+				require.Zero(t, s.tryClaim(), "it opens a window of its own")
+				assert.Len(t, p.burst(9), 2)
+			})
+		})
+	}
+}
+
+func TestExpiriesThatOthersSetTooLateAreCorrected(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process()
+		defer p.session.Close()
+		defer other.session.Close()
+		p.learn()
+		w.seed(true).run(seedExpire, route+":remaining", 1999) // Date may be almost a second off
+		require.NotEmpty(t, other.burst(1))
+		assert.LessOrEqual(t, w.engine.Redis.TTL(route+":remaining"), time.Second+time.Millisecond)
+	})
 }

@@ -166,9 +166,11 @@ func TestLostCountersAreNotFullOnes(t *testing.T) {
 			}
 			synctest.Wait()
 			w.engine.Redis.Del(route + ":remaining")
-			_, ok := p.within(990 * time.Millisecond)
+			other := w.process() // which does not know that it need not ask
+			defer other.session.Close()
+			_, ok := other.within(990 * time.Millisecond)
 			assert.False(t, ok)
-			_, ok = p.within(20 * time.Millisecond)
+			_, ok = other.within(20 * time.Millisecond)
 			assert.True(t, ok)
 		})
 	})
@@ -332,7 +334,9 @@ func TestExpiriesAreNeverNothing(t *testing.T) {
 			synctest.Wait()
 			for range 3 { // whoever does it, the window is not over
 				w.seed(false).run(seedExpire, route+":remaining", 0)
-				assert.Empty(t, p.burst(9))
+				other := w.process()
+				assert.Empty(t, other.burst(9))
+				other.session.Close()
 			}
 			time.Sleep(1010 * time.Millisecond)
 			tickets := p.burst(9)

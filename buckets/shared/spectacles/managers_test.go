@@ -99,3 +99,25 @@ func TestManagersCountEachRouteApart(t *testing.T) {
 		assert.ElementsMatch(t, []string{"POST /channels/1/messages", "GET /channels/1/messages"}, names)
 	})
 }
+
+func TestWhoDoesNotWaitIsToldWhatTheEngineSays(t *testing.T) {
+	inWorld(t, func(w *world) {
+		m := w.manager(0)
+		defer m.Close()
+		compiled, err := routes.CreateMessage.Compile("1")
+		require.NoError(t, err)
+		for i := range 7 {
+			lease, err := m.TryAcquire(compiled, "")
+			if i >= 5 {
+				assert.ErrorAs(t, err, new(*ratelimits.TooLongError))
+				continue
+			}
+			require.NoError(t, err, i)
+			response, _ := w.send()
+			lease.Update(response)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		_, err = m.TryAcquire(compiled, "")
+		assert.NoError(t, err, "the first one of a window that nobody has opened yet")
+	})
+}
