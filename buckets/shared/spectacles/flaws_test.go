@@ -99,6 +99,19 @@ func TestDeadClientsHangNobody(t *testing.T) {
 	}
 }
 
+func TestWhoMayStillBeAliveIsWaitedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, other := w.process(), w.process(spectacles.WithLease(2*time.Second))
+		defer p.session.Close()
+		defer other.session.Close()
+		require.Len(t, p.burst(9), 1)
+		_, ok := other.within(20 * time.Second)
+		assert.False(t, ok, "a longer lease is an older one's")
+		_, ok = other.within(11 * time.Second)
+		assert.True(t, ok)
+	})
+}
+
 // 2: a response without headers sets no expiry, and the next request hangs.
 func TestResponsesWithoutHeadersHangNobody(t *testing.T) {
 	t.Run("seed", func(t *testing.T) {
@@ -398,6 +411,9 @@ func TestEveryKeyHasALife(t *testing.T) {
 			require.Zero(t, s.tryClaim())
 			s.report(headers(4, time.Second, 0), http.Header{}) // which we find there
 			p := w.process()
+			p.burst(1)
+			assert.InDelta(t, 24*time.Hour, w.engine.Redis.TTL(route+":limit"), float64(time.Second))
+			time.Sleep(1100 * time.Millisecond)
 			p.learn()
 			p.session.Global("", 50, nil).Hold(p.now(), time.Second)
 			p.burst(2)

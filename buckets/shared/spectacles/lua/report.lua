@@ -15,6 +15,7 @@ local function held(t) return math.max(t, x.hold) end
 -- the end that a response of this window has named, if one has
 local function named() return x.ours == 1 and x.fin or 0 end
 
+-- Should it be the name of the last window, then we opened this one too early, and it ends with that.
 local function firstWord(remaining, wait, stamp)
 	if x.unk == 1 then
 		local value = math.min(remaining, limit - 1) - flying
@@ -38,10 +39,6 @@ local function limited(name, gen, charged, remaining, wait, stamp)
 		if known and later <= JITTER then return end -- of a window that has ended
 		open(math.min(remaining, limit - 1) - flying, -1, wait)
 		firstWord(remaining, wait, stamp)
-	elseif x.prov == 1 and gen == x.gen and known and later <= tolerance then
-		-- The window that we took for a new one is the last one.
-		lower(math.min(rem, remaining))
-		endsAt(held(math.max(named(), now + wait)))
 	elseif x.prov == 1 and gen == x.gen then
 		firstWord(remaining, wait, stamp)
 	elseif charged and (later > tolerance or x.prov == 1 and (later > JITTER or not known)) then
