@@ -16,6 +16,8 @@ type accident struct {
 	until time.Duration // when it is over; at, if it is at once
 	// losesState: a 429 or two afterwards cannot be helped.
 	losesState bool
+	// kills: it is over when the buckets of the process that died are used again as they were, if it had any of its own.
+	kills      bool
 	begin, end func(context.Context, *run) error
 }
 
@@ -33,7 +35,7 @@ const (
 func accidents() []accident {
 	nothing := func(context.Context, *run) error { return nil }
 	return []accident{{
-		name: "a process is killed", at: killedAt, until: killedAt,
+		name: "a process is killed", at: killedAt, until: killedAt, kills: true,
 		begin: func(_ context.Context, r *run) error { return r.killOne() }, end: nothing,
 	}, {
 		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
@@ -90,8 +92,6 @@ type Accident struct {
 const (
 	// settled is how long before an accident its rate is measured, and how long after it the rate has to be back.
 	settled = 3 * time.Second
-	// enough is the part of the rate that counts as being back: a window more or less is a matter of when one looks.
-	enough = 0.75
 	// Around is how many seconds before an accident Accident.Seconds begins.
 	Around = 2
 )
@@ -100,6 +100,16 @@ const (
 type happenings struct {
 	served, refused, failed []time.Duration
 	planned                 []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
+	ofTheDead               *happenings     // the part in buckets of the process that dies, if it has any of its own
+}
+
+// expected is how many requests should come through in a time, and which part of that is enough to be back. If callers wait for answers
+// it is those at a rate, and as many more or less as there are in a window, which is a matter of when one looks.
+func (h happenings) expected(rate float64, from, to time.Duration) (n, enough float64) {
+	if len(h.planned) > 0 {
+		return float64(within(h.planned, from, to)), 0.9
+	}
+	return rate * (to - from).Seconds(), 0.75
 }
 
 // account works out what accidents cost.
@@ -110,18 +120,13 @@ func account(accidents []accident, h happenings, end time.Duration) (costs []Acc
 			next = accidents[i+1].at
 		}
 		before := float64(within(h.served, a.at-settled, a.at)) / settled.Seconds()
-		expected := func(from, to time.Duration) float64 {
-			if len(h.planned) > 0 {
-				return float64(within(h.planned, from, to))
-			}
-			return before * (to - from).Seconds()
-		}
 		cost := Accident{
 			Name: a.name, At: a.at, Until: a.until, losesState: a.losesState,
 			Before: before, Refused: within(h.refused, a.at, next), Errors: within(h.failed, a.at, next),
 		}
-		cost.Lost = max(expected(a.at, next)-float64(within(h.served, a.at, next)), 0)
-		cost.Back = back(h.served, expected, a.at, a.until, next)
+		expected, _ := h.expected(before, a.at, next)
+		cost.Lost = max(expected-float64(within(h.served, a.at, next)), 0)
+		cost.Back = h.back(a, before, next)
 		for second := a.at - Around*time.Second; second < next; second += time.Second {
 			cost.Seconds = append(cost.Seconds, within(h.served, second, min(second+time.Second, next)))
 		}
@@ -132,13 +137,16 @@ func account(accidents []accident, h happenings, end time.Duration) (costs []Acc
 
 // back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
 // had come through before count as well.
-func back(served []time.Duration, expected func(from, to time.Duration) float64, at, until, next time.Duration) time.Duration {
-	for _, from := range served[first(served, at):] {
+func (h happenings) back(a accident, rate float64, next time.Duration) time.Duration {
+	if a.kills && h.ofTheDead != nil {
+		return h.ofTheDead.back(a, 0, next)
+	}
+	for _, from := range h.served[first(h.served, a.at):] {
 		if from+settled > next {
 			break
 		}
-		if float64(within(served, from, from+settled)) >= enough*expected(from, from+settled) {
-			return max(from-until, 0)
+		if expected, enough := h.expected(rate, from, from+settled); float64(within(h.served, from, from+settled)) >= enough*expected {
+			return max(from-a.until, 0)
 		}
 	}
 	return -1

@@ -63,6 +63,17 @@ func TestWhatWasNotAskedForIsNotLost(t *testing.T) {
 	assert.Zero(t, costs[0].Back)
 }
 
+func TestWhoTakesOverHasToBeAtWork(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	planned := every(s/10, 0, 20*s)
+	all := happenings{served: planned, planned: planned}
+	all.ofTheDead = &happenings{planned: every(s, 0, 20*s), served: slices.Concat(every(s, 0, 5*s), every(s, 8*s, 20*s))}
+	costs := account([]accident{{at: 5 * s, until: 5 * s, kills: true}, {at: 12 * s, until: 12 * s}}, all, 20*s)
+	assert.Equal(t, 3*s, costs[0].Back, "what others do does not count")
+	assert.Zero(t, costs[1].Back)
+}
+
 func TestAccidentMayCostSoMuch(t *testing.T) {
 	t.Parallel()
 	targets := Targets{BackWithin: 5 * time.Second, Refused: 2}

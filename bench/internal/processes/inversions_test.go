@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,22 +11,27 @@ import (
 func TestPairsThatChangedPlacesAreCounted(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
+	at := func(process, bucket int, arrived, processed time.Duration) served {
+		return served{process, bucket, arrived + time.Second, processed + time.Second, processed + time.Second}
+	}
+	first := []served{{9, 1, 0, 0, 0}, {9, 2, 0, 0, 0}}
 	tests := []struct {
 		name            string
 		all             []served
 		pairs, inverted int
 	}{
-		{"in order", []served{{0, 1, 0, 50 * ms}, {1, 1, 10 * ms, 900 * ms}}, 1, 0},
-		{"one window too early", []served{{0, 1, 0, 1100 * ms}, {1, 1, 10 * ms, 100 * ms}}, 1, 1},
-		{"told in another order", []served{{1, 1, 10 * ms, 100 * ms}, {0, 1, 0, 1100 * ms}}, 1, 1},
-		{"the network's doing", []served{{0, 1, 0, 90 * ms}, {1, 1, 10 * ms, 50 * ms}}, 1, 0},
-		{"at the same moment", []served{{0, 1, 0, 1100 * ms}, {1, 1, 4 * ms, 100 * ms}}, 0, 0},
-		{"of one process", []served{{0, 1, 0, 1100 * ms}, {0, 1, 10 * ms, 100 * ms}}, 0, 0},
-		{"in two buckets", []served{{0, 1, 0, 1100 * ms}, {1, 2, 10 * ms, 100 * ms}}, 0, 0},
-		{"one overtakes two", []served{{0, 1, 0, 1000 * ms}, {0, 1, 10 * ms, 1100 * ms}, {1, 1, 20 * ms, 100 * ms}, {1, 1, 30 * ms, 2000 * ms}}, 4, 2},
+		{"in order", []served{at(0, 1, 0, 50*ms), at(1, 1, 10*ms, 900*ms)}, 1, 0},
+		{"one window too early", []served{at(0, 1, 0, 1100*ms), at(1, 1, 10*ms, 100*ms)}, 1, 1},
+		{"told in another order", []served{at(1, 1, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 1, 1},
+		{"the network's doing", []served{at(0, 1, 0, 90*ms), at(1, 1, 10*ms, 50*ms)}, 1, 0},
+		{"at the same moment", []served{at(0, 1, 0, 1100*ms), at(1, 1, 4*ms, 100*ms)}, 0, 0},
+		{"of one process", []served{at(0, 1, 0, 1100*ms), at(0, 1, 10*ms, 100*ms)}, 0, 0},
+		{"in two buckets", []served{at(0, 1, 0, 1100*ms), at(1, 2, 10*ms, 100*ms)}, 0, 0},
+		{"not known yet", []served{{0, 3, 0, 1100 * ms, 1200 * ms}, {1, 3, 10 * ms, 20 * ms, 30 * ms}, {0, 3, 140 * ms, 1100 * ms, 1200 * ms}, {1, 3, 150 * ms, 200 * ms, 300 * ms}}, 1, 1},
+		{"one overtakes two", []served{at(0, 1, 0, 1000*ms), at(0, 1, 10*ms, 1100*ms), at(1, 1, 20*ms, 100*ms), at(1, 1, 30*ms, 2000*ms)}, 4, 2},
 	}
 	for _, test := range tests {
-		pairs, inverted := inversions(test.all)
+		pairs, inverted := inversions(append(slices.Clone(first), test.all...))
 		assert.Equal(t, test.pairs, pairs, test.name)
 		assert.Equal(t, test.inverted, inverted, test.name)
 	}

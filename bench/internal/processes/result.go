@@ -101,10 +101,17 @@ func (r *run) sumUp(result *Result) {
 	r.efforts(result)
 	result.Seconds = r.seconds(result.Took, h)
 	if len(r.scenario.accidents) > 0 && !result.Interrupted {
-		for _, work := range r.scenario.work(r.settings) {
-			h.planned = append(h.planned, times(work.Offers, func(o Offer) (time.Duration, bool) { return o.At, true })...)
+		works := r.scenario.work(r.settings)
+		h.planned = offers(works)
+		if dead := works[r.settings.Processes-1]; len(dead.Offers) > 0 {
+			theirs := make(map[int]bool)
+			for _, offer := range dead.Offers {
+				theirs[offer.Bucket] = true
+			}
+			h.ofTheDead = &happenings{planned: offers([]Work{dead}), served: times(through, func(s served) (time.Duration, bool) {
+				return s.processed, theirs[s.bucket]
+			})}
 		}
-		slices.Sort(h.planned)
 		result.Accidents = account(r.scenario.accidents, h, result.Took)
 	}
 }
@@ -124,7 +131,7 @@ func (r *run) match(result *Result) (through []served) {
 			waits = append(waits, record.queued())
 		}
 		if at, ok := processed[record.Sequence]; ok {
-			through = append(through, served{record.process(), record.Bucket, record.Arrived, at})
+			through = append(through, served{record.process(), record.Bucket, record.Arrived, at, record.Done})
 		}
 		switch {
 		case record.GivenUp:

@@ -87,6 +87,17 @@ func own(processes, foreign int, length time.Duration, seed uint64) []Work {
 	return works
 }
 
+// offers are the times of all offers, in order.
+func offers(works []Work) (at []time.Duration) {
+	for _, work := range works {
+		for _, offer := range work.Offers {
+			at = append(at, offer.At)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
 // together is the work of all processes for one.
 func together(works []Work) []Work {
 	var all Work
