@@ -36,6 +36,9 @@ func Processes(settings processes.Settings, results []processes.Result, logs []t
 func processesVerdict(results []processes.Result) Verdict {
 	verdict := Verdict{Status: Passed, Line: counted(len(results), "scenario reached its targets.", "scenarios reached all targets.")}
 	missed := 0
+	if slices.ContainsFunc(results, func(r processes.Result) bool { return r.Scenario.Targets.Anything }) {
+		verdict.Line = notJudged
+	}
 	for _, result := range results {
 		switch processesStatus(result) {
 		case Interrupted:
@@ -50,6 +53,8 @@ func processesVerdict(results []processes.Result) Verdict {
 	}
 	return verdict
 }
+
+const notJudged = "This shows what the policy for outages costs, and nothing is judged."
 
 func processesStatus(r processes.Result) Status {
 	switch {
@@ -104,6 +109,9 @@ func processesSection(r processes.Result, log trace.Log) Section {
 	switch section.Verdict.Status {
 	case Passed:
 		section.Verdict.Line = "It reached its targets."
+		if r.Scenario.Targets.Anything {
+			section.Verdict.Line = notJudged
+		}
 	case Failed:
 		section.Verdict.Line = "It missed a target."
 		for _, missed := range r.Missed[:min(len(r.Missed), mostFailures)] {
@@ -137,8 +145,11 @@ func processesTiles(r processes.Result) []Tile {
 	if r.Ideal.Took > 0 {
 		tiles = append(tiles, Tile{Name: "efficiency", Value: output.Part(r.Certain()), Remark: "of the certain ideal, " + measured(r.Ideal.Took)})
 	}
-	tiles = append(tiles,
-		Tile{Name: "429s", Value: fmt.Sprint(r.Refused.Total()), Remark: output.ProcessesClasses(r), Bad: r.Refused.Total() > 0},
+	refused := Tile{Name: "429s", Value: fmt.Sprint(r.Refused.Total()), Bad: r.Refused.Total() > 0}
+	if refused.Bad {
+		refused.Remark = output.ProcessesClasses(r)
+	}
+	tiles = append(tiles, refused,
 		Tile{Name: "queued, median", Value: measured(r.Queued.Median), Remark: "99 %: " + measured(r.Queued.P99)},
 	)
 	if r.Shared {
