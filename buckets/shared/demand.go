@@ -32,14 +32,16 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns how many requests a second are needed now. Those that wait have asked, in this second or an earlier one.
+// need returns how many requests a second are needed now: as many as have asked in the latest one, if those of the second before came
+// evenly. Those that wait have asked, then or earlier.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
 	if now-d.last >= demandMemory {
 		waiting = 0
 	}
-	return max(waiting, d.count, d.before)
+	rest := time.Second - (now - d.second)
+	return max(waiting, d.count+int(int64(d.before)*int64(rest)/int64(time.Second)))
 }
 
 // tell returns what to tell the others while so much is held: it rises at once and falls by half with every call, so that a pause does

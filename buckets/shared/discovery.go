@@ -282,6 +282,7 @@ func (d *discovery) last() {
 	if d.telling {
 		found = d.found
 	}
+	d.asking, d.given, d.finding, d.telling = false, false, false, false
 	d.mu.Unlock()
 	if tell {
 		d.session.lastCall(discoverScript, d.keys, d.arguments("found", found)...)

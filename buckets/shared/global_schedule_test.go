@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -33,12 +32,12 @@ func (l *wire) Run(ctx context.Context, script *shared.Script, keys []string, ar
 
 // holder is a process that uses a global limit.
 type holder struct {
-	wire    *wire
+	link    *wire
 	session buckets.SharedSession
 	global  buckets.SharedGlobal
 	dead    bool
 	used    bool
-	had     bool          // a part
+	had     bool          // a part, so that it knows what the server knew
 	late    time.Duration // end of the cut
 	parts   []int         // of the latest moments, a ring
 }
@@ -46,7 +45,7 @@ type holder struct {
 // die lets a process say and send nothing any more.
 func (u *holder) die() {
 	u.dead = true
-	u.wire.cut.Store(true)
+	u.link.cut.Store(true)
 }
 
 const (
@@ -101,8 +100,8 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		steps := drawSteps(rt)
 		var err error
-		withSharers(t, func(f *sharers) {
-			s := &schedule{sharers: f, limit: limit, trouble: trouble, random: rand.New(rand.NewPCG(seed, 1))}
+		onStage(t, func(f *stage) {
+			s := &schedule{stage: f, limit: limit, trouble: trouble, random: rand.New(rand.NewPCG(seed, 1))}
 			err = s.run(steps)
 		})
 		if err != nil {
@@ -112,7 +111,7 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 }
 
 type schedule struct {
-	*sharers
+	*stage
 	limit   int
 	trouble float64
 	random  *rand.Rand
@@ -127,7 +126,7 @@ func (s *schedule) run(steps []step) error {
 	s.memory.Decide(s.fate)
 	defer func() {
 		for _, u := range s.users {
-			u.wire.cut.Store(false)
+			u.link.cut.Store(false)
 			u.session.Close()
 		}
 	}()
@@ -162,7 +161,7 @@ func (s *schedule) join() {
 	l := &wire{Memory: s.memory}
 	store, err := shared.New(l)
 	require.NoError(s.t, err)
-	u := &holder{wire: l, session: store.Join(clockwork.NewRealClock(), s.origin), parts: make([]int, moments)}
+	u := &holder{link: l, session: store.Join(realClock, s.origin), parts: make([]int, moments)}
 	u.global = u.session.Global("bot", s.limit, func() {})
 	s.users = append(s.users, u)
 }
@@ -179,7 +178,7 @@ func (s *schedule) do(step step) {
 			s.join()
 		}
 	case "need":
-		if !u.dead && (u.used || !stranger) {
+		if !u.dead && (u.had || !stranger) {
 			u.used = true
 			u.global.Need(now, step.Count)
 		}
@@ -188,17 +187,17 @@ func (s *schedule) do(step step) {
 	case "close":
 		if !stranger {
 			u.global.Close()
-			u.used = false
+			u.had = false
 		}
 	case "again":
 		if !u.dead && !stranger {
 			u.global.Close()
-			u.used, u.had = false, false
+			u.had = false
 			u.global = u.session.Global("bot", s.limit, func() {})
 		}
 	case "cut":
 		if !u.dead {
-			u.wire.cut.Store(true)
+			u.link.cut.Store(true)
 			u.late = now + time.Duration(step.Count)*30*time.Millisecond
 		}
 	case "quiet":
@@ -213,7 +212,7 @@ func (s *schedule) do(step step) {
 			s.skew += time.Second
 		}
 	case "hold":
-		if stranger && !u.used {
+		if stranger && !u.had {
 			break
 		}
 		u.used = true
@@ -239,7 +238,7 @@ func (s *schedule) watch(d time.Duration) error {
 		s.i++
 		for _, u := range s.users {
 			if !u.dead && now >= u.late {
-				u.wire.cut.Store(false)
+				u.link.cut.Store(false)
 			}
 			total += u.use(now, s.i)
 		}

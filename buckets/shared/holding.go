@@ -45,6 +45,7 @@ type holding struct {
 type saying struct {
 	number, answered, latest, born, ends int64
 	has, peak                            int
+	claims                               time.Duration // if the server has forgotten: how long the others may take to say what they have
 }
 
 // partAnswer is what the server says of it.
@@ -86,13 +87,18 @@ func (h *holding) forgotten(now time.Duration) bool {
 // say returns what a call with that number says.
 func (h *holding) say(now time.Duration, number int64) saying {
 	h.lapse(now)
-	s := saying{number: number, has: h.part, peak: max(h.peak, h.part), ends: h.ends}
+	s := saying{number: number, has: h.part, peak: max(h.peak, h.part), ends: h.ends, claims: sessionTime + h.cooling}
 	silent := now - h.sent
-	if h.knows(silent) {
-		s.born = h.born
+	if h.born == 0 || silent >= knowledge {
+		return s
+	}
+	s.born = h.born
+	if h.failing && silent >= s.claims {
+		// The server was away, or the way to it. Nobody has anything left, or they have it and say so.
+		s.claims = beatPeriod + h.timeout
 	}
 	// Whoever says nothing for a session time is forgotten: then it is no wonder if the server knows less.
-	if s.born == 0 || silent >= sessionTime-h.timeout-stepSlack {
+	if silent >= sessionTime-h.timeout-stepSlack {
 		return s
 	}
 	s.answered = h.answered
@@ -100,12 +106,6 @@ func (h *holding) say(now time.Duration, number int64) saying {
 		s.latest = h.engine + ceilMillis(silent+h.timeout+stepSlack)
 	}
 	return s
-}
-
-// knows reports that a server that has forgotten the life that was known must have lost its state, and that others may still use what
-// they had of it. Nobody has anything left if the server was away for long enough.
-func (h *holding) knows(silent time.Duration) bool {
-	return h.born > 0 && silent < knowledge && (!h.failing || silent < sessionTime+h.cooling)
 }
 
 // answer takes in the answer to what was said, by a call that was sent at a time. It reports whether the server has to be told
@@ -148,5 +148,6 @@ func (s saying) arguments(user string, limit, need int, hold time.Duration, leav
 	return []string{
 		user, n(s.number), n(s.answered), n(s.latest), n(s.born), n(s.ends), n(int64(limit)),
 		n(int64(s.has)), n(int64(s.peak)), n(int64(need)), n(ceilMillis(hold)), leaving,
+		number(s.claims),
 	}
 }

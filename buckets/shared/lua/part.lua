@@ -1,7 +1,7 @@
 -- part lets a user of a global limit say what it uses and needs of it, and tells it what it may use.
 -- KEYS: the limit. ARGV: limit of time, user, number of the call, number of the last one that was answered, time after which the
 -- clock must have been changed, life of the state that the user knows, life that has to end, requests a second, part in use,
--- most that was in use of late, need, rest of a hold, 1 to leave, life of a user, time to cool, prefix of channels, message.
+-- most that was in use of late, need, rest of a hold, 1 to leave, time for claims after a loss, life of a user, time to cool, prefix of channels, message.
 -- Reply: 1 if nothing was done, life, part, users, rest of the hold, when to ask again.
 --
 -- The sum of all parts and of what cools down never exceeds the limit. A part grows only here, by what is free, and its user knows
@@ -9,13 +9,13 @@
 -- counts. A user that says nothing for its life loses its part, which cools down too.
 --
 -- After a loss of the state, or a step of the clock, the users say what they use. What nobody claims is set apart until all who
--- may still use something of it have come, or must have stopped.
+-- may still use something of it have come, or must have stopped. The same goes if one comes that has used something without asking.
 local user, seq, acked, latest = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, ends, asked = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local has, peak, need = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local holds, leaves = tonumber(ARGV[12]), ARGV[13] == '1'
-local LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15])
-local prefix, message = ARGV[16], ARGV[17]
+local CLAIMS, LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])
+local prefix, message = ARGV[17], ARGV[18]
 
 local users, cooling = {}, {}
 local state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
@@ -57,8 +57,8 @@ if state.born == 0 then
   state.born = now
   while state.born == known or state.born == old do state.born = state.born + 1 end
   lost = lost or known > 0 or has > 0
-elseif known > 0 and known ~= state.born then
-  lost = true
+else
+  lost = lost or known > 0 and known ~= state.born or has > 0 and (not me or me.till <= now)
 end
 
 local function cool(amount, till)
@@ -114,10 +114,13 @@ local function sum(list, field)
   return total
 end
 
-local claimed = state.born + LIFE + COOL -- when nobody can come any more to claim what it had
-if lost and state.claims == 0 and now < claimed then
-  state.claims = claimed
-  state.apart = math.max(0, limit - sum(sharing, 'part') - sum(cooling, 'amount'))
+-- Time for claims runs from the loss, or from when somebody comes who had to do without the server.
+local from = known > 0 and known ~= state.born and state.born or now
+if lost and now < from + CLAIMS then
+  if now >= state.claims then
+    state.apart = math.max(0, limit - sum(sharing, 'part') - sum(cooling, 'amount'))
+  end
+  state.claims = math.max(state.claims, from + CLAIMS)
 end
 if now >= state.claims then state.apart = 0 end
 
@@ -165,7 +168,7 @@ end
 local coming = free + sum(cooling, 'amount')
 local function target(u)
   local due = u.fair + spare
-  if u.part > due and (needy > coming or u.part - due >= math.max(2, limit / 5)) then return due end
+  if u.part > due and (needy > coming or u.part - due >= math.max(2, limit / 20)) then return due end
   return u.part
 end
 

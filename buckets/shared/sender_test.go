@@ -15,33 +15,36 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// sharers is a server of shared limits with sessions on it, in the time of a bubble.
-type sharers struct {
+// realClock is that of the bubble.
+var realClock = clockwork.NewRealClock()
+
+// stage is a server of shared limits with sessions on it, in the time of a bubble.
+type stage struct {
 	t      *testing.T
 	memory *redistest.Memory
 	store  *shared.Store
 	origin time.Time
 }
 
-func withSharers(t *testing.T, test func(f *sharers), options ...shared.Option) {
+func onStage(t *testing.T, test func(f *stage), options ...shared.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := redistest.NewMemory()
 		defer memory.Close()
 		store, err := shared.New(memory, options...)
 		require.NoError(t, err)
-		test(&sharers{t, memory, store, time.Now()})
+		test(&stage{t, memory, store, time.Now()})
 	})
 }
 
-func (f *sharers) now() time.Duration { return time.Since(f.origin) }
+func (f *stage) now() time.Duration { return time.Since(f.origin) }
 
-func (f *sharers) join() buckets.SharedSession {
-	return f.store.Join(clockwork.NewRealClock(), f.origin)
+func (f *stage) join() buckets.SharedSession {
+	return f.store.Join(realClock, f.origin)
 }
 
 // sender sends as fast as its part of a global limit allows: it does what a manager does with it.
 type sender struct {
-	sharers *sharers
+	stage   *stage
 	session buckets.SharedSession
 	global  buckets.SharedGlobal
 	limit   int
@@ -55,10 +58,10 @@ type sender struct {
 	ended bool
 }
 
-func (f *sharers) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
+func (f *stage) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
 
-func (f *sharers) senderOf(session buckets.SharedSession, limit int) *sender {
-	s := &sender{sharers: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
+func (f *stage) senderOf(session buckets.SharedSession, limit int) *sender {
+	s := &sender{stage: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.global = session.Global("bot", limit, s.changed)
@@ -66,11 +69,11 @@ func (f *sharers) senderOf(session buckets.SharedSession, limit int) *sender {
 }
 
 // linked returns a sender whose way to the server can be cut.
-func (f *sharers) linked(limit int) (*sender, *wire) {
+func (f *stage) linked(limit int) (*sender, *wire) {
 	l := &wire{Memory: f.memory}
 	store, err := shared.New(l)
 	require.NoError(f.t, err)
-	return f.senderOf(store.Join(clockwork.NewRealClock(), f.origin), limit), l
+	return f.senderOf(store.Join(realClock, f.origin), limit), l
 }
 
 func (s *sender) changed() {
@@ -91,7 +94,7 @@ func (s *sender) send(n int) {
 
 func (s *sender) serve() {
 	for s.queue > 0 && !s.ended {
-		now := s.sharers.now()
+		now := s.stage.now()
 		if s.limit > 0 {
 			s.global.Need(now, s.queue)
 		}
@@ -116,14 +119,14 @@ func (s *sender) serve() {
 		time.AfterFunc(s.trip, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.pacer.Report(s.sharers.now(), slot)
+			s.pacer.Report(s.stage.now(), slot)
 			s.serve()
 		})
 	}
 }
 
 func (s *sender) part() int {
-	now := s.sharers.now()
+	now := s.stage.now()
 	part, until := s.global.Part(now)
 	if now >= until {
 		return 0

@@ -1,0 +1,252 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+const route = "POST /channels/{channel_id}/messages"
+
+// finder is a process that wants to find out where a route belongs.
+type finder struct {
+	stage   *stage
+	session buckets.SharedSession
+	buckets.SharedDiscovery
+	looked int
+}
+
+func (f *stage) finder() *finder { return f.finderOf(f.join()) }
+
+func (f *stage) finderOf(session buckets.SharedSession) *finder {
+	d := &finder{stage: f, session: session}
+	d.SharedDiscovery = session.Discovery("bot", route, func() { d.looked++ })
+	return d
+}
+
+func (d *finder) ask() { d.Ask(d.stage.now()) }
+
+func (d *finder) may() bool { return d.May(d.stage.now()) }
+
+func (d *finder) found(hash string) { d.Found(d.stage.now(), hash) }
+
+func TestOneFindsOutAndTheOthersKnow(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		onStage(t, func(f *stage) {
+			f.memory.SetQuiet(quiet)
+			a, b, c := f.finder(), f.finder(), f.finder()
+			defer a.session.Close()
+			defer b.session.Close()
+			defer c.session.Close()
+			a.ask()
+			time.Sleep(time.Millisecond)
+			b.ask()
+			time.Sleep(200 * time.Millisecond)
+			require.True(t, a.may())
+			assert.False(t, a.may(), "it is used up")
+			assert.False(t, b.may())
+			assert.Positive(t, b.looked, "it was told that it has to wait")
+			a.found("abcd1234")
+			wait := time.Millisecond
+			if quiet {
+				wait = time.Second
+			}
+			time.Sleep(wait)
+			assert.Equal(t, "abcd1234", b.Hash())
+			assert.False(t, b.may())
+			c.ask()
+			time.Sleep(time.Millisecond)
+			assert.Equal(t, "abcd1234", c.Hash(), "who comes later knows too")
+			calls := f.memory.Calls()["discover"]
+			time.Sleep(time.Hour)
+			assert.Equal(t, calls, f.memory.Calls()["discover"])
+		})
+	}
+}
+
+func TestHintIsForgottenOnlyIfNobodyReadsIt(t *testing.T) {
+	onStage(t, func(f *stage) {
+		look := func() *finder {
+			d := f.finder()
+			defer d.session.Close()
+			d.ask()
+			time.Sleep(time.Millisecond)
+			return d
+		}
+		a := f.finder()
+		defer a.session.Close()
+		a.ask()
+		time.Sleep(time.Millisecond)
+		require.True(t, a.may())
+		a.found("abcd1234")
+		for range 3 {
+			time.Sleep(23 * time.Hour)
+			assert.Equal(t, "abcd1234", look().Hash())
+		}
+		time.Sleep(25 * time.Hour)
+		assert.Empty(t, look().Hash())
+		assert.Empty(t, f.memory.Redis.Keys())
+	})
+}
+
+func TestNextOneTriesIfNothingWasFound(t *testing.T) {
+	for name, ends := range map[string]func(d *finder){
+		"found nothing": func(d *finder) { d.found("") },
+		"closed":        func(d *finder) { d.Close() },
+		"session ends":  func(d *finder) { d.session.Close() },
+	} {
+		for _, used := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				onStage(t, func(f *stage) {
+					a, b := f.finder(), f.finder()
+					defer a.session.Close()
+					defer b.session.Close()
+					a.ask()
+					time.Sleep(time.Millisecond)
+					b.ask()
+					time.Sleep(time.Millisecond)
+					if used {
+						require.True(t, a.may())
+					}
+					ends(a)
+					time.Sleep(time.Millisecond)
+					assert.True(t, b.may())
+					assert.False(t, a.may())
+					b.found("")
+				})
+			})
+		}
+	}
+}
+
+func TestPermissionOfTheDeadEnds(t *testing.T) {
+	onStage(t, func(f *stage) {
+		l := &wire{Memory: f.memory}
+		store, err := shared.New(l)
+		require.NoError(t, err)
+		dead := f.finderOf(store.Join(realClock, f.origin))
+		defer dead.session.Close()
+		b := f.finder()
+		defer b.session.Close()
+		dead.ask()
+		time.Sleep(1500 * time.Millisecond)
+		require.True(t, dead.may())
+		l.cut.Store(true)
+		b.ask()
+		f.until(4*time.Second, b.may)
+	})
+}
+
+func TestFindingOutMayTakeTenSeconds(t *testing.T) {
+	onStage(t, func(f *stage) {
+		a, b := f.finder(), f.finder()
+		defer a.session.Close()
+		defer b.session.Close()
+		a.ask()
+		time.Sleep(time.Millisecond)
+		require.True(t, a.may())
+		b.ask()
+		took := f.until(15*time.Second, b.may)
+		assert.Greater(t, took, 10*time.Second)
+		a.found("abcd1234")
+		time.Sleep(time.Millisecond)
+		c := f.finder()
+		defer c.session.Close()
+		c.ask()
+		time.Sleep(time.Millisecond)
+		assert.Equal(t, "abcd1234", c.Hash(), "what was found late is known all the same")
+	})
+}
+
+func TestDiscoverySurvivesLostCalls(t *testing.T) {
+	for name, fate := range map[string]redistest.Fate{
+		"call lost": {Lost: true}, "reply lost": {LostReply: true}, "late": {Before: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(f *stage) {
+				a, b := f.finder(), f.finder()
+				defer a.session.Close()
+				defer b.session.Close()
+				n := 0
+				f.memory.Decide(func(string) redistest.Fate {
+					if n++; n%2 == 1 {
+						return fate
+					}
+					return redistest.Fate{}
+				})
+				a.ask()
+				f.until(time.Second, a.may)
+				time.Sleep(100 * time.Millisecond)
+				n = 0
+				a.found("abcd1234")
+				time.Sleep(time.Second)
+				f.memory.Decide(nil)
+				b.ask()
+				time.Sleep(time.Millisecond)
+				assert.Equal(t, "abcd1234", b.Hash())
+			})
+		})
+	}
+}
+
+func TestDiscoveryDuringAnOutage(t *testing.T) {
+	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFail, shared.OutageShare, shared.OutageFull} {
+		t.Run(policy.String(), func(t *testing.T) {
+			onStage(t, func(f *stage) {
+				a := f.finder()
+				defer a.session.Close()
+				f.memory.SetDown(true)
+				a.ask()
+				time.Sleep(time.Second)
+				assert.Equal(t, policy >= shared.OutageShare, a.may())
+				if policy == shared.OutageFail {
+					assert.ErrorIs(t, a.Err(), shared.ErrOutage)
+				} else {
+					assert.NoError(t, a.Err())
+				}
+				looked := a.looked
+				time.Sleep(5 * time.Second)
+				if policy < shared.OutageShare {
+					assert.GreaterOrEqual(t, a.looked-looked, 4, "those who wait are looked at")
+				}
+				a.found("abcd1234")
+				f.memory.SetDown(false)
+				time.Sleep(2 * time.Second)
+				assert.NoError(t, a.Err())
+				b := f.finder()
+				defer b.session.Close()
+				b.ask()
+				time.Sleep(time.Millisecond)
+				if policy >= shared.OutageShare {
+					assert.Equal(t, "abcd1234", b.Hash())
+				} else {
+					assert.True(t, a.may())
+				}
+			}, shared.WithOutage(policy))
+		})
+	}
+}
+
+func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
+	onStage(t, func(f *stage) {
+		key := "rl:{default}:d:bot:" + route
+		f.memory.Redis.Set(key, "x")
+		a := f.finder()
+		defer a.session.Close()
+		a.ask()
+		time.Sleep(time.Millisecond)
+		var wrong *shared.KeyError
+		require.ErrorAs(t, a.Err(), &wrong)
+		assert.Equal(t, key, wrong.Key)
+		f.memory.Flush()
+		time.Sleep(1100 * time.Millisecond)
+		assert.NoError(t, a.Err())
+		assert.True(t, a.may())
+	})
+}
