@@ -50,6 +50,9 @@ func (b *bucket) converse() {
 		if err == nil {
 			a, err = r.read()
 		}
+		if err == nil {
+			b.session.saw(a.live, r.sent)
+		}
 		b.mu.Lock()
 		if err != nil {
 			b.calling = false
@@ -62,7 +65,6 @@ func (b *bucket) converse() {
 		b.delivered(request)
 		b.take(request, &a)
 		b.mu.Unlock()
-		b.session.saw(a.live)
 		b.notify()
 	}
 }

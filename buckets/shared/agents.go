@@ -17,7 +17,7 @@ type agents struct {
 	byName map[string]*bucket
 	active map[*bucket]struct{} // which have something to do, so that the session has to stay alive
 	stop   func()               // ends the ticks; nil if there are none
-	saw    time.Duration        // when a call last came through
+	saw    time.Duration        // when the latest call that came through was begun
 }
 
 func (s *session) startAgents() {
@@ -65,15 +65,22 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw takes in how many sessions are alive.
-func (s *session) saw(live int) {
+// saw takes in how many sessions are alive, by a call that was begun at the given time.
+func (s *session) saw(live int, begun time.Duration) {
 	s.mu.Lock()
 	s.live = max(live, 1)
 	s.mu.Unlock()
-	now := s.now()
 	s.agents.mu.Lock()
-	s.agents.saw = now
+	s.agents.saw = max(s.agents.saw, begun)
 	s.agents.mu.Unlock()
+}
+
+// believed reports that the others certainly still believe that the session is alive. If not, permits that were granted may have
+// been given to somebody else.
+func (s *session) believed(now time.Duration) bool {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	return now < s.agents.saw+sessionTime*9/10
 }
 
 // activate lets the session stay alive for the bucket. b.mu is held.

@@ -107,7 +107,7 @@ func (s *session) send(ctx context.Context, p pulse, leaves bool) {
 		err = errReply
 	}
 	if err == nil {
-		s.saw(int(r.values[0]))
+		s.saw(int(r.values[0]), r.sent)
 		for i, b := range p.renewed {
 			b.renewed(p.loans[i], r.sent+loanTime*9/10, int(r.values[1+i]))
 		}

@@ -148,10 +148,10 @@ func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
 		if t == nil {
 			return 0, false
 		}
-		if now-t.since < b.session.store.options.lease/2 {
+		if now-t.since < b.session.store.options.lease/2 && b.session.believed(now) {
 			return t.id, true
 		}
-		// Nobody took it for long, so others may have it; it comes back to the head of the queue.
+		// Nobody took it for long, so others may have it, or have it already; it comes back to the head of the queue.
 		b.granted.remove(t)
 		b.forget(now, t)
 		t.stage, t.front, t.said = waiting, true, false

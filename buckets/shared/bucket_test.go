@@ -221,3 +221,24 @@ func TestForecastCountsTheOthers(t *testing.T) {
 		assert.InDelta(t, 960*ms, f.Wait, float64(60*ms))
 	})
 }
+
+func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		for range 4 {
+			a.answer(headers(5, 0, 990*ms, 1000))
+		}
+		b.join(5)
+		pass(1100 * ms)
+		require.Equal(t, 5, b.leaves())
+		a.join(5)
+		b.join(5)
+		pass(4 * time.Second)
+		require.Equal(t, 10, a.leaves()+b.leaves(), "five are on their way, and may be counted when they arrive")
+		b.answer(headers(5, 4, 200*ms, 2000))
+		pass(300 * ms)
+		assert.Equal(t, 11, a.leaves()+b.leaves())
+	})
+}

@@ -53,6 +53,22 @@ func TestARequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
 	})
 }
 
+func TestAPermitIsVoidWhenTheOthersHoldItsProcessForDead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.bucket.Join(w.now(), false)
+		pass(10 * ms)
+		_, ok := a.bucket.Granted(w.now())
+		require.True(t, ok)
+		a.link.kill(true)
+		b.join(1)
+		pass(4 * time.Second)
+		_, ok = a.bucket.Granted(w.now())
+		assert.False(t, ok)
+	})
+}
+
 // fates lets the calls of one script have fates one after the other, and then none.
 func (w *world) fates(script string, fates ...redistest.Fate) {
 	w.server.Decide(func(name string) redistest.Fate {

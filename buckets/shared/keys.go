@@ -34,18 +34,23 @@ func (k keys) bucket(key buckets.SharedKey) string {
 	return key.Credential + "/" + key.Hash + "/" + k.major(key.Major)
 }
 
-// major returns a major parameter in a form that contains no token: a plain number stays as it is, so that operators can read it.
+// major returns a major parameter in a form that contains no token: digits stay as they are, with a hash behind them or not, so that
+// operators can read them.
 func (k keys) major(parameter string) string {
 	for i := range len(parameter) {
-		if c := parameter[i]; c < '0' || c > '9' {
+		if c := parameter[i]; (c < '0' || c > ':') && (c < 'a' || c > 'f') {
 			return "x" + k.hidden(parameter)
 		}
 	}
 	return parameter
 }
 
-// hidden returns what stands for a secret in all processes of the application, and does not give it away.
+// hidden returns what stands for a secret in all processes of the application, and does not give it away: 16 hexadecimal digits,
+// or nothing for nothing.
 func (k keys) hidden(secret string) string {
+	if secret == "" {
+		return ""
+	}
 	h := hmac.New(sha256.New, k.secret)
 	h.Write([]byte(secret))
 	return hex.EncodeToString(h.Sum(nil)[:8])
