@@ -1,5 +1,3 @@
-// Package shared is to let several processes share Discord's limits through a Redis or Valkey server. So far it only says what
-// that needs of a client library.
 package shared
 
 import "context"

@@ -1,0 +1,49 @@
+// Package shared lets several processes share Discord's limits through a Redis or Valkey server, so that together they behave like
+// one careful client. Bot authors use buckets/shared/redis, which connects it to a client library; this package only needs
+// something that runs scripts, a Runner.
+//
+// # How it works
+//
+// The server keeps, for each bucket, a queue of tickets, the permits in flight and the window. A ticket is the place of one request; the
+// first ones in the queue are granted as many permits as the window has left, whosever they are. All of it happens in one script,
+// exchange, by the server's clock: it takes in what became of requests, and grants permits. There is at most one such call at a time for
+// each bucket and process; what comes up meanwhile travels with the next one.
+//
+// A bucket that one process uses is lent to it, and decided by its own window, without any calls. One call a second, beat, renews all
+// loans of a process. When somebody else asks for the bucket, its holder is told, and returns it with all that became of it.
+//
+// # What happens when something breaks
+//
+// Every call can be lost, repeated or late: it names what it is about, so that saying it twice does no harm, and does nothing if
+// whoever made it has given up.
+//
+//	a process dies that has permits         its requests stay charged; the next window waits up to 3 s for them
+//	a process dies that waits               its tickets leave when they come to the head, after 3 s at most
+//	a process dies that finds out a limit   the next one finds out, after 3 s
+//	a process dies that has a loan          the loan ends after 3 s at most; then one request goes first
+//	a process is paused for longer          its permits and loans are void before others get them
+//	a request has no outcome                it counts as one without an answer after its lease (WithLease)
+//	a call is lost, or its reply            it is made again after WithCallTimeout
+//	the server is away                      see Outage
+//	the server has lost its state           whoever knew a bucket's window says so, and it is waited out; then one request goes first.
+//	                                        What nobody says in time may cost a 429
+//	the server's clock steps back           the same
+//	the server's clock steps forward by d   windows and leases end up to d too early, once
+//	a key holds what is not ours            KeyError, for all who wait for that bucket
+//
+// The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
+// called again and again, at least once a second.
+//
+// # What the server keeps
+//
+// All keys begin with "rl:{application}:", and are in one slot of a cluster. Each has a life, of ten minutes after its last use unless a
+// window is longer. None contains a token.
+//
+//	b:<bucket>   hash: the window, and who has the loan
+//	q:<bucket>   sorted set: tickets that wait
+//	f:<bucket>   sorted set: permits in flight, by the end of their lease
+//	s            sorted set: sessions, by when they are dead if nothing is heard of them
+//	o:<session>  channel: what a session should look at
+//
+// Messages only make things faster: without them a process notices within a second.
+package shared
