@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -182,5 +183,22 @@ func TestRequestsThatEndBeforeALoanIsAcceptedAreHandedOver(t *testing.T) {
 		assert.Equal(t, a.sent[1], loan.Ended[0].Sent)
 		assert.Equal(t, int64(3000), loan.Ended[0].Response.Stamp)
 		assert.Zero(t, loan.State.Used)
+	})
+}
+
+func TestALoanThatIsReturnedTwiceIsReturnedOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		b.join(20)
+		pass(10 * ms)
+		require.True(t, a.bucket.Wanted())
+		w.fates("exchange", redistest.Fate{LostReply: true})
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
+		pass(100 * ms)
+		require.Equal(t, 3, b.leaves(), "it got there")
+		pass(time.Second)
+		assert.Equal(t, 3, b.leaves(), "and again, when more had been granted")
 	})
 }
