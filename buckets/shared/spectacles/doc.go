@@ -61,6 +61,8 @@
 //   - Cost: a few calls for each request instead of one or less, as there is nobody to be woken by and nothing is lent. Other clients ask about
 //     once a window for each of their waiters.
 //   - Routes instead of bucket hashes: two routes that have one limit at Discord overrun it together, as those of Spectacles do.
+//   - By path: if routes are called ByPath, methods that have limits of their own at Discord count in one window, and the limit of the
+//     latest response counts for all. That draws 429s, as it does among clients of Spectacles.
 //   - The first request of a manager on a route is sent before its counter is known. Where others have used up the limit at that
 //     moment it draws a 429.
 //   - The global limit: each process paces itself by all of it, or by its part of it if WithProcesses says among how many it is divided. A 429
