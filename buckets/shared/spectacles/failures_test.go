@@ -124,3 +124,20 @@ func TestExpiriesThatOthersSetTooLateAreCorrected(t *testing.T) {
 		assert.LessOrEqual(t, w.engine.Redis.TTL(route+":remaining"), time.Second+time.Millisecond)
 	})
 }
+
+func TestResponsesOfAWindowThatHasEndedOpenNone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		defer p.session.Close()
+		w.engine.Redis.Set(route+":limit", "5")
+		tickets, stamp := p.burst(9), time.Now().Add(time.Second).UnixMilli()
+		require.Len(t, tickets, 5)
+		for i, ticket := range tickets[:4] {
+			p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, stamp))
+		}
+		time.Sleep(1100 * time.Millisecond)
+		p.bucket.Report(p.now(), tickets[4], headers(0, time.Second, stamp)) // it was on its way for long
+		synctest.Wait()
+		assert.Len(t, p.burst(9), 5)
+	})
+}
