@@ -17,7 +17,8 @@ const slots = 16384
 // all of them say that it is complete. Like NewEngine it skips or fails the test where there is no server.
 func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
 	t.Helper()
-	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf"}, arguments...)
+	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
+		"--repl-diskless-sync-delay", "0"}, arguments...) // replicas need not wait for others
 	nodes := make([]*Engine, primaries*(1+replicas))
 	for i := range nodes {
 		nodes[i] = NewEngine(t, arguments...)

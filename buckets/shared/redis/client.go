@@ -124,8 +124,6 @@ func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.Red
 		return result, nil
 	case <-ctx.Done():
 		return rueidis.RedisResult{}, ctx.Err()
-	case <-c.life.Done():
-		return rueidis.RedisResult{}, ErrClosed
 	}
 }
 

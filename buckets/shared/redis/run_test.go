@@ -86,7 +86,7 @@ func TestCallsEndWithTheirContextWhileTheEngineStandsStill(t *testing.T) {
 
 	require.NoError(t, e.Pause())
 	const calls = 3000 // more than the client has room for
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	var running sync.WaitGroup
 	start := time.Now()
@@ -158,12 +158,11 @@ func TestKilledEngineIsFoundAgain(t *testing.T) {
 	hears("one")
 
 	e.Kill()
-	start, before := time.Now(), dialed.Load()
+	before := dialed.Load()
 	_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 	assert.Error(t, err)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it says at once that nobody is there")
-	time.Sleep(time.Until(start.Add(time.Second))) // nothing to wait for: it must be quiet
-	assert.Less(t, dialed.Load()-before, int64(15), "it does not dial all the time")
+	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "it does not dial all the time")
 
 	require.NoError(t, e.Restart(t.Context()))
 	hears("two")
@@ -226,7 +225,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	_, ended = subscribe()
 	start := time.Now()
 	store.Close()
-	assert.Less(t, time.Since(start), 2*time.Second, "Close waits for no answer")
+	assert.Less(t, time.Since(start), 700*time.Millisecond, "Close waits for no answer")
 	promptly(ended, redis.ErrClosed)
 	require.NoError(t, e.Resume())
 	listeners(0)

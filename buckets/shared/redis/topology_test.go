@@ -97,7 +97,7 @@ func TestCluster(t *testing.T) {
 
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	primary := redistest.NewEngine(t)
+	primary := redistest.NewEngine(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.NewEngine(t, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port()))
 	sentinel := redistest.NewSentinel(t, "bots", primary)
 	require.Eventually(t, func() bool {
@@ -127,7 +127,7 @@ func TestSentinel(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n, err := replica.Do("EXISTS", "rl:{test-bot}:v")
 		return err == nil && n == int64(1)
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 20*time.Second, 10*time.Millisecond)
 
 	primary.Kill()
 	_, err = store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
