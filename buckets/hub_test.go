@@ -27,6 +27,7 @@ type hub struct {
 	term     time.Duration // of loans, 0: there are none
 	renews   bool          // loans are extended before they end
 	mean     bool          // there is no new part of the global limit for anybody
+	late     bool          // what was not known is found out while a session ends
 	lapsed   bool          // the parts are not certain any more
 	sessions []*hubSession
 	buckets  map[buckets.SharedKey]*hubBucket
@@ -166,6 +167,12 @@ func (s *hubSession) Others() (others int) {
 func (s *hubSession) Close() {
 	h := s.hub
 	h.mu.Lock()
+	for _, d := range s.finds {
+		if h.late {
+			d.route.hash = "late"
+			s.notify(d.changed)
+		}
+	}
 	s.closed = true
 	for _, b := range slices.Clone(s.buckets) {
 		b.leave()

@@ -115,6 +115,14 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 		require.False(t, waits.done(), "there is no part")
 		h.set(func(h *hub) { h.err = away })
 		require.ErrorIs(t, waits.failed(), away)
+		h.set(func(h *hub) { h.err = nil })
+		waits = ask(a, message(1))
+		require.False(t, waits.done())
+		h.mu.Lock()
+		h.err = away // nobody was told yet
+		h.mu.Unlock()
+		require.ErrorIs(t, ask(a, message(1)).failed(), away)
+		waits.cancel()
 		h.set(func(h *hub) { h.err, h.lapsed = nil, false })
 		c := ask(a, message(1))
 		require.True(t, c.granted())
@@ -159,5 +167,24 @@ func TestInvalidRequestsOfOthersCount(t *testing.T) {
 		c := ask(b, message(1))
 		require.True(t, c.granted())
 		c.lease.Return()
+	})
+}
+
+func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		h.term = time.Hour
+		a, _ := pair(t, h, buckets.WithGlobalLimit(2))
+		known(t, 5, a)
+		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+		wait(2 * time.Second)
+		h.set(func(h *hub) { h.err = errors.New("away") })
+		all := asks(a, message(1), 2)
+		require.Equal(t, 1, granted(t, all))
+		all[0].update(limited("messages", 5, 4, time.Second))
+		wait(1100 * time.Millisecond)
+		require.Equal(t, 2, granted(t, all))
+		all[1].lease.Release()
 	})
 }

@@ -171,6 +171,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 		h.set(func(h *hub) { h.silent = true })
 		c := call(buckets.ContextWithMaxWait(context.Background(), 0), a, buckets.Request{Route: message(1), Authorization: bot})
 		wait(400 * time.Millisecond)
+		h.set(func(*hub) {}) // there is news, but not for this one
 		require.False(t, c.done(), "nobody has answered yet")
 		h.set(func(h *hub) { h.silent = false })
 		require.ErrorAs(t, c.failed(), &tooLong)
@@ -371,4 +372,42 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What is found out while a session ends needs what Close must not keep until the session has ended.
+func TestNewsThatComeWhileASessionEnds(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		h.late = true
+		a, _ := pair(t, h)
+		c := asks(a, message(1), 3)
+		require.NoError(t, a.Close())
+		synctest.Wait()
+		require.ErrorIs(t, c[2].failed(), buckets.ErrClosed)
+		c[0].lease.Release()
+	})
+}
+
+// One with priority leaves by the ticket of another one, which then has that of the first.
+func TestTicketsOfOneManagerAreExchanged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 1, a, b)
+		first, usual := ask(a, message(1)), ask(a, message(1))
+		hasty := call(buckets.ContextWithPriority(context.Background()), a, buckets.Request{Route: message(1), Authorization: bot})
+		theirs := ask(b, message(1))
+		first.update(limited("messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.True(t, hasty.granted())
+		usual.cancel()
+		synctest.Wait()
+		hasty.update(limited("messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.True(t, theirs.granted())
+		theirs.lease.Release()
+		drained(t, a)
+	})
 }
