@@ -33,7 +33,7 @@ type hubBucket struct {
 type hubTicket struct {
 	id       buckets.Ticket
 	share    *hubShare
-	front    bool
+	arrived  time.Duration
 	answered bool
 	granted  bool
 	taken    bool
@@ -114,19 +114,14 @@ func (u *hubShare) others() bool {
 	return slices.ContainsFunc(u.users, func(other *hubShare) bool { return other != u && len(other.held) > 0 }) || len(u.strays) > 0
 }
 
-func (u *hubShare) Join(now time.Duration, front bool) buckets.Ticket {
+func (u *hubShare) Join(now, arrived time.Duration) buckets.Ticket {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if !u.use("Join") {
 		return 0
 	}
 	ticket, i := u.issue(), len(u.line)
-	if front {
-		i = 0
-		for i < len(u.line) && u.line[i].front {
-			i++
-		}
-		ticket.front = true
+	for ticket.arrived = u.at(arrived); i > 0 && u.line[i-1].arrived > ticket.arrived; i-- {
 	}
 	u.line = slices.Insert(u.line, i, ticket)
 	if u.hub.term > 0 && u.owner == nil && !u.others() && !u.hub.silent {

@@ -117,7 +117,7 @@ func (p *partner) takeOver(now time.Duration, loan *SharedLoan) {
 	}
 }
 
-// giveBack lets all processes together decide from now on. Whoever waits stands before those of the others, who have come later.
+// giveBack lets all processes together decide from now on.
 func (p *partner) giveBack(now time.Duration) {
 	b := p.bucket
 	var flying []time.Duration
@@ -131,7 +131,7 @@ func (p *partner) giveBack(now time.Duration) {
 	}
 	if b.queue != nil {
 		for e := b.queue.waiting.Head(); e != nil; e = e.Next() {
-			e.Value.ticket = p.shared.Join(now, true)
+			e.Value.ticket = p.shared.Join(now, e.Arrived-HeadStart)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (p *partner) hold(now, d time.Duration, class ratelimits.Class) {
 // join gives a waiter in the queue its ticket.
 func (p *partner) join(now time.Duration, w *waiter) {
 	if p != nil && !p.lent {
-		w.ticket = p.shared.Join(now, w.returns)
+		w.ticket = p.shared.Join(now, w.Arrived-HeadStart)
 	}
 }
 

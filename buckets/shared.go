@@ -65,9 +65,9 @@ type Ticket uint64
 // It starts out shared. A loan is offered by Loan. From when that has returned it until Return or the loan's end the bucket is lent, and
 // only Until, Wanted and Return are used. All tickets are void from the moment of the offer until Return.
 type SharedBucket interface {
-	// Join asks for a permit for one more request: behind all who wait in any process, or ahead of them, behind others of this process that
-	// did so.
-	Join(now time.Duration, front bool) Ticket
+	// Join asks for a permit for one more request, which stands in the queue of all processes according to when it arrived. That may be
+	// long ago, if it comes back after a refusal, or has priority.
+	Join(now, arrived time.Duration) Ticket
 	// Leave gives a ticket back whose request will not be sent, whether it was granted or not, or was not counted here.
 	Leave(now time.Duration, t Ticket)
 	// Granted returns the first ticket that was granted and not taken.

@@ -75,6 +75,7 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 				mine := asks(a, message(1), 5)
 				require.Equal(t, 3, granted(t, mine))
 				require.Equal(t, 1, h.lent())
+				wait(time.Millisecond)
 				theirs := end(t, h, b)
 				require.Equal(t, 0, h.lent())
 				require.False(t, theirs.done(), "a's are in flight, and others of a's wait")

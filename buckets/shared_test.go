@@ -69,6 +69,7 @@ func TestManagersThatShareSendInTheOrderOfArrival(t *testing.T) {
 							w := all[i%managers]
 							w.post(1, 1)
 							want = append(want, w.sent)
+							wait(10 * time.Microsecond) // so that they do not come together
 						}
 						for _, w := range all {
 							w.finish()

@@ -90,8 +90,8 @@ func (b *bucket) compose(now time.Duration) *request {
 	}
 	q.flying, b.flights = b.flights, nil
 	names := 0
-	for e := b.line.Front(); e != nil; e = e.Next() {
-		t := e.Value.(*ticket)
+	for e := b.line.Head(); e != nil; e = e.Next() {
+		t := e.Value
 		if q.first == 0 {
 			q.first = t.number
 		}
@@ -104,11 +104,7 @@ func (b *bucket) compose(now time.Duration) *request {
 			continue
 		}
 		q.waiting++
-		if t.front {
-			q.front = append(q.front, t)
-		} else {
-			q.back = append(q.back, t)
-		}
+		q.names = append(q.names, t)
 	}
 	if q.waiting == 0 && q.returned == nil && len(q.flying)+len(q.outcomes)+len(q.drops) == 0 && q.hold == 0 {
 		return nil
@@ -135,7 +131,7 @@ func (b *bucket) delivered(q *request) {
 	if b.hold <= q.now+q.hold {
 		b.hold = 0
 	}
-	for _, tickets := range [...][]*ticket{q.flying, q.front, q.back} {
+	for _, tickets := range [...][]*ticket{q.flying, q.names} {
 		for _, t := range tickets {
 			t.said = true
 		}
@@ -166,9 +162,9 @@ func (b *bucket) take(q *request, a *answer) {
 			}
 			continue
 		}
-		b.line.remove(t)
-		t.stage, t.said, t.window, t.since, t.front = granted, true, a.window, a.at, false
-		b.granted.push(t)
+		b.line.Remove(&t.Element)
+		t.stage, t.said, t.window, t.since = granted, true, a.window, a.at
+		b.granted.Insert(&t.Element)
 	}
 	if a.again == againNames {
 		b.unsayLine(b.line.Len())
@@ -205,8 +201,8 @@ func (b *bucket) restate(q *request) {
 
 // unsayLine lets the next calls say the names of the first n who wait.
 func (b *bucket) unsayLine(n int) {
-	for e := b.line.Front(); e != nil && n > 0; e, n = e.Next(), n-1 {
-		e.Value.(*ticket).said = false
+	for e := b.line.Head(); e != nil && n > 0; e, n = e.Next(), n-1 {
+		e.Value.said = false
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -24,11 +25,10 @@ type bucket struct {
 	tickets map[buckets.Ticket]*ticket
 	alive   map[uint64]*ticket // by number, until the server knows that they are over
 	numbers numbers
-	line    line // those that wait
-	granted line
+	line    fifo.Queue[*ticket] // those that wait
+	granted fifo.Queue[*ticket]
 
 	// What the server is to be told.
-	unsaid   int // tickets in the line, at most: the rest of it was said
 	flights  []*ticket
 	outcomes []outcome
 	drops    []uint64
@@ -84,17 +84,18 @@ func (b *bucket) enter(t *ticket) {
 }
 
 // Join asks for a permit.
-func (b *bucket) Join(now time.Duration, front bool) buckets.Ticket {
+func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := &ticket{front: front}
+	t := newTicket(waiting)
+	t.Arrived = arrived
 	if b.loan != nil {
 		return buckets.Ticket(b.session.agents.next.Add(1)) // void
 	}
 	b.enter(t)
 	t.id = buckets.Ticket(t.number)
 	b.tickets[t.id] = t
-	b.line.push(t)
+	b.line.Insert(&t.Element)
 	if b.err != nil && now-b.errAt >= time.Second {
 		b.err = nil
 	}
@@ -119,9 +120,9 @@ func (b *bucket) Leave(now time.Duration, id buckets.Ticket) {
 		b.end(now, t, ratelimits.Response{}, true)
 		return
 	case t.stage == granted:
-		b.granted.remove(t)
+		b.granted.Remove(&t.Element)
 	default:
-		b.line.remove(t)
+		b.line.Remove(&t.Element)
 	}
 	delete(b.tickets, id)
 	b.forget(now, t)
@@ -144,19 +145,20 @@ func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
 		return 0, false
 	}
 	for {
-		t := b.granted.first()
-		if t == nil {
+		head := b.granted.Head()
+		if head == nil {
 			return 0, false
 		}
+		t := head.Value
 		if now-t.since < b.session.store.options.lease/2 && b.session.believed(now) {
 			return t.id, true
 		}
-		// Nobody took it for long, so others may have it, or have it already; it comes back to the head of the queue.
-		b.granted.remove(t)
+		// Nobody took it for long, so others may have it, or have it already; it goes back into the queue.
+		b.granted.Remove(head)
 		b.forget(now, t)
-		t.stage, t.front, t.said = waiting, true, false
+		t.stage, t.said = waiting, false
 		b.enter(t)
-		b.line.push(t)
+		b.line.Insert(head)
 		b.say(now)
 	}
 }
@@ -169,7 +171,7 @@ func (b *bucket) Take(now time.Duration, id buckets.Ticket) {
 	if t == nil || t.stage != granted {
 		return
 	}
-	b.granted.remove(t)
+	b.granted.Remove(&t.Element)
 	t.stage, t.since = flying, now
 }
 
@@ -220,7 +222,8 @@ func (b *bucket) Adopt(now, sent time.Duration) buckets.Ticket {
 
 // fly makes a ticket of a request that is in flight, which the server is to be told.
 func (b *bucket) fly(sent time.Duration) *ticket {
-	t := &ticket{stage: flying, since: sent}
+	t := newTicket(flying)
+	t.since = sent
 	b.enter(t)
 	t.id = buckets.Ticket(t.number)
 	b.tickets[t.id] = t
@@ -289,9 +292,9 @@ func (b *bucket) Close() {
 	for _, t := range b.tickets {
 		switch t.stage {
 		case waiting:
-			b.line.remove(t)
+			b.line.Remove(&t.Element)
 		case granted:
-			b.granted.remove(t)
+			b.granted.Remove(&t.Element)
 		case flying:
 			continue
 		}

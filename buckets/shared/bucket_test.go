@@ -127,7 +127,7 @@ func TestATicketThatLeavesGivesItsPlaceBack(t *testing.T) {
 		var tickets []any
 		a.mu.Lock()
 		for range 4 {
-			ticket := a.bucket.Join(w.now(), false)
+			ticket := a.bucket.Join(w.now(), w.now())
 			tickets = append(tickets, ticket)
 		}
 		a.mu.Unlock()
@@ -155,7 +155,7 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 		pass(10 * ms)
 		a.mu.Lock()
 		for range 2 {
-			a.bucket.Join(w.now(), true)
+			a.bucket.Join(w.now(), 0)
 		}
 		a.mu.Unlock()
 		for range 4 {
@@ -186,7 +186,7 @@ func TestAPermitThatNobodyTakesGoesBack(t *testing.T) {
 		a, b := w.limited()
 		a.asleep = true
 		for range 4 {
-			a.bucket.Join(w.now(), false)
+			a.bucket.Join(w.now(), w.now())
 		}
 		pass(10 * ms)
 		_, ok := a.bucket.Granted(w.now())

@@ -31,8 +31,7 @@ type request struct {
 	flying   []*ticket
 	outcomes []outcome
 	drops    []uint64
-	front    []*ticket
-	back     []*ticket
+	names    []*ticket
 	hold     time.Duration
 	class    ratelimits.Class
 }
@@ -61,7 +60,7 @@ func until(t, now time.Duration) int64 { return max(ceilMillis(t-now), 0) }
 // arguments writes the request as exchange.lua reads it.
 func (q *request) arguments(b *bucket) []string {
 	s := b.session
-	a := make(arguments, 0, 32+4*len(q.flying)+12*len(q.outcomes)+len(q.drops)+len(q.front)+len(q.back))
+	a := make(arguments, 0, 32+4*len(q.flying)+12*len(q.outcomes)+len(q.drops)+2*len(q.names))
 	a = append(a, s.id, b.name, s.store.keys.channel(""))
 	lease := s.store.options.lease
 	a.add(lease.Milliseconds(), sessionTime.Milliseconds(), loanBias.Milliseconds(), int64(q.low))
@@ -84,11 +83,9 @@ func (q *request) arguments(b *bucket) []string {
 		a.add(int64(n))
 	}
 	a.add(q.hold.Milliseconds(), int64(q.class))
-	for _, tickets := range [...][]*ticket{q.front, q.back} {
-		a.count(len(tickets))
-		for _, t := range tickets {
-			a.add(int64(t.number))
-		}
+	a.count(len(q.names))
+	for _, t := range q.names {
+		a.add(int64(t.number), (q.now - t.Arrived).Microseconds())
 	}
 	return a
 }

@@ -57,7 +57,7 @@ func TestAPermitIsVoidWhenTheOthersHoldItsProcessForDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
-		a.bucket.Join(w.now(), false)
+		a.bucket.Join(w.now(), w.now())
 		pass(10 * ms)
 		_, ok := a.bucket.Granted(w.now())
 		require.True(t, ok)
@@ -99,7 +99,7 @@ func TestTicketsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
 		a, b := w.limited()
 		w.fates("exchange", redistest.Fate{LostReply: true})
 		a.mu.Lock()
-		one, two := a.bucket.Join(w.now(), false), a.bucket.Join(w.now(), false)
+		one, two := a.bucket.Join(w.now(), w.now()), a.bucket.Join(w.now(), w.now())
 		a.mu.Unlock()
 		pass(100 * ms)
 		a.bucket.Leave(w.now(), one)
@@ -117,7 +117,7 @@ func TestALateCallDoesNothing(t *testing.T) {
 		a, b := w.limited()
 		w.fates("exchange", redistest.Fate{Before: 3 * time.Second})
 		a.mu.Lock()
-		ticket := a.bucket.Join(w.now(), false)
+		ticket := a.bucket.Join(w.now(), w.now())
 		a.mu.Unlock()
 		pass(100 * ms)
 		a.bucket.Leave(w.now(), ticket)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -60,8 +61,8 @@ func (b *bucket) accept(l *loan, pending []outcome) {
 		}
 	}
 	clear(b.alive)
-	b.line, b.granted, b.numbers = line{}, line{}, nil
-	b.flights, b.outcomes, b.drops, b.hold, b.unsaid = nil, nil, nil, 0, 0
+	b.line, b.granted, b.numbers = fifo.Queue[*ticket]{}, fifo.Queue[*ticket]{}, nil
+	b.flights, b.outcomes, b.drops, b.hold = nil, nil, nil, 0
 	b.stopTimer()
 	b.activate()
 }

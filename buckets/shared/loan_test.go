@@ -85,7 +85,7 @@ func TestWhoWaitedForALoanStandsAheadOfThoseWhoWantIt(t *testing.T) {
 		a.loan = nil
 		a.bucket.Return(w.now(), ratelimits.State{Limit: 5, Period: time.Second}, nil)
 		for range 4 {
-			a.bucket.Join(w.now(), true)
+			a.bucket.Join(w.now(), 0)
 		}
 		a.mu.Unlock()
 		pass(100 * ms)
@@ -174,7 +174,7 @@ func TestRequestsThatEndBeforeALoanIsAcceptedAreHandedOver(t *testing.T) {
 		require.Len(t, a.flying, 1)
 		pass(1500 * ms)
 		a.asleep = true // the loan is offered, and not yet accepted
-		a.bucket.Join(w.now(), false)
+		a.bucket.Join(w.now(), w.now())
 		pass(5 * ms)
 		a.bucket.Report(w.now(), a.flying[0], headers(5, 4, time.Second, 3000))
 		loan := a.bucket.Loan(w.now())

@@ -149,7 +149,7 @@ func (u *user) join(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for range n {
-		u.waiting[u.bucket.Join(u.now(), false)] = true
+		u.waiting[u.bucket.Join(u.now(), u.now())] = true
 	}
 }
 

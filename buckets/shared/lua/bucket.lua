@@ -13,8 +13,6 @@ local NUMBERS = {
   'past',    -- the largest of earlier windows
   'open',    -- when the last call came
   'free',    -- until when there is no limit
-  'back',    -- last number given behind the queue
-  'front',   -- last number given ahead of it, negative
   'hold',    -- until when nothing may leave, after a 429
   'class',   -- of that 429
   'probing', -- 1: one request has to succeed before the others leave
@@ -42,7 +40,7 @@ local PERIOD = 1000    -- length of a window as long as none was seen
 
 -- fresh is a bucket of which nothing is known.
 local function fresh()
-  return {born = now, gen = now, back = 0, front = 0, loan = now, own = '', user = '', probe = ''}
+  return {born = now, gen = now, loan = now, own = '', user = '', probe = ''}
 end
 
 -- load reads a bucket, nil if it is absent or not ours.
@@ -61,7 +59,7 @@ local function load(key)
       b[field] = raw[i] or ''
     end
   end
-  for _, field in ipairs({'born', 'gen', 'back', 'front', 'loan'}) do
+  for _, field in ipairs({'born', 'gen', 'loan'}) do
     if not b[field] then notOurs(key, 'has no number in its field ' .. field) end
   end
   if b.lim and not b.rem then notOurs(key, 'has no number in its field rem') end

@@ -19,7 +19,6 @@ alive(SESSIONS)
 -- The clock went back: nothing that is kept means what it says. Whoever knows something says it again.
 if (b.open or 0) > now + STEP then
   local again = fresh()
-  again.back, again.front = b.back, b.front
   if b.own ~= '' then again.own, again.loan, again.oend = b.own, b.loan, now + LOAN end
   b = again
   redis.call('DEL', KEYS[FLIGHT])
@@ -67,14 +66,12 @@ end
 local held = int()
 hold(b, held, int())
 local late = {}
-for ahead = 1, 0, -1 do
-  for _ = 1, int() do
-    local n = int()
-    if redis.call('ZSCORE', KEYS[FLIGHT], named(n)) then
-      late[#late + 1] = n -- granted before, and the reply was lost
-    else
-      enqueue(b, named(n), caller, ahead == 1)
-    end
+for _ = 1, int() do
+  local n, age = int(), int()
+  if redis.call('ZSCORE', KEYS[FLIGHT], named(n)) then
+    late[#late + 1] = n -- granted before, and the reply was lost
+  else
+    enqueue(named(n), age)
   end
 end
 

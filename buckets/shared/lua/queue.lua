@@ -1,24 +1,9 @@
--- The queue of a bucket: a sorted set of names, by number. Those of one session that have the same number, because they came
--- back to the head, are ordered by name, which has leading zeros for that.
+-- The queue of a bucket: a sorted set of names, by when their requests arrived, in microseconds of the server's clock.
 
--- enqueue queues a name, behind all others or ahead of them. One that came back to the head stands behind others of its session
--- that did.
-local function enqueue(b, name, session, ahead)
+-- enqueue queues a name whose request arrived so many microseconds ago.
+local function enqueue(name, age)
   if redis.call('ZSCORE', KEYS[QUEUE], name) then return end
-  local score
-  if not ahead then
-    b.back = b.back + 1
-    score = b.back
-  else
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', KEYS[QUEUE], '-inf', '(0')) do
-      if split(other) == session then score = redis.call('ZSCORE', KEYS[QUEUE], other) end
-    end
-    if not score then
-      b.front = b.front - 1
-      score = b.front
-    end
-  end
-  redis.call('ZADD', KEYS[QUEUE], tonumber(score), name)
+  redis.call('ZADD', KEYS[QUEUE], text(clock[1] * 1000000 + clock[2] - age), name)
 end
 
 -- serve grants permits to the caller's names among the first in the queue, and keeps the places of others. It returns the names, and the

@@ -60,7 +60,6 @@ type ticket struct {
 	name  string
 	gen   int64 // of the window in which it was granted, -1 if it was not
 	since time.Duration
-	front bool
 }
 
 type state uint8
@@ -71,17 +70,14 @@ const (
 	taken
 )
 
-// Tickets that go to the front have places before all others, in their order.
-const frontFirst = -time.Duration(1 << 62)
-
-func (b *bucket) Join(now time.Duration, front bool) buckets.Ticket {
+func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now >= b.stuckTo {
 		b.err = nil // somebody may have put it right
 	}
 	t := b.add(now)
-	t.front = front
+	t.Arrived = arrived
 	b.queue(t)
 	b.kick(now)
 	return t.id
@@ -97,10 +93,6 @@ func (b *bucket) add(now time.Duration) *ticket {
 
 func (b *bucket) queue(t *ticket) {
 	t.state, t.name = waiting, ""
-	t.Arrived = time.Duration(t.id)
-	if t.front {
-		t.Arrived += frontFirst
-	}
 	b.waiting.Insert(&t.Element)
 }
 
@@ -132,7 +124,6 @@ func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
 		}
 		b.granted = b.granted[1:]
 		b.tell(now, report{kind: unsent, name: t.name, gen: t.gen, since: now})
-		t.front = true
 		b.queue(t)
 	}
 	b.kick(now)

@@ -23,8 +23,8 @@ func TestRequestsLeaveInOrder(t *testing.T) {
 		w.engine.Redis.Set(route+":limit", "5")
 		p.mu.Lock()
 		var want []buckets.Ticket
-		for _, front := range []bool{false, false, true, true, false} {
-			ticket := p.bucket.Join(p.now(), front)
+		for _, arrived := range []time.Duration{3, 4, 1, 2, 5} {
+			ticket := p.bucket.Join(p.now(), arrived)
 			p.waiting[ticket] = make(chan struct{})
 			want = append(want, ticket)
 		}
@@ -72,8 +72,8 @@ func TestClosingGivesBackWhatWasNotTaken(t *testing.T) {
 		p.learn()
 		time.Sleep(1100 * time.Millisecond)
 		p.mu.Lock()
-		p.bucket.Join(p.now(), false)
-		p.bucket.Join(p.now(), false)
+		p.bucket.Join(p.now(), p.now())
+		p.bucket.Join(p.now(), p.now())
 		go p.session.Close()
 		p.mu.Unlock()
 		synctest.Wait()
@@ -91,7 +91,7 @@ func TestPermitsThatNobodyTakesAreGivenBack(t *testing.T) {
 		session := store.Join(clockwork.NewRealClock(), p.origin)
 		defer session.Close()
 		bucket := session.Bucket(key, func() {})
-		ticket := bucket.Join(p.now(), false)
+		ticket := bucket.Join(p.now(), p.now())
 		synctest.Wait()
 		got, ok := bucket.Granted(p.now())
 		require.True(t, ok)

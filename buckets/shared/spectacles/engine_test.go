@@ -61,12 +61,12 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	}
 	granted := func() bool { _, ok := bucket.Granted(now()); return ok }
 
-	first := bucket.Join(now(), false)
+	first := bucket.Join(now(), now())
 	until(granted)
 	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "nobody knows when it ends")
 	bucket.Take(now(), first)
 	bucket.Report(now(), first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
-	second := bucket.Join(now(), false)
+	second := bucket.Join(now(), now())
 	until(granted)
 	bucket.Take(now(), second)
 	assert.Equal(t, int64(3), number("GET", route+":remaining"))
@@ -80,7 +80,7 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	assert.Equal(t, int64(2), number("GET", route+":remaining"))
 
 	bucket.Report(now(), second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: time.Hour, HasRetryAfter: true})
-	bucket.Join(now(), false)
+	bucket.Join(now(), now())
 	until(func() bool { return number("ZCARD", route+":f") == 0 })
 	assert.Equal(t, int64(0), number("GET", route+":remaining"))
 	assert.InDelta(t, 3_600_000, number("PTTL", route+":remaining"), 60_000)
@@ -88,7 +88,7 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	require.NoError(t, client.Do(t.Context(), client.B().Del().Key(route+":remaining").Build()).Error())
 	number("HSET", route+":remaining", "a", "b")
 	other := session.Bucket(key, func() { changed <- struct{}{} })
-	other.Join(now(), false)
+	other.Join(now(), now())
 	until(func() bool { return other.Err() != nil })
 	assert.ErrorAs(t, other.Err(), new(*shared.KeyError))
 }

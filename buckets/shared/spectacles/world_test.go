@@ -120,7 +120,7 @@ func (p *process) dispatch() {
 func (p *process) join() (buckets.Ticket, chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ticket, granted := p.bucket.Join(p.now(), false), make(chan struct{})
+	ticket, granted := p.bucket.Join(p.now(), p.now()), make(chan struct{})
 	p.waiting[ticket] = granted
 	return ticket, granted
 }
