@@ -35,6 +35,9 @@ func (s *settings) check(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkAddress(ctx, "rl:ip:{"+s.address+"}"); err != nil {
+		return err
+	}
 	if err := c.checkEvalsha(ctx, prefix(s.application)+markerName); err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script(checkSource).Numkeys(int64(len(keys))).Key(keys...).
 		Arg(marker, strconv.FormatInt(markerLife.Milliseconds(), 10), string(commands), prefix+"o:check").Build())
 	if err != nil {
-		return "", err
+		return "", about(err, prefix+"*")
 	}
 	reply, err := result.AsStrSlice()
 	if err != nil || len(reply)%2 == 0 {
@@ -111,14 +114,30 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	if what == "key" {
 		return "", &Error{Problem: ErrForeignKey, Key: keys[0], Cause: fmt.Errorf("it %s, and not %q", said, marker)}
 	}
-	e := &Error{Problem: problem(said), Command: what, Cause: errors.New(said)}
-	if strings.Contains(said, "at least one of the keys") || strings.Contains(said, "access a key") || strings.Contains(said, "access one of the keys") {
-		e.Key = prefix + "*"
+	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
+}
+
+// about adds what keys or channels an error is about, if it is about such.
+func about(err error, pattern string) error {
+	var e *Error
+	if errors.As(err, &e) && e.Problem == ErrPermission {
+		if said := e.Cause.Error(); strings.Contains(said, " key") || strings.Contains(said, "channel") {
+			e.Key = pattern
+		}
 	}
-	if strings.Contains(said, "channel") {
-		e.Key = prefix + "*"
+	return err
+}
+
+// checkAddress looks at the key of the IP address, which is not in the same place as the others.
+func (c *Client) checkAddress(ctx context.Context, key string) error {
+	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script("return redis.call('TYPE', KEYS[1]).ok").Numkeys(1).Key(key).Build())
+	if err != nil {
+		return about(err, key)
 	}
-	return "", e
+	if kind, _ := result.ToString(); kind != "none" && kind != "hash" {
+		return &Error{Problem: ErrForeignKey, Key: key, Cause: fmt.Errorf("it is a %s", kind)}
+	}
+	return nil
 }
 
 // checkEvalsha asks for a script that does not exist. That this is the answer means that the command is allowed.
@@ -155,8 +174,7 @@ func (c *Client) checkSubscribe(ctx context.Context, channel string) error {
 
 // checkMemory looks at what happens when the memory is full.
 func (s *settings) checkMemory(info string) error {
-	if info == "" {
-		s.log().Debug("the engine's memory policy is not known, as its user lacks info")
+	if info == "" { // may be forbidden
 		return nil
 	}
 	limit, policy := field(info, "maxmemory"), field(info, "maxmemory_policy")

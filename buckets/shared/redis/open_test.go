@@ -79,6 +79,7 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		"tls":               {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port one for TLS?"}},
 		"foreign text":      {nil, "", []string{"SET", "rl:{test-bot}:v", "hello"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "hello", "delete it"}},
 		"foreign kind":      {nil, "", []string{"RPUSH", "rl:{test-bot}:v", "x"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "list"}},
+		"foreign address":   {nil, "", []string{"SET", "rl:ip:{default}", "x"}, redis.ErrForeignKey, []string{`"rl:ip:{default}"`, "string"}},
 		"another version":   {nil, "", []string{"SET", "rl:{test-bot}:v", "ratelight 2"}, redis.ErrForeignKey, []string{"ratelight 2"}},
 		"not in a database": {[]string{"--databases", "1"}, "redis://HOST/1", nil, redis.ErrDatabase, nil},
 	} {

@@ -19,6 +19,7 @@ type Option func(*settings) error
 
 type settings struct {
 	application string
+	address     string
 	shared      []shared.Option
 	tls         *tls.Config
 	change      []func(*rueidis.ClientOption)
@@ -73,7 +74,10 @@ func WithOutage(policy shared.Outage) Option {
 // WithAddress names the IP address that this process sends from. Processes with the same address count the responses together that
 // Discord bans an address for. See shared.WithAddress.
 func WithAddress(address string) Option {
-	return func(s *settings) error { return s.pass(shared.WithAddress(address)) }
+	return func(s *settings) error {
+		s.address = address
+		return s.pass(shared.WithAddress(address))
+	}
 }
 
 // WithLease sets how long a request may take: the timeout of the HTTP client, and a little. See shared.WithLease.

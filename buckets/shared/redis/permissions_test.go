@@ -77,7 +77,12 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 	user(redis.ACLRules("another-bot")...)
 	err = refused(t, url)
 	assert.ErrorIs(t, err, redis.ErrPermission)
-	assert.ErrorContains(t, err, "key")
+	assert.ErrorContains(t, err, `"rl:{test-bot}:*"`)
+
+	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "~rl:ip") })...)
+	err = refused(t, url, redis.WithAddress("10.0.0.1"))
+	assert.ErrorIs(t, err, redis.ErrPermission)
+	assert.ErrorContains(t, err, `"rl:ip:{10.0.0.1}"`)
 
 	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "&") })...)
 	err = refused(t, url)
