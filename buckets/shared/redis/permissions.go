@@ -8,7 +8,7 @@ var Permissions = []string{
 	// From here.
 	"eval", "evalsha", "ping", "subscribe",
 	// In scripts.
-	"del", "exists", "get", "hdel", "hgetall", "hmget", "hmset", "hset", "pexpire", "publish", "set", "time", "type", "zadd", "zcard", "zcount",
+	"del", "exists", "get", "hdel", "hgetall", "hmget", "hmset", "hset", "pexpire", "publish", "set", "time", "type", "zadd", "zcard",
 	"zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
 }
 
@@ -50,7 +50,6 @@ var probes = [][]string{
 	{"hdel", "$3", "f"},
 	{"zadd", "$4", "1", "m"},
 	{"zcard", "$4"},
-	{"zcount", "$4", "0", "1"},
 	{"zrange", "$4", "0", "0"},
 	{"zrangebyscore", "$4", "0", "1"},
 	{"zrank", "$4", "m"},
