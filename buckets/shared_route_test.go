@@ -231,3 +231,21 @@ func TestOrderedRequestsOfOneManagerStayInOrder(t *testing.T) {
 		})
 	}
 }
+
+// Who waits for a hidden limit of bodies has no place in the line of all, so that nobody waits behind it.
+func TestWhoWaitsForAHiddenLimitLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 1, a, b)
+		first, slow := ask(a, message(1)), ask(a, message(1))
+		theirs := ask(b, message(1))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.False(t, slow.done())
+		require.True(t, theirs.granted())
+		theirs.lease.Release()
+		slow.cancel()
+	})
+}
