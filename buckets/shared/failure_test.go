@@ -232,6 +232,42 @@ func TestAClockThatStepsStopsNobody(t *testing.T) {
 	}
 }
 
+func TestAClockThatStepsBackDoesNotMakeAWindowLonger(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		for range 4 {
+			a.answer(headers(5, 0, 990*ms, 1000))
+		}
+		pass(10 * ms)
+		w.step(-time.Hour)
+		b.join(3)
+		pass(900 * ms)
+		require.True(t, b.served(0), "nor shorter")
+		pass(1200 * ms)
+		assert.True(t, b.served(1), "one goes first")
+	})
+}
+
+func TestTicketsThatTheServerForgotAreSaidAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		b.join(3)
+		pass(10 * ms)
+		w.server.Redis.Del("rl:{default}:q:0123456789abcdef/hash/1")
+		a.join(1)
+		pass(10 * ms)
+		for range 4 {
+			a.answer(headers(5, 0, 900*ms, 1000))
+		}
+		pass(2500 * ms)
+		assert.True(t, b.served(3))
+	})
+}
+
 func TestAKeyThatIsNotOursIsNamed(t *testing.T) {
 	const bucket = "rl:{default}:b:0123456789abcdef/hash/1"
 	for name, spoil := range map[string]func(w *world){
