@@ -217,6 +217,8 @@ func TestForecastCountsTheOthers(t *testing.T) {
 		assert.Equal(t, time.Second, f.Period)
 		// Thirteen are ahead: two windows, after what is left of this one.
 		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms))
+		f = a.bucket.Forecast(w.now(), 0)
+		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms), "its first one has twelve ahead")
 		f = b.bucket.Forecast(w.now(), 0)
 		assert.InDelta(t, 960*ms, f.Wait, float64(60*ms))
 	})

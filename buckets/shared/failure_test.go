@@ -53,6 +53,17 @@ func TestARequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
 	})
 }
 
+func TestAProcessIsQuietWhenNothingIsLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		pass(40 * time.Second)
+		calls := w.server.Total()
+		pass(time.Minute)
+		assert.Equal(t, calls, w.server.Total(), "the lease is over")
+		assert.Equal(t, 1, a.leaves()+b.leaves())
+	})
+}
+
 func TestAPermitIsVoidWhenTheOthersHoldItsProcessForDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -91,6 +102,18 @@ func TestAGrantWhoseReplyIsLostIsGrantedAgain(t *testing.T) {
 		b.join(5)
 		pass(10 * ms)
 		assert.Equal(t, 2, b.leaves(), "they were charged once")
+	})
+}
+
+func TestARequestFromElsewhereIsChargedAlsoIfTheCallIsLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		w.fates("exchange", redistest.Fate{Lost: true})
+		a.bucket.Adopt(w.now(), w.now())
+		pass(600 * ms)
+		b.join(10)
+		pass(10 * ms)
+		assert.Equal(t, 3, b.leaves())
 	})
 }
 
@@ -345,6 +368,23 @@ func TestASessionThatClosesGivesUpItsPlacesAndLoans(t *testing.T) {
 	})
 }
 
+func TestCallsThatFailTogetherAreNoOutage(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process(shared.WithOutage(shared.OutageFail))
+		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		w.server.SetDown(true)
+		a.join(1)
+		b.join(1)
+		pass(ms)
+		w.server.SetDown(false)
+		pass(100 * ms)
+		assert.Empty(t, a.errs)
+		assert.Empty(t, b.errs)
+		assert.NotNil(t, a.loan)
+		assert.NotNil(t, b.loan)
+	})
+}
+
 func TestOutages(t *testing.T) {
 	t.Run("wait", func(t *testing.T) {
 		inWorld(t, func(w *world) {
@@ -428,5 +468,22 @@ func TestALoanGoesOnToItsEndWhenAnOutageBegins(t *testing.T) {
 		require.NotNil(t, a.loan)
 		assert.Equal(t, 5, a.loan.State.Limit)
 		assert.False(t, a.loan.State.Probing, "nobody else had it meanwhile")
+	})
+}
+
+func TestWhatBecameOfALoanIsKnownDuringAnOutage(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.process(shared.WithOutage(shared.OutageFull)).use(someKey)
+		a.join(1)
+		pass(1500 * ms)
+		w.server.SetDown(true)
+		pass(4 * time.Second)
+		a.giveBack(ratelimits.State{Limit: 5, Used: 4, Reset: 10 * time.Second, Period: 20 * time.Second})
+		a.join(1)
+		pass(time.Second)
+		require.NotNil(t, a.loan)
+		assert.Equal(t, 5, a.loan.State.Limit)
+		assert.Equal(t, 4, a.loan.State.Used)
+		assert.InDelta(t, 10*time.Second, a.loan.State.Reset, float64(100*ms))
 	})
 }

@@ -191,14 +191,44 @@ func TestALoanThatIsReturnedTwiceIsReturnedOnce(t *testing.T) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		a.join(1)
 		pass(10 * ms)
-		b.join(20)
+		b.join(2)
 		pass(10 * ms)
 		require.True(t, a.bucket.Wanted())
 		w.fates("exchange", redistest.Fate{LostReply: true})
 		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
 		pass(100 * ms)
-		require.Equal(t, 3, b.leaves(), "it got there")
+		require.Equal(t, 2, b.leaves(), "it got there")
 		pass(time.Second)
-		assert.Equal(t, 3, b.leaves(), "and again, when more had been granted")
+		b.join(10)
+		pass(10 * ms)
+		assert.Equal(t, 3, b.leaves(), "one was left")
+	})
+}
+
+func TestALoanThatIsRenewedIsNotLentToOthers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * time.Second)
+		require.NotNil(t, a.loan)
+		b.join(1)
+		pass(2 * time.Second)
+		assert.True(t, a.bucket.Wanted())
+		assert.True(t, b.served(0) && b.loan == nil, "not as long as it is renewed")
+	})
+}
+
+func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		pass(2 * time.Second)
+		a.join(3)
+		pass(10 * ms)
+		require.NotNil(t, a.loan)
+		a.link.kill(true)
+		b.join(5)
+		pass(3200 * ms)
+		assert.True(t, b.leaves() == 1 || b.loan != nil && b.loan.State.Probing)
+		assert.Equal(t, 5, b.bucket.Forecast(w.now(), 0).Limit)
 	})
 }

@@ -55,7 +55,7 @@ func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 	switch {
 	case o.failures == 0:
 		o.since, o.failures = start, 1
-	case start >= o.failedAt:
+	case start > o.failedAt:
 		o.failures++
 	}
 	o.since, o.failedAt = min(o.since, start), now
