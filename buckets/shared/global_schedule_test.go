@@ -198,7 +198,7 @@ func (s *schedule) do(step step) {
 	case "cut":
 		if !u.dead {
 			u.link.cut.Store(true)
-			u.late = now + time.Duration(step.Count)*30*time.Millisecond
+			u.late = now + time.Duration(step.Count)*60*time.Millisecond
 		}
 	case "quiet":
 		s.memory.SetQuiet(step.Count%2 == 0)

@@ -76,7 +76,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 		quiet          bool
 		lowers, longer time.Duration
 	}{
-		{"told by a message", false, 10 * time.Millisecond, 1500 * time.Millisecond},
+		{"told by a message", false, 10 * time.Millisecond, 1300 * time.Millisecond},
 		{"without messages", true, 1010 * time.Millisecond, 2500 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,74 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// both returns two senders that have half of the limit each.
+func (f *stage) both() (a, b *sender) {
+	a, b = f.sender(50), f.sender(50)
+	a.send(5000)
+	b.send(5000)
+	f.until(5*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
+	return a, b
+}
+
+func TestClockOfTheServerIsStepped(t *testing.T) {
+	for name, step := range map[string]time.Duration{
+		"back": -time.Hour, "forward": 5 * time.Minute, "two seconds forward": 2 * time.Second, "so far that all expires": time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(f *stage) {
+				a, b := f.both()
+				defer a.end()
+				defer b.end()
+				start := f.now()
+				for f.now() < start+3*time.Second {
+					f.memory.Redis.SetTime(time.Now().Add(step))
+					time.Sleep(10 * time.Millisecond)
+					require.LessOrEqual(t, a.part()+b.part(), 50)
+					require.Equal(t, 25, a.part(), "it goes on as if nothing had happened")
+				}
+				b.end()
+				for range 600 { // nothing is kept for an hour
+					f.memory.Redis.SetTime(time.Now().Add(step))
+					time.Sleep(10 * time.Millisecond)
+				}
+				assert.Equal(t, 50, a.part())
+			})
+		})
+	}
+}
+
+func TestStateOfAnEarlierTimeIsNotBelieved(t *testing.T) {
+	onStage(t, func(f *stage) {
+		const key = "rl:{default}:g:bot"
+		first := f.sender(50)
+		defer first.end()
+		first.send(5000)
+		time.Sleep(1500 * time.Millisecond)
+		earlier := map[string]string{}
+		fields, err := f.memory.Redis.HKeys(key)
+		require.NoError(t, err)
+		for _, field := range fields {
+			earlier[field] = f.memory.Redis.HGet(key, field)
+		}
+		second := f.sender(50)
+		defer second.end()
+		second.send(5000)
+		f.until(2*time.Second, func() bool { return first.part() == 25 && second.part() == 25 })
+		f.memory.Redis.Del(key)
+		for field, text := range earlier {
+			f.memory.Redis.HSet(key, field, text)
+		}
+		for range 500 {
+			time.Sleep(10 * time.Millisecond)
+			require.Equal(t, 25, first.part())
+			require.Equal(t, 25, second.part())
+		}
+	})
+}
