@@ -8,13 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// both returns two senders that have half of the limit each.
-func (f *stage) both() (a, b *sender) {
-	a, b = f.sender(50), f.sender(50)
+// saturate lets two senders have half of the limit each.
+func (f *stage) saturate(a, b *sender) {
 	a.send(5000)
 	b.send(5000)
 	f.until(5*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
-	return a, b
 }
 
 func TestClockOfTheServerIsStepped(t *testing.T) {
@@ -23,9 +21,12 @@ func TestClockOfTheServerIsStepped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(f *stage) {
-				a, b := f.both()
+				a := f.sender(50)
 				defer a.end()
+				b, way := f.linked(50)
 				defer b.end()
+				f.saturate(a, b)
+				way.cut.Store(true)
 				start := f.now()
 				for f.now() < start+3*time.Second {
 					f.memory.Redis.SetTime(time.Now().Add(step))
@@ -33,8 +34,7 @@ func TestClockOfTheServerIsStepped(t *testing.T) {
 					require.LessOrEqual(t, a.part()+b.part(), 50)
 					require.Equal(t, 25, a.part(), "it goes on as if nothing had happened")
 				}
-				b.end()
-				for range 600 { // nothing is kept for an hour
+				for range 600 { // what the other one had is not kept for an hour
 					f.memory.Redis.SetTime(time.Now().Add(step))
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -42,6 +42,25 @@ func TestClockOfTheServerIsStepped(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestNewcomerDoesNotProfitFromAStepOfTheClock(t *testing.T) {
+	onStage(t, func(f *stage) {
+		f.memory.SetQuiet(true)
+		old, young := f.sender(50), f.sender(50)
+		defer old.end()
+		defer young.end()
+		old.send(5000)
+		time.Sleep(5*time.Second + 10*time.Millisecond)
+		young.send(5000)
+		time.Sleep(10 * time.Millisecond)
+		for range 700 {
+			f.memory.Redis.SetTime(time.Now().Add(5 * time.Minute))
+			time.Sleep(10 * time.Millisecond)
+			require.LessOrEqual(t, old.part()+young.part(), 50)
+		}
+		assert.Equal(t, 25, young.part())
+	})
 }
 
 func TestStateOfAnEarlierTimeIsNotBelieved(t *testing.T) {
