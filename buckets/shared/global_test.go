@@ -77,7 +77,7 @@ func TestNewcomerGetsItsFairPart(t *testing.T) {
 		lowers, longer time.Duration
 	}{
 		{"told by a message", false, 10 * time.Millisecond, 1300 * time.Millisecond},
-		{"without messages", true, 1010 * time.Millisecond, 2500 * time.Millisecond},
+		{"without messages", true, 1010 * time.Millisecond, 1600 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			onStage(t, func(f *stage) {
