@@ -12,6 +12,14 @@
 // A bucket that one process uses is lent to it, and decided by its own window, without any calls. One call a second, beat, renews all
 // loans of a process. When somebody else asks for the bucket, its holder is told, and returns it with all that became of it.
 //
+// The global limit of a credential is divided: each process has a part of it and paces itself, and once a second, at once if that is
+// urgent, a call of the script part moves the parts towards what is needed. One process alone has all of it. A part that shrinks goes to
+// others a second and a quarter later, when nothing that was sent with it can count any more, so that a newcomer has its fair part after
+// one and a half seconds.
+//
+// One process at a time finds out the bucket hash of a route (script discover), and all know it from then on. Invalid responses are
+// counted by address (script invalid), whatever the application.
+//
 // # What happens when something breaks
 //
 // Every call can be lost, repeated or late: it names what it is about, so that saying it twice does no harm, and does nothing if
@@ -21,14 +29,20 @@
 //	a process dies that waits               its tickets leave when they come to the head, after 3 s at most
 //	a process dies that finds out a limit   the next one finds out, after 3 s
 //	a process dies that has a loan          the loan ends after 3 s at most; then one request goes first
+//	a process dies that has a part of       the others get it 4.25 s after it was last heard of
+//	the global limit
+//	a process dies that finds out a route   the next one does, after 3 s
 //	a process is paused for longer          its permits and loans are void before others get them
 //	a request has no outcome                it counts as one without an answer after its lease (WithLease)
 //	a call is lost, or its reply            it is made again after WithCallTimeout
 //	the server is away                      see Outage
 //	the server has lost its state           whoever knew a bucket's window says so, and it is waited out; then one request goes first.
 //	                                        What nobody says in time may cost a 429
+//	                                        What processes have of the global limit they keep, and say so within a second; what
+//	                                        nobody claims is given out 4.25 s later. A process that starts in that first second
+//	                                        cannot know of them, and may be given too much until they have spoken
 //	the server's clock steps back           the same
-//	the server's clock steps forward by d   windows and leases end up to d too early, once
+//	the server's clock steps forward by d   windows and leases end up to d too early, once; the global limit as after a loss
 //	a key holds what is not ours            KeyError, for all who wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
@@ -36,14 +50,17 @@
 //
 // # What the server keeps
 //
-// All keys begin with "rl:{application}:", and are in one slot of a cluster. Each has a life, of ten minutes after its last use unless a
-// window is longer. None contains a token.
+// All keys but that of an address begin with "rl:{application}:", and are in one slot of a cluster. Each has a life, of ten minutes after
+// its last use unless a window or hold is longer, and a day for what was found out. None contains a token.
 //
-//	b:<bucket>   hash: the window, and who has the loan
-//	q:<bucket>   sorted set: tickets that wait
-//	f:<bucket>   sorted set: permits in flight, by the end of their lease
-//	s            sorted set: sessions, by when they are dead if nothing is heard of them
-//	o:<session>  channel: what a session should look at
+//	b:<bucket>              hash: the window, and who has the loan
+//	q:<bucket>              sorted set: tickets that wait
+//	f:<bucket>              sorted set: permits in flight, by the end of their lease
+//	s                       sorted set: sessions, by when they are dead if nothing is heard of them
+//	g:<credential>          hash: parts of the global limit, what cools down, the hold
+//	d:<credential>:<route>  hash: bucket hash of the route, or who finds it out and who waits for that
+//	o:<session>             channel: what a session should look at
+//	rl:ip:{<address>}       hash: invalid responses of each session in the latest ten minutes
 //
 // Messages only make things faster: without them a process notices within a second.
 package shared
