@@ -1,6 +1,7 @@
 package shared_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,14 +20,14 @@ type finder struct {
 	stage   *stage
 	session buckets.SharedSession
 	buckets.SharedDiscovery
-	looked int
+	looked atomic.Int64
 }
 
 func (f *stage) finder() *finder { return f.finderOf(f.join()) }
 
 func (f *stage) finderOf(session buckets.SharedSession) *finder {
 	d := &finder{stage: f, session: session}
-	d.SharedDiscovery = session.Discovery("bot", route, func() { d.looked++ })
+	d.SharedDiscovery = session.Discovery("bot", route, func() { d.looked.Add(1) })
 	return d
 }
 
@@ -51,7 +52,7 @@ func TestOneFindsOutAndTheOthersKnow(t *testing.T) {
 			require.True(t, a.may())
 			assert.False(t, a.may(), "it is used up")
 			assert.False(t, b.may())
-			assert.Positive(t, b.looked, "it was told that it has to wait")
+			assert.Positive(t, b.looked.Load(), "it was told that it has to wait")
 			a.found("abcd1234")
 			wait := time.Millisecond
 			if quiet {
@@ -210,10 +211,10 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 				} else {
 					assert.NoError(t, a.Err())
 				}
-				looked := a.looked
+				looked := a.looked.Load()
 				time.Sleep(5 * time.Second)
 				if policy < shared.OutageShare {
-					assert.GreaterOrEqual(t, a.looked-looked, 4, "those who wait are looked at")
+					assert.GreaterOrEqual(t, a.looked.Load()-looked, int64(4), "those who wait are looked at")
 				}
 				a.found("abcd1234")
 				f.memory.SetDown(false)
