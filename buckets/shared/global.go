@@ -1,8 +1,6 @@
 package shared
 
 import (
-	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -197,113 +195,6 @@ func (g *global) urge() {
 	}
 }
 
-// once calls the server, and returns when to do so again.
-func (g *global) once() time.Duration {
-	g.mu.Lock()
-	if !g.inUse {
-		g.mu.Unlock()
-		return never
-	}
-	s, arguments, leaving := g.say()
-	g.mu.Unlock()
-	reply, err := g.session.call(partScript, g.keys, arguments...)
-	g.mu.Lock()
-	wait := g.heard(s, leaving, reply, err)
-	changed := g.changed
-	g.mu.Unlock()
-	if changed != nil {
-		// A part that shrank is used no more when this returns, and then the server is told.
-		changed()
-	}
-	return wait
-}
-
-// say returns what the next call says. g.mu is held.
-func (g *global) say() (s saying, arguments []string, leaving bool) {
-	session := g.session
-	now := session.now()
-	s = g.holding.say(now, session.parts.number.Add(1))
-	need := g.demand.tell(now, g.holding.part, g.limit)
-	idle := g.limit > 0 && need == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
-	leaving = g.changed == nil || idle
-	if leaving {
-		s.peak = max(s.peak, s.has)
-		s.has, g.holding.part = 0, 0
-		need = 0
-	}
-	var hold time.Duration
-	if g.tell {
-		hold = g.hold.Wait(now)
-	}
-	arguments = s.arguments(session.id, g.limit, need, hold, leaving)
-	return s, append(arguments, number(sessionTime), number(g.holding.cooling), session.store.keys.channel(""), "global "+g.credential), leaving
-}
-
-// number returns a time in milliseconds, as scripts expect it.
-func number(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
-
-// heard takes in what came of a call, and returns after which time the next one is to be made. g.mu is held.
-func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Duration) {
-	now := g.session.now()
-	answer, ok := newPartAnswer(r.values)
-	if err == nil && !ok {
-		err = errors.New("shared: script part replied too little: is it another version?")
-	}
-	if err != nil {
-		return g.failed(now, leaving, err)
-	}
-	g.err = nil
-	if answer.stale {
-		g.holding.answer(s, r.sent, r.engine, answer)
-		return 0
-	}
-	if leaving {
-		g.holding.left(r.sent, answer)
-		g.demand.told = 0
-		return g.rest()
-	}
-	if g.holding.born != 0 && g.holding.born != answer.born {
-		g.tell = g.hold.Wait(now) > 0 // it has forgotten
-	} else if g.tell && g.hold.Wait(now) <= answer.hold+stepSlack {
-		g.tell = false
-	}
-	g.hold.Extend(r.received, answer.hold)
-	if g.holding.answer(s, r.sent, r.engine, answer) || g.tell {
-		return 0
-	}
-	return answer.wait
-}
-
-// failed takes in that a call failed. g.mu is held.
-func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
-	var outage *OutageError
-	var key *KeyError
-	g.holding.failing = true
-	switch {
-	case errors.Is(err, errClosed):
-		return never
-	case errors.Is(err, errTooLate):
-		return time.Millisecond
-	case errors.As(err, &key):
-		g.err = err
-	case !errors.As(err, &outage):
-		return firstRepeat
-	}
-	if leaving && g.holding.forgotten(now) {
-		return g.rest()
-	}
-	return beatPeriod // everybody who waits has to look whether that takes too long
-}
-
-// rest ends the calls, as nothing is held, unless somebody has needed something meanwhile. g.mu is held.
-func (g *global) rest() time.Duration {
-	g.inUse = g.calls.again && g.changed != nil
-	if g.changed == nil {
-		g.forget()
-	}
-	return never
-}
-
 // watch takes in that an outage began or ended.
 func (g *global) watch(out bool) {
 	g.mu.Lock()
@@ -320,18 +211,4 @@ func (g *global) watch(out bool) {
 		changed()
 	}
 	g.urge()
-}
-
-// last gives the part back when the session ends.
-func (g *global) last() {
-	g.mu.Lock()
-	g.calls.stop()
-	g.changed = nil
-	inUse := g.inUse && !g.out
-	g.inUse = false
-	_, arguments, _ := g.say()
-	g.mu.Unlock()
-	if inUse {
-		g.session.lastCall(partScript, g.keys, arguments...)
-	}
 }
