@@ -67,7 +67,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 		return 0
 	}
 	if leaving {
-		g.holding.left(r.sent, answer)
+		g.holding.left(r.sent, r.engine, answer)
 		g.demand.told = 0
 		return g.rest()
 	}

@@ -97,13 +97,12 @@ func (h *holding) say(now time.Duration, number int64) saying {
 		// The server was away, or the way to it. Nobody has anything left, or they have it and say so.
 		s.claims = beatPeriod + h.timeout
 	}
-	// Whoever says nothing for a session time is forgotten: then it is no wonder if the server knows less.
-	if silent >= sessionTime-h.timeout-stepSlack {
-		return s
-	}
-	s.answered = h.answered
 	if h.engine > 0 && h.ends == 0 {
-		s.latest = h.engine + ceilMillis(silent+h.timeout+stepSlack)
+		s.latest = h.engine + ceilMillis(silent+silent/1000+h.timeout+stepSlack) // clocks drift apart, by far less than that
+	}
+	// Whoever says nothing for a session time is forgotten: then it is no wonder if the server knows less.
+	if silent < sessionTime-h.timeout-stepSlack {
+		s.answered = h.answered
 	}
 	return s
 }
@@ -133,9 +132,9 @@ func (h *holding) adopt(now time.Duration, part int) {
 }
 
 // left takes in that the server knows that nothing is used.
-func (h *holding) left(sent time.Duration, a partAnswer) {
-	h.sent, h.born, h.users = sent, a.born, a.users
-	h.part, h.peak, h.until, h.answered, h.engine, h.ends, h.failing = 0, 0, 0, 0, 0, 0, false
+func (h *holding) left(sent time.Duration, engine int64, a partAnswer) {
+	h.sent, h.engine, h.born, h.users = sent, engine, a.born, a.users
+	h.part, h.peak, h.until, h.answered, h.ends, h.failing = 0, 0, 0, 0, 0, false
 }
 
 // arguments returns it in the order in which the script expects it, with what a global limit adds.
