@@ -99,7 +99,7 @@ func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
 		pass(100 * ms)
 		require.Equal(t, 1+3, a.leaves(), "two of five are on their way")
 		// One turns out to have been counted in the window before.
-		b.answer(headers(5, 3, 0, 1000))
+		b.answer(headers(5, 3, 10*ms, 1000))
 		pass(100 * ms)
 		assert.Equal(t, 1+4, a.leaves())
 	})

@@ -197,6 +197,34 @@ func TestFleetOnOneBucket(t *testing.T) {
 	})
 }
 
+func TestFleetOnBucketsOfAllKinds(t *testing.T) {
+	for name, kind := range map[string]struct {
+		quota discordsim.Quota
+		least float64 // of the limit per period
+	}{
+		"aligned":    {discordsim.Aligned(5, time.Second, 0), .9},
+		"large":      {discordsim.Fixed(50, time.Second), .9},
+		"long":       {discordsim.Fixed(2, 5*time.Second), .9},
+		"log":        {discordsim.Sliding(5, time.Second), .9},
+		"leaky":      {discordsim.Leaky(5, 2*time.Second), .9},
+		"fine leaky": {discordsim.Leaky(20, 2*time.Second), .9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				f := w.fleet(4, oneRule(discordsim.Rule{Hash: "h", Quota: kind.quota}, near))
+				defer f.close()
+				for m := range f.managers {
+					require.NoError(t, f.post(context.Background(), m, 1))
+					pass(6 * time.Second)
+				}
+				rate := f.saturate(10, 30*time.Second, one)
+				assert.Zero(t, f.refused())
+				assert.Greater(t, rate, kind.least*float64(kind.quota.Limit)/kind.quota.Period.Seconds())
+			})
+		})
+	}
+}
+
 func TestFleetOnBucketsOfTheirOwn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(4, oneRule(five, near))

@@ -11,6 +11,7 @@ local NUMBERS = {
   'wper',    -- the same of this very window
   'stamp',   -- the name that Discord gives this window: when it ends by its clock. Only compared with others
   'past',    -- the largest of earlier windows
+  'slides',  -- 1: names of windows move while they are open
   'open',    -- when the last call came
   'free',    -- until when there is no limit
   'hold',    -- until when nothing may leave, after a 429

@@ -3,11 +3,25 @@
 
 local OK, USER, SHARED, SUB, GLOBAL, EDGE = 0, 1, 2, 3, 4, 5 -- classes
 
+-- SKEW is by how much the times of responses may be apart that mean the same: they are rounded, and come from several machines.
+local SKEW = 5
+
+-- comesBack gives a permit back whose request was counted in an earlier window than it is charged to. Where names move with every
+-- request (b.slides) an earlier one proves nothing.
+local function comesBack(b, charged, older)
+  if not (charged and older) or b.slides == 1 then return false end
+  b.rem = b.rem + 1
+  return true
+end
+
 -- headers takes in a response that carries limits. older: its permit is of an earlier window than the current one. It reports
 -- whether requests may leave that could not before.
 local function headers(b, o, charged, older)
-  local name = o.stamp > 0 and o.stamp or now + o.wait -- without one, the end of the window by this clock has to do
   local fin = now + o.wait
+  -- The end of the window by the server's clock is its name. Without it, the end by this clock has to do. Whoever is counted by a
+  -- window was processed before its end and after that of the one before.
+  local name, processed = now + o.wait, nil
+  if o.stamp > 0 then name, processed = o.stamp, o.stamp - o.after end
   if not b.lim or (b.free or 0) > now then
     b.free = nil
     b.lim, b.per, b.wper = o.limit, o.after, o.after
@@ -15,13 +29,10 @@ local function headers(b, o, charged, older)
     b.gen, b.fin, b.prov, b.stamp = b.gen + 1, fin, 0, name
     return true
   end
-  local tolerance = math.max(5, (b.wper or 0) / 4)
+  local tolerance = math.max(SKEW, (b.wper or 0) / 4)
   local stamp, past = b.stamp or 0, b.past or 0
-  if name <= past + tolerance then
-    if older then -- it was counted in that one
-      if charged then b.rem = b.rem + 1 end
-      return charged
-    end
+  if name <= past + tolerance and not (processed and processed >= past - SKEW) then
+    if older then return comesBack(b, charged, older) end
     -- The window that was thought to be over is not.
     b.fin, b.prov, b.stamp = fin, 0, name
     b.rem = math.min(b.rem, o.remaining)
@@ -30,18 +41,22 @@ local function headers(b, o, charged, older)
   if stamp == 0 or b.prov == 1 then -- the first of this window
     b.fin, b.prov, b.stamp, b.wper = fin, 0, name, o.after
     b.per = math.max(o.after, (b.per or 0) - math.max((b.per or 0) - o.after, 0) / 5)
+  elseif processed and processed < stamp - SKEW and name > stamp + SKEW then
+    -- The window was not over, and yet its end has moved: it gives back one request after the other.
+    b.fin, b.stamp, b.slides = math.max(b.fin, fin), name, 1
+    b.per = math.max(b.per or 0, o.after)
   elseif name > stamp + tolerance then -- the server is a window ahead of us
     b.past = math.max(past, stamp)
     b.gen, b.fin, b.prov, b.stamp, b.wper = b.gen + 1, fin, 0, name, o.after
     b.lim = o.limit
-    b.rem = math.min(o.limit - 1 - inflight(), o.remaining)
+    -- Those in flight may not be counted in what remains.
+    b.rem = math.min(o.limit - 1, o.remaining) - inflight()
     return true
   elseif name < stamp - tolerance then
-    if charged and older then b.rem = b.rem + 1 end
-    return charged and older
-  elseif name > stamp + 2 then -- one that slides
+    return comesBack(b, charged, older)
+  elseif name > stamp + SKEW then
     b.fin, b.stamp = math.max(b.fin, fin), name
-  else
+  elseif b.slides ~= 1 then
     b.fin = math.min(b.fin, fin)
   end
   b.rem = math.min(b.rem + o.limit - b.lim, o.remaining)
