@@ -242,7 +242,7 @@ func TestAClockThatStepsStopsNobody(t *testing.T) {
 				b.join(10)
 				for n := int64(2); n < 9; n++ {
 					for _, u := range []*user{a, b} {
-						for len(u.flying) > 0 {
+						for u.inFlight() > 0 {
 							u.answer(headers(5, 1, 500*ms, n*1000))
 						}
 					}

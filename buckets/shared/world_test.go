@@ -178,6 +178,12 @@ func (u *user) leaves() int {
 	return len(u.sent)
 }
 
+func (u *user) inFlight() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.flying)
+}
+
 // headers is a response with limits.
 func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.Response {
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
