@@ -68,7 +68,10 @@ func (s *session) allAgents() []*bucket {
 // saw takes in how many sessions are alive, by a call that was begun at the given time.
 func (s *session) saw(live int, begun time.Duration) {
 	s.mu.Lock()
-	s.live = max(live, 1)
+	// Fewer are believed after a while: a server that has just lost its state knows nobody else yet.
+	if live >= s.live || begun-s.liveAt > 2*sessionTime {
+		s.live, s.liveAt = max(live, 1), begun
+	}
 	s.mu.Unlock()
 	s.agents.mu.Lock()
 	s.agents.saw = max(s.agents.saw, begun)

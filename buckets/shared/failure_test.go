@@ -487,3 +487,17 @@ func TestWhatBecameOfALoanIsKnownDuringAnOutage(t *testing.T) {
 		assert.InDelta(t, 10*time.Second, a.loan.State.Reset, float64(100*ms))
 	})
 }
+
+func TestAServerThatHasLostItsStateDoesNotMakeAProcessAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited(shared.WithOutage(shared.OutageShare))
+		w.server.Flush()
+		a.join(1)
+		pass(5 * ms)
+		w.server.SetDown(true)
+		a.join(1)
+		pass(200 * ms)
+		require.NotNil(t, a.loan)
+		assert.Equal(t, 2, a.loan.Share)
+	})
+}

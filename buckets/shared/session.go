@@ -30,7 +30,8 @@ type session struct {
 	closed   bool
 	engine   engineClock
 	outage   outage
-	live     int
+	live     int           // sessions, this one included
+	liveAt   time.Duration // when there were last as many
 	tickers  map[*ticker]struct{}
 	timer    clockwork.Timer // of the next tick, nil if there is nothing to tick
 	watchers map[*watcher]struct{}
