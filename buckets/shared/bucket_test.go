@@ -1,6 +1,7 @@
 package shared_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -13,9 +14,16 @@ import (
 func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
+		var writing sync.Mutex
 		var order []string
-		a.log = func(*process) { order = append(order, "a") }
-		b.log = func(*process) { order = append(order, "b") }
+		log := func(name string) func(*process) {
+			return func(*process) {
+				writing.Lock()
+				defer writing.Unlock()
+				order = append(order, name)
+			}
+		}
+		a.log, b.log = log("a"), log("b")
 		for _, u := range []*user{a, a, a, a, b, b, a, b, a, a, b, b} {
 			u.join(1)
 			pass(2 * ms)
