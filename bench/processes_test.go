@@ -25,7 +25,6 @@ func TestSeveralProcesses(t *testing.T) {
 		Processes          int
 		Engine             struct{ Calls int }
 		Refused            struct{ All int }
-		Pairs, Inverted    int
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &results), stdout)
 	require.Len(t, results, 1)
@@ -34,7 +33,8 @@ func TestSeveralProcesses(t *testing.T) {
 	assert.Equal(t, 2, r.Processes)
 	assert.Equal(t, 20, r.Requests)
 	assert.Equal(t, 20, r.Answered)
-	assert.Positive(t, r.Pairs)
+	assert.Positive(t, r.Engine.Calls, "they share it")
+	assert.Zero(t, r.Refused.All)
 	assert.Contains(t, read(t, path), "2 processes that share limits")
 }
 
@@ -65,7 +65,7 @@ func TestMisuseOfProcessesIsExplained(t *testing.T) {
 	}
 	status, _, stderr := call(t.Context(), nil, "-processes", "2", "-redis", "redis://me:hunter2@127.0.0.1:1")
 	assert.Equal(t, statusFailed, status)
-	assert.Contains(t, stderr, "connect to the server to share limits through")
+	assert.Contains(t, stderr, "the server to share limits through: ")
 	assert.NotContains(t, stderr, "hunter2")
 }
 
