@@ -49,6 +49,8 @@ func TestRateThatIsNotBackIsSaid(t *testing.T) {
 		require.Len(t, missed, 1, name)
 		assert.Contains(t, missed[0], "not back")
 	}
+	unnoticed := account([]accident{{at: 5 * s, until: 8 * s}}, happenings{served: every(s/10, 0, 20*s)}, 20*s)
+	assert.Zero(t, unnoticed[0].Back, "it is not back before it is over")
 	steady := account(one, happenings{served: every(s/10, 0, 20*s)}, 20*s)
 	assert.Zero(t, steady[0].Back)
 	assert.Zero(t, steady[0].Lost)

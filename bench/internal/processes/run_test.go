@@ -101,6 +101,30 @@ func TestRunWithAProcessThatFailsIsAnError(t *testing.T) {
 	assert.ErrorContains(t, err, "process 1 cannot be started: no more processes")
 }
 
+func TestRunEndsWhenOneProcessFails(t *testing.T) {
+	t.Parallel()
+	settings, launched := inProcess(), 0
+	settings.launch = func() (io.WriteCloser, io.Reader, func(), func() error, error) {
+		launched++
+		if launched == 1 {
+			return fake(Child)()
+		}
+		return fake(func(stdin io.Reader, stdout io.Writer) error {
+			_, _ = io.WriteString(stdout, `{"ready":true}`+"\n")
+			_ = read(stdin, func(c command) {
+				if c.Start != 0 {
+					_, _ = io.WriteString(stdout, "panic: oh no\n")
+				}
+			})
+			return errors.New("exit status 2")
+		})()
+	}
+	begin := time.Now()
+	_, err := Run(t.Context(), short([]Work{{Offers: []Offer{{At: time.Hour}}}, {}}), nil, settings, nil)
+	assert.ErrorContains(t, err, `process 2: expected JSON in a line, got "panic: oh no"`)
+	assert.Less(t, time.Since(begin), 30*time.Second, "what the others still have to do is of no interest")
+}
+
 func TestScenariosAreFoundByName(t *testing.T) {
 	t.Parallel()
 	settings := Settings{Processes: 4, Length: DefaultLength}
