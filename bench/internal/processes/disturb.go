@@ -90,8 +90,8 @@ type Accident struct {
 }
 
 const (
-	// settled is how long before an accident its rate is measured, and how long after it the rate has to be back.
-	settled = 3 * time.Second
+	// steady is how long before an accident its rate is measured, and settled how long after it the rate has to be back.
+	steady, settled = 6 * time.Second, 3 * time.Second
 	// Around is how many seconds before an accident Accident.Seconds begins.
 	Around = 2
 )
@@ -119,7 +119,8 @@ func account(accidents []accident, h happenings, end time.Duration) (costs []Acc
 		if i+1 < len(accidents) {
 			next = accidents[i+1].at
 		}
-		before := float64(within(h.served, a.at-settled, a.at)) / settled.Seconds()
+		from := max(a.at-steady, 0)
+		before := float64(within(h.served, from, a.at)) / (a.at - from).Seconds()
 		cost := Accident{
 			Name: a.name, At: a.at, Until: a.until, losesState: a.losesState,
 			Before: before, Refused: within(h.refused, a.at, next), Errors: within(h.failed, a.at, next),

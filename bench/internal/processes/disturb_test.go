@@ -20,17 +20,17 @@ func every(period, from, to time.Duration) (at []time.Duration) {
 func TestAccidentsCostWhatDidNotComeThrough(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	two := []accident{{name: "one", at: 5 * s, until: 5 * s}, {name: "two", at: 12 * s, until: 14 * s, losesState: true}}
-	served := slices.Concat(every(s/10, 0, 5*s), every(s/10, 7*s, 12*s), every(s/10, 14*s+s/2, 20*s))
+	two := []accident{{name: "one", at: 5 * s, until: 5 * s}, {name: "two", at: 13 * s, until: 15 * s, losesState: true}}
+	served := slices.Concat(every(s/10, 0, 5*s), every(s/10, 7*s, 13*s), every(s/10, 15*s+s/2, 20*s))
 	costs := account(two, happenings{
-		served: served, refused: []time.Duration{6 * s, 12 * s, 13 * s}, failed: []time.Duration{4 * s, 11 * s},
+		served: served, refused: []time.Duration{6 * s, 13 * s, 14 * s}, failed: []time.Duration{4 * s, 11 * s},
 	}, 20*s)
 	assert.Equal(t, []Accident{{
 		Name: "one", At: 5 * s, Until: 5 * s, Before: 10, Lost: 20, Back: 2 * s, Refused: 1, Errors: 1,
-		Seconds: []int{10, 10, 0, 0, 10, 10, 10, 10, 10},
+		Seconds: []int{10, 10, 0, 0, 10, 10, 10, 10, 10, 10},
 	}, {
-		Name: "two", At: 12 * s, Until: 14 * s, Before: 10, Lost: 25, Back: s / 2, Refused: 2,
-		Seconds: []int{10, 10, 0, 0, 5, 10, 10, 10, 10, 10}, losesState: true,
+		Name: "two", At: 13 * s, Until: 15 * s, Before: 10, Lost: 25, Back: s / 2, Refused: 2,
+		Seconds: []int{10, 10, 0, 0, 5, 10, 10, 10, 10}, losesState: true,
 	}}, costs)
 }
 

@@ -153,7 +153,7 @@ func TestScenariosAreFoundByName(t *testing.T) {
 		for i, a := range s.accidents {
 			assert.LessOrEqual(t, a.at, a.until)
 			if i > 0 {
-				assert.Greater(t, a.at-settled, s.accidents[i-1].until, "the rate before it is not that of the one before")
+				assert.Greater(t, a.at-steady, s.accidents[i-1].until, "the rate before it is not that of the one before")
 			}
 		}
 		assert.Less(t, s.accidents[2].until+s.Targets.BackWithin+settled, LengthOfAccidents)
