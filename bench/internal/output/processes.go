@@ -31,7 +31,7 @@ func Processes(w io.Writer, settings processes.Settings, results []processes.Res
 
 const processesLegend = `
 certain            efficiency against one ideal client that must be sure before it sends, and does the work of all
-inverted pairs     of pairs of requests that two processes made one after the other, the bucket being known: how many changed places
+inverted pairs     of pairs of requests that two processes made one after the other: how many changed places
 calls per request  scripts that the engine ran for each request, in all and in the second half; and its own time for each request
 queued             time from handing a request to a client until it was sent: mean, that of the ideal client, median, 99th percentile
 

@@ -15,13 +15,12 @@ const (
 
 // served is a request that the server let through.
 type served struct {
-	process, bucket          int
-	arrived, processed, back time.Duration
+	process, bucket    int
+	arrived, processed time.Duration
 }
 
 // inversions counts pairs of requests that different processes made in one bucket one after the other, and those of them that
-// the server let through in the other order. Requests that were made before all processes can know the bucket are left out: they wait
-// for the bucket to be found out, each process for itself, and take their places in it when they are told.
+// the server let through in the other order.
 func inversions(all []served) (pairs, inverted int) {
 	byBucket := make(map[int][]served)
 	for _, s := range all {
@@ -29,8 +28,6 @@ func inversions(all []served) (pairs, inverted int) {
 	}
 	for _, bucket := range byBucket {
 		slices.SortFunc(bucket, func(a, b served) int { return cmp.Compare(a.arrived, b.arrived) })
-		known := slices.MinFunc(bucket, func(a, b served) int { return cmp.Compare(a.back, b.back) }).back + blur
-		bucket = slices.DeleteFunc(bucket, func(s served) bool { return s.arrived < known })
 		for i, earlier := range bucket {
 			for _, later := range bucket[i+1:] {
 				if later.process == earlier.process || later.arrived-earlier.arrived < simultaneous {

@@ -131,7 +131,7 @@ func (r *run) match(result *Result) (through []served) {
 			waits = append(waits, record.queued())
 		}
 		if at, ok := processed[record.Sequence]; ok {
-			through = append(through, served{record.process(), record.Bucket, record.Arrived, at, record.Done})
+			through = append(through, served{record.process(), record.Bucket, record.Arrived, at})
 		}
 		switch {
 		case record.GivenUp:
