@@ -26,7 +26,20 @@ func Processes(w io.Writer, settings processes.Settings, results []processes.Res
 	for _, r := range results {
 		writeAccidents(w, r)
 	}
+	for _, r := range results {
+		if words := busy(r); words != "" {
+			fmt.Fprintf(w, "%s: %s\n", r.Scenario.Name, words)
+		}
+	}
 	processesEnd(w, results)
+}
+
+// busy says that a run was spoilt, if it was.
+func busy(r processes.Result) string {
+	if r.Stalled < processes.Busy {
+		return ""
+	}
+	return fmt.Sprintf("this machine was too busy: the simulated Discord was once %s behind, so do not trust these figures", seconds(r.Stalled))
 }
 
 const processesLegend = `
@@ -191,6 +204,7 @@ type processesDocument struct {
 	Engine        *engineDocument    `json:"engine"`
 	QueuedSeconds queued             `json:"queued_seconds"`
 	MeanSeconds   float64            `json:"queued_mean_seconds"`
+	Stalled       float64            `json:"simulator_behind_seconds"`
 	IdealMean     *float64           `json:"ideal_queued_mean_seconds"`
 	PerSecond     []secondDocument   `json:"per_second"`
 	Accidents     []accidentDocument `json:"accidents"`
@@ -235,7 +249,7 @@ func ProcessesJSON(w io.Writer, _ processes.Settings, results []processes.Result
 			IdealSeconds: stated(r.Ideal.Took.Seconds()), Efficiency: stated(r.Certain()),
 			Refused: newByClass(r.Refused), Avoidable: newByClass(r.Avoidable), Excused: newByClass(r.Excused),
 			Pairs: r.Pairs, Inverted: r.Inverted,
-			QueuedSeconds: newQueued(r.Queued), MeanSeconds: inSeconds(r.MeanWait), IdealMean: stated(r.Ideal.MeanWait.Seconds()),
+			QueuedSeconds: newQueued(r.Queued), MeanSeconds: inSeconds(r.MeanWait), Stalled: inSeconds(r.Stalled), IdealMean: stated(r.Ideal.MeanWait.Seconds()),
 			PerSecond: []secondDocument{}, Accidents: []accidentDocument{}, Interrupted: r.Interrupted,
 			Verdict: Verdict{Passed: len(r.Missed) == 0, Reasons: append([]string{}, r.Missed...)},
 		}

@@ -32,7 +32,8 @@ func shared() []processes.Result {
 		Scenario: scenarios[1], Processes: 4, Length: 20 * second, Requests: 2600, Answered: 2598, Errors: map[string]int{"EOF": 2}, Took: 20100 * ms,
 		Ideal: processes.Ideal{Took: 20 * second, MeanWait: 62 * ms}, Queued: meter.Queued{Median: 90 * time.Microsecond, P99: 800 * ms}, MeanWait: 70 * ms,
 		Refused: discordsim.ByClass{User: 1}, Avoidable: discordsim.ByClass{User: 1}, Shared: true, Calls: processes.Effort{Calls: 130, Took: 100 * ms},
-		Missed: []string{"not answered: 2 of 2600 requests", "2 ended with: EOF", "429s: 1, none wanted"},
+		Stalled: 2700 * ms,
+		Missed:  []string{"not answered: 2 of 2600 requests", "2 ended with: EOF", "429s: 1, none wanted"},
 	}, {
 		Scenario: scenarios[3], Processes: 1, Length: 20 * second, Requests: 100, Answered: 100, Errors: map[string]int{}, Took: 19600 * ms,
 		Ideal: processes.Ideal{Took: 19400 * ms}, Queued: queued, MeanWait: 6 * second,

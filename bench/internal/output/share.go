@@ -59,6 +59,9 @@ func ProcessesSettings(s processes.Settings) string { return describeProcesses(s
 // mean, the ideal's mean, median, 99th percentile.
 func ProcessesRow(r processes.Result) []string { return processesRow(r) }
 
+// ProcessesBusy says that a run was spoilt by what else the machine had to do. Empty: it was not.
+func ProcessesBusy(r processes.Result) string { return busy(r) }
+
 // ProcessesClasses counts 429s by class in a few words.
 func ProcessesClasses(r processes.Result) string { return classes(r.Refused) }
 

@@ -37,6 +37,9 @@ type Result struct {
 	// Seconds is what happened in each second.
 	Seconds   []Second
 	Accidents []Accident
+	// Stalled is how far behind the simulated Discord once was. From Busy on the machine had too much else to do for the figures to say
+	// much of anything else.
+	Stalled time.Duration
 
 	Interrupted bool
 	// Missed says which targets were missed and by how much. Empty: all were reached.
@@ -48,6 +51,9 @@ type Second struct {
 	Served, Refused, Errors int
 	Calls                   float64 // of the engine; NaN: not known
 }
+
+// Busy is from where on a simulator that is behind spoils the figures: longer than a request takes.
+const Busy = 100 * time.Millisecond
 
 // Unanswered is the number of requests without a successful outcome.
 func (r *Result) Unanswered() int { return r.Requests - r.Answered }
@@ -89,6 +95,7 @@ func (r *run) sumUp(result *Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	through := r.match(result)
+	result.Stalled = r.stalled
 	result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
 	result.Pairs, result.Inverted = inversions(through)
 

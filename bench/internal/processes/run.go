@@ -87,6 +87,7 @@ type run struct {
 	events  []discordsim.Event
 	samples []sample
 	failed  error
+	stalled time.Duration // the longest that the simulator was behind
 }
 
 // sample is what the engine had done by a time.
@@ -106,7 +107,9 @@ func (r *run) simulate() (err error) {
 	}
 	others := config.Observe
 	config.Observe = func(event discordsim.Event) {
+		late := time.Since(event.At)
 		r.mu.Lock()
+		r.stalled = max(r.stalled, late)
 		r.events = append(r.events, event)
 		r.mu.Unlock()
 		if others != nil {

@@ -40,6 +40,7 @@ func TestRunBringsTogetherWhatBothSidesSaw(t *testing.T) {
 	assert.Positive(t, result.Certain())
 	assert.Less(t, result.Certain(), 1.0)
 	assert.Zero(t, result.Refused.Total())
+	assert.Positive(t, result.Stalled, "everything takes time")
 	served := 0
 	for _, second := range result.Seconds {
 		served += second.Served

@@ -129,6 +129,9 @@ func processesSection(r processes.Result, log trace.Log) Section {
 		section.Charts = []Chart{timeline(r, newClock(max(log.Lasted, r.Took)), section.ID)}
 	}
 	section.Charts = append(section.Charts, more...)
+	if words := output.ProcessesBusy(r); words != "" {
+		section.Notes = slices.Insert(section.Notes, 0, capital(words)+".")
+	}
 	if len(r.Accidents) > 0 {
 		section.Notes = append(section.Notes,
 			"requests lost: how many fewer came through until the next accident than at the rate before, or than were made.",

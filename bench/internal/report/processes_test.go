@@ -20,7 +20,7 @@ func withAccidents() (processes.Settings, []processes.Result, []trace.Log) {
 	r := processes.Result{
 		Scenario: processes.Scenarios(settings)[0], Processes: 3, Length: 40 * time.Second, Requests: 20, Answered: 20, Took: 4 * time.Second,
 		Pairs: 100, Inverted: 1, Refused: discordsim.ByClass{User: 1}, Shared: true, Calls: processes.Effort{Calls: 60}, LateRequests: 10,
-		Late:    processes.Effort{Calls: 20},
+		Late: processes.Effort{Calls: 20}, Stalled: time.Second,
 		Seconds: []processes.Second{{Served: 5, Calls: 20}, {Served: 0, Calls: math.NaN()}, {Served: 10, Calls: 20, Refused: 1}, {Served: 5, Calls: 20}},
 		Accidents: []processes.Accident{
 			{Name: "it is <frozen>", At: time.Second, Until: 2 * time.Second, Before: 5, Back: 20 * time.Millisecond, Refused: 1},
@@ -61,6 +61,7 @@ func TestPageOfAccidents(t *testing.T) {
 	assert.Contains(t, figure, "calls are left out")
 	assert.Contains(t, figure, "2: it is killed")
 	assert.NotContains(t, written, "<frozen>")
+	assert.Contains(t, document.all("ul", "notes")[1].text, "This machine was too busy: the simulated Discord was once 1.00 s behind")
 }
 
 func TestPageOfProcessesThatReachedTheirTargets(t *testing.T) {
