@@ -52,8 +52,8 @@ type Second struct {
 	Calls                   float64 // of the engine; NaN: not known
 }
 
-// Busy is from where on a simulator that is behind spoils the figures: longer than a request takes.
-const Busy = 100 * time.Millisecond
+// Busy is from where on a simulator that is behind spoils the figures: a fifth of a window.
+const Busy = 200 * time.Millisecond
 
 // Unanswered is the number of requests without a successful outcome.
 func (r *Result) Unanswered() int { return r.Requests - r.Answered }
