@@ -198,7 +198,6 @@ type hubGlobal struct {
 	credential  string
 	limit, part int
 	need        int
-	until       time.Duration
 	held        time.Duration // until when, by the hub's clock
 	changed     func()
 }

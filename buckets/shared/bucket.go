@@ -47,7 +47,6 @@ type bucket struct {
 	due     bool // there is something to say
 	failing int  // calls in a row that failed
 	timer   clockwork.Timer
-	timerAt time.Duration
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)

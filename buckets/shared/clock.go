@@ -34,11 +34,6 @@ func (c *engineClock) earliest(t time.Duration) int64 {
 	return t.Milliseconds() + c.low
 }
 
-// local returns the latest time of ours at which the server's clock can show t.
-func (c *engineClock) local(t int64) time.Duration {
-	return time.Duration(t-c.low+1) * time.Millisecond
-}
-
 // ceilMillis counts the milliseconds that have begun.
 func ceilMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)

@@ -18,7 +18,6 @@ type loan struct {
 	share   int
 	state   ratelimits.State
 	at      time.Duration // when the state was taken
-	flights map[buckets.Ticket]struct{}
 	over    []buckets.SharedOutcome
 }
 

@@ -103,10 +103,3 @@ func (s *session) sessions() int {
 	defer s.mu.Unlock()
 	return s.live
 }
-
-// engineTime returns a time of the server that is certainly not later than t, 0 if its clock is not known yet.
-func (s *session) engineTime(t time.Duration) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.earliest(t)
-}

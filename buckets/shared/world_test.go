@@ -114,8 +114,7 @@ func (p *process) use(key buckets.SharedKey) *user {
 }
 
 func (u *user) changed() {
-	looked.Lock()
-	looked.Unlock()
+	look()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.now()
@@ -191,13 +190,17 @@ func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
 }
 
-// looked orders what a test has read of users, when all was quiet, before what happens when time goes on.
+// look orders what a test has read of users, when all was quiet, before what happens when time goes on.
+func look() {
+	looked.Lock()
+	defer looked.Unlock()
+}
+
 var looked sync.Mutex
 
 // pass lets time go by, and everything that happens meanwhile.
 func pass(d time.Duration) {
-	looked.Lock()
-	looked.Unlock()
+	look()
 	time.Sleep(d)
 	synctest.Wait()
 }
