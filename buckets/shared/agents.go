@@ -151,11 +151,10 @@ func (b *bucket) tick(away bool) {
 
 // outageChanged lets all buckets know that the server is away, or back.
 func (s *session) outageChanged() {
-	away, _ := s.away()
-	now := s.now()
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
-		if away {
+		now := s.now()
+		if away, _ := s.away(); away { // now: the others may have taken long, and this may not be the latest news
 			b.stopTimer()
 			if len(b.tickets) > 0 {
 				b.goAlone(now)

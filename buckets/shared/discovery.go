@@ -155,9 +155,9 @@ func (d *discovery) urge() {
 }
 
 // watch takes in that an outage began or ended.
-func (d *discovery) watch(out bool) {
+func (d *discovery) watch() {
 	d.mu.Lock()
-	d.out = out
+	d.out, _ = d.session.away() // by now
 	changed := d.changed
 	if d.asking || d.telling {
 		d.calls.call()

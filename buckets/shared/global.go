@@ -196,9 +196,10 @@ func (g *global) urge() {
 }
 
 // watch takes in that an outage began or ended.
-func (g *global) watch(out bool) {
+func (g *global) watch() {
 	g.mu.Lock()
 	now := g.session.now()
+	out, _ := g.session.away() // by now
 	if g.inUse && g.out && !out && now >= g.holding.until {
 		if part := g.alone(); part > 0 {
 			g.holding.adopt(now, part)

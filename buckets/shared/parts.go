@@ -46,16 +46,15 @@ func (s *session) startParts() {
 
 // watch takes in that an outage began or ended.
 func (p *parts) watch(s *session) {
-	out, _ := s.away()
 	p.mu.Lock()
-	p.out = out
+	p.out, _ = s.away()
 	p.mu.Unlock()
 	globals, discoveries := p.all()
 	for _, g := range globals {
-		g.watch(out)
+		g.watch()
 	}
 	for _, d := range discoveries {
-		d.watch(out)
+		d.watch()
 	}
 }
 

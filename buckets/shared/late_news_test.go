@@ -1,0 +1,68 @@
+package shared_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// TestNewsOfAnOutageThatComesWhenItIsOver lets a manager take its time over the news that an outage began, so that the outage is over before
+// the next bucket is told.
+func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
+	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
+		t.Run(policy.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p, q := w.process(shared.WithOutage(policy)), w.process()
+				var mine, others []*user
+				for i := range 4 {
+					key := buckets.SharedKey{Hash: strconv.Itoa(i)}
+					u, other := slow(p, key), q.use(key)
+					other.join(1)
+					pass(10 * ms)
+					u.join(1)
+					pass(10 * ms)
+					other.giveBack(ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})
+					mine, others = append(mine, u), append(others, other)
+				}
+				pass(100 * ms)
+				p.link.kill(true)
+				mine[0].join(1)
+				pass(50 * ms)
+				p.link.kill(false)
+				pass(5 * time.Second)
+				for _, u := range mine {
+					u.mu.Lock()
+					if u.loan != nil {
+						assert.True(t, u.bucket.Wanted(), "it was taken alone, and is to be returned")
+					}
+					u.mu.Unlock()
+				}
+				pass(20 * time.Second)
+				for _, u := range mine {
+					assert.True(t, u.served(1), "nobody looked at it again")
+				}
+			})
+		})
+	}
+}
+
+// slow is use for a manager that takes its time over what it is told during an outage.
+func slow(p *process, key buckets.SharedKey) *user {
+	u := &user{process: p, waiting: map[buckets.Ticket]bool{}}
+	u.bucket = p.session.Bucket(key, func() {
+		u.changed()
+		p.link.mu.Lock()
+		cut := p.link.cut
+		p.link.mu.Unlock()
+		if cut {
+			time.Sleep(300 * ms)
+		}
+	})
+	return u
+}
