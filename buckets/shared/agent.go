@@ -21,8 +21,14 @@ func (b *bucket) say(now time.Duration) {
 	if b.calling || b.loan != nil || b.failing > 0 && b.timer != nil {
 		return
 	}
-	if away, _ := b.session.away(); away {
-		return // it is said when the server is back
+	if away, _ := b.session.away(); away { // it is said when the server is back
+		if b.line.Len() > 0 {
+			b.goAlone(now)
+		}
+		if b.loan != nil {
+			b.session.spawn(b.notify)
+		}
+		return
 	}
 	b.stopTimer()
 	b.calling = b.session.spawn(b.converse)

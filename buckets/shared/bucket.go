@@ -98,11 +98,6 @@ func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	if b.err != nil && now-b.errAt >= time.Second {
 		b.err = nil
 	}
-	if away, _ := b.session.away(); away {
-		b.activate()
-		b.goAlone(now)
-		b.session.spawn(b.notify)
-	}
 	b.say(now)
 	return t.id
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
@@ -65,4 +66,25 @@ func slow(p *process, key buckets.SharedKey) *user {
 		}
 	})
 	return u
+}
+
+// TestAnOutageThatBeginsWhileALoanIsReturned tests that who waits in a bucket goes on alone although a beat was saying its loan's state
+// when the outage began.
+func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process(shared.WithOutage(shared.OutageFull))
+		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		a.join(1)
+		pass(100 * ms)
+		require.NotNil(t, a.loan)
+		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+		w.server.SetFrozen(true)
+		b.join(1)
+		pass(930 * ms) // the beat is under way, and the call that shows that the server is away
+		a.join(1)
+		pass(5 * time.Second)
+		require.NotNil(t, b.loan, "alone")
+		assert.NotNil(t, a.loan, "alone")
+		w.server.SetFrozen(false)
+	})
 }
