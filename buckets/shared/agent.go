@@ -180,6 +180,10 @@ func (b *bucket) take(q *request, a *answer) {
 		l := &loan{number: a.loan, until: q.now + loanTime*9/10, share: 1, state: a.state, at: a.at, wanted: b.wantedAt > q.now}
 		l.state.Hold, l.state.HoldClass = max(b.known.hold-a.at, 0), b.known.holding
 		b.accept(l, b.outcomes)
+		if b.closed { // nobody would use it
+			b.giveUp(q.now)
+			b.due = true
+		}
 	}
 }
 

@@ -62,8 +62,7 @@ func (s *session) gather(leaves bool) (p pulse) {
 		l := b.loan
 		switch {
 		case l != nil && leaves && !l.alone && b.returned == nil:
-			b.loan = nil
-			b.returned = &returned{number: l.number, state: l.unused(now), at: now, lost: !l.offered}
+			b.giveUp(now)
 			fallthrough
 		case b.returned != nil && !b.calling && (leaves || !b.due):
 			b.calling = true

@@ -278,10 +278,8 @@ func (b *bucket) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if l := b.loan; l != nil {
-		b.loan = nil
-		b.returned = &returned{number: l.number, state: l.unused(now), at: now, lost: !l.offered}
-		b.activate()
+	if b.loan != nil {
+		b.giveUp(now)
 	}
 	for _, t := range b.tickets {
 		switch t.stage {

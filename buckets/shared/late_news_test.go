@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -86,5 +87,21 @@ func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 		require.NotNil(t, b.loan, "alone")
 		assert.NotNil(t, a.loan, "alone")
 		w.server.SetFrozen(false)
+	})
+}
+
+// TestALoanThatComesWhenTheBucketIsClosed tests that it is returned, as nobody would use it.
+func TestALoanThatComesWhenTheBucketIsClosed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		w.fates("exchange", redistest.Fate{After: 200 * ms})
+		ticket := a.bucket.Join(w.now(), w.now())
+		pass(100 * ms)
+		a.bucket.Leave(w.now(), ticket)
+		a.bucket.Close()
+		pass(200 * ms)
+		b.join(1)
+		pass(1500 * ms)
+		assert.True(t, b.served(1), "nobody has it")
 	})
 }

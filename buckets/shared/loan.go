@@ -66,6 +66,14 @@ func (b *bucket) accept(l *loan, pending []outcome) {
 	b.activate()
 }
 
+// giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
+func (b *bucket) giveUp(now time.Duration) {
+	l := b.loan
+	b.loan = nil
+	b.returned = &returned{number: l.number, state: l.unused(now), at: now, lost: !l.offered}
+	b.activate()
+}
+
 // Loan returns a loan that is offered.
 func (b *bucket) Loan(now time.Duration) *buckets.SharedLoan {
 	b.mu.Lock()
