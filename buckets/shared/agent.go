@@ -91,9 +91,11 @@ func (b *bucket) notify() {
 // compose returns what there is to say, nil if that is nothing. b.mu is held.
 func (b *bucket) compose(now time.Duration) *request {
 	q := &request{
-		now: now, known: b.known, returned: b.returned, outcomes: slices.Clone(b.outcomes), drops: slices.Clone(b.drops),
+		now: now, known: b.known, returned: b.returned,
+		outcomes: slices.Clone(b.outcomes[:min(len(b.outcomes), mostNames)]), drops: slices.Clone(b.drops[:min(len(b.drops), mostNames)]),
 		hold: max(b.hold-now, 0), class: b.class,
 	}
+	b.due = len(q.outcomes) < len(b.outcomes) || len(q.drops) < len(b.drops)
 	q.flying, b.flights = b.flights, nil
 	names := 0
 	for e := b.line.Head(); e != nil; e = e.Next() {

@@ -16,7 +16,8 @@ const (
 	loanTime = 3 * time.Second
 	// loanBias divided by three is how long nobody else must have used a bucket before it is lent.
 	loanBias = 3 * time.Second
-	// mostNames is how many tickets one call brings at most, so that it does not keep others waiting at the server.
+	// mostNames is how many tickets one call brings at most, how many it takes back, and how many outcomes it says, so that it does
+	// not keep others waiting at the server.
 	mostNames = 500
 )
 

@@ -57,8 +57,9 @@ type process struct {
 // link is the connection of one process to the server.
 type link struct {
 	*redistest.Memory
-	mu  sync.Mutex
-	cut bool
+	mu   sync.Mutex
+	cut  bool
+	most int // arguments of a call
 }
 
 var errCut = errors.New("connection cut")
@@ -73,6 +74,7 @@ func (l *link) kill(dead bool) {
 func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	l.mu.Lock()
 	cut := l.cut
+	l.most = max(l.most, len(arguments))
 	l.mu.Unlock()
 	if cut {
 		return nil, errCut
