@@ -1,0 +1,158 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// Config says what a fleet is made of.
+type Config struct {
+	// Processes is how many there are.
+	Processes int
+	// Discord is the server that they send to. Observe is the fleet's.
+	Discord discordsim.Config
+	// Store, Buckets and Transport are options of each process's.
+	Store     []shared.Option
+	Buckets   []buckets.Option
+	Transport []httpclient.Option
+	// Apart leaves out what they share. Each then believes that it is alone.
+	Apart bool
+	// Deaf leaves out messages: processes notice by their timers alone what others want.
+	Deaf bool
+}
+
+// Fleet is a number of processes and what they share.
+type Fleet struct {
+	Discord   *discordsim.Server
+	Memory    *redistest.Memory
+	Processes []*Process
+
+	config Config
+	epoch  time.Time
+	ctx    context.Context // of all requests
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+
+	mu      sync.Mutex
+	records []*record // of the requests, by their sequence numbers less one
+	trips   []time.Duration
+}
+
+// New starts a fleet. Close ends it.
+func New(config Config) (*Fleet, error) {
+	f := &Fleet{config: config, epoch: time.Now(), Memory: redistest.NewMemory()}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	observe := config.Discord.Observe
+	config.Discord.Observe = func(e discordsim.Event) {
+		f.processed(e)
+		if observe != nil {
+			observe(e)
+		}
+	}
+	var err error
+	if f.Discord, err = discordsim.New(config.Discord); err != nil {
+		f.Close()
+		return nil, err
+	}
+	for range config.Processes {
+		if _, err := f.Join(); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Join starts one more process.
+func (f *Fleet) Join() (*Process, error) {
+	p := &Process{Number: len(f.Processes), fleet: f, flying: map[int64]*flight{}, calls: map[string]int{}}
+	p.ctx, p.cancel = context.WithCancel(f.ctx)
+	options := []buckets.Option{buckets.WithMaxRateLimit(time.Hour)}
+	options = append(options, f.config.Buckets...)
+	if !f.config.Apart {
+		var runner shared.Runner = &line{p}
+		if f.config.Deaf {
+			runner = struct{ shared.Runner }{runner}
+		}
+		store, err := shared.New(runner, f.config.Store...)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, buckets.WithShared(store))
+	}
+	p.Transport = httpclient.NewTransport(append([]httpclient.Option{
+		httpclient.WithBase(&network{p}), httpclient.WithBuckets(options...),
+	}, f.config.Transport...)...)
+	f.Processes = append(f.Processes, p)
+	return p, nil
+}
+
+// Go runs a part of the load in the background.
+func (f *Fleet) Go(work func()) { f.all.Go(work) }
+
+// Wait waits until all the load is over, and returns how long it took since the fleet was made. After the given time the requests
+// that are left are cancelled; the error says how many there are.
+func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
+	over := make(chan struct{})
+	go func() {
+		f.all.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return f.Now(), nil
+	case <-timer.C:
+	}
+	left := f.left()
+	f.cancel()
+	timer.Reset(time.Minute)
+	select {
+	case <-over:
+	case <-timer.C:
+		panic(fmt.Sprintf("fleet: requests do not end with their contexts: %s", f.left()))
+	}
+	return f.Now(), fmt.Errorf("fleet: after %v there is no outcome of %s", within, left)
+}
+
+// Now returns the time since the fleet was made.
+func (f *Fleet) Now() time.Duration { return time.Since(f.epoch) }
+
+// Close ends everything.
+func (f *Fleet) Close() {
+	f.cancel()
+	f.all.Wait()
+	var closing sync.WaitGroup
+	for _, p := range f.Processes {
+		closing.Go(func() { p.Transport.Close() })
+	}
+	closing.Wait()
+	if f.Discord != nil {
+		f.Discord.Close()
+	}
+	f.Memory.Close()
+}
+
+// Calls returns how many calls the processes have made to the server of shared limits.
+func (f *Fleet) Calls() (n int) {
+	for _, p := range f.Processes {
+		for _, count := range p.Calls() {
+			n += count
+		}
+	}
+	return n
+}
+
+// CallsPerRequest is Calls for each request that Discord let through.
+func (f *Fleet) CallsPerRequest() float64 {
+	return float64(f.Calls()) / float64(max(f.Discord.Report().Accepted, 1))
+}

@@ -1,0 +1,52 @@
+package fleet
+
+import (
+	"context"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+// line is a process's connection to the server of shared limits.
+type line struct{ process *Process }
+
+var _ shared.Subscriber = (*line)(nil)
+
+// Run is that of shared.Runner.
+func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	p := l.process
+	p.mu.Lock()
+	dead, cut := p.dead, p.cut
+	if !dead {
+		p.calls[script.Name]++
+	}
+	p.mu.Unlock()
+	switch {
+	case dead:
+		return nil, ErrDead
+	case cut != nil:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	reply, err := p.fleet.Memory.Run(ctx, script, keys, arguments...)
+	if p.Dead() {
+		return nil, ErrDead
+	}
+	return reply, err
+}
+
+// Subscribe is that of shared.Subscriber.
+func (l *line) Subscribe(ctx context.Context, channel string, received func(message string)) error {
+	p := l.process
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(p.ctx, cancel)
+	defer stop()
+	return p.fleet.Memory.Subscribe(ctx, channel, func(message string) {
+		p.mu.Lock()
+		lost := p.dead || p.cut != nil
+		p.mu.Unlock()
+		if !lost {
+			received(message)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// network is a process's connection to Discord. What it has sent is processed even if the process dies meanwhile.
+type network struct{ process *Process }
+
+// flight is a request between leaving the process and the arrival of its answer.
+type flight struct {
+	cancel    context.CancelFunc
+	processed bool
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := n.process
+	sequence, err := strconv.ParseInt(r.Header.Get(discordsim.SequenceHeader), 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	stop := context.AfterFunc(r.Context(), func() {
+		if !p.Dead() {
+			cancel()
+		}
+	})
+	p.mu.Lock()
+	if p.dead {
+		p.mu.Unlock()
+		stop()
+		cancel()
+		return nil, ErrDead
+	}
+	f := &flight{cancel: cancel}
+	p.flying[sequence] = f
+	p.mu.Unlock()
+	p.fleet.sent(sequence)
+	response, err := p.fleet.Discord.RoundTripper().RoundTrip(r.WithContext(ctx))
+	p.mu.Lock()
+	if p.flying[sequence] == f {
+		delete(p.flying, sequence)
+	}
+	dead := p.dead
+	p.mu.Unlock()
+	stop()
+	if err == nil && !dead {
+		return response, nil // cancelling now would break its body
+	}
+	cancel()
+	if dead {
+		return nil, ErrDead
+	}
+	if r.Context().Err() != nil {
+		err = r.Context().Err()
+	}
+	return nil, err
+}
+
+// processed is called when Discord has processed a request.
+func (p *Process) processed(sequence int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.flying[sequence]
+	if f == nil {
+		return
+	}
+	f.processed = true
+	if p.dead {
+		f.cancel()
+	}
+}

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// record is what is known of one request.
+type record struct {
+	process *Process
+	request Request
+	arrived time.Duration // at its process
+	sent    time.Duration // for the last time so far, 0 if it was not
+	accepted,
+	over bool
+	processed time.Duration // when it was accepted
+}
+
+// arrived notes a request that a caller makes, and numbers it.
+func (f *Fleet) arrived(p *Process, r Request) (sequence int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records = append(f.records, &record{process: p, request: r, arrived: f.Now()})
+	return int64(len(f.records))
+}
+
+func (f *Fleet) sent(sequence int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records[sequence-1].sent = f.Now()
+}
+
+func (f *Fleet) ended(sequence int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records[sequence-1].over = true
+}
+
+// processed notes what Discord did with a request.
+func (f *Fleet) processed(e discordsim.Event) {
+	if e.Sequence <= 0 {
+		return
+	}
+	f.mu.Lock()
+	r := f.records[e.Sequence-1]
+	at := e.At.Sub(f.epoch)
+	if e.Status != 0 {
+		f.trips = append(f.trips, at)
+	}
+	if e.Accepted > 0 {
+		r.accepted, r.processed = true, at
+	}
+	f.mu.Unlock()
+	r.process.processed(e.Sequence)
+}
+
+// left says who still waits.
+func (f *Fleet) left() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count, first := 0, ""
+	for i, r := range f.records {
+		if !r.over {
+			if count++; count == 1 {
+				first = fmt.Sprintf("number %d of process %d (%s %s, arrived %v, sent %v)", i+1, r.process.Number, r.request.Method, r.request.Path, r.arrived, r.sent)
+			}
+		}
+	}
+	return fmt.Sprintf("%d of %d requests, first %s", count, len(f.records), first)
+}
+
+// Busiest returns how many requests Discord has processed in that interval of length d in which there were most of them.
+func (f *Fleet) Busiest(d time.Duration) (most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.Sort(f.trips)
+	first := 0
+	for i, at := range f.trips {
+		for at-f.trips[first] >= d {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// Inversions counts the pairs of requests of different processes of which one arrived at its process at least `apart` after the other,
+// and those of them that Discord accepted in the other order, more than `blur` apart. All requests must belong to one bucket.
+func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(f.records), func(r *record) bool { return !r.accepted })
+	slices.SortStableFunc(all, func(a, b *record) int { return cmp.Compare(a.arrived, b.arrived) })
+	for i, earlier := range all {
+		for _, later := range all[i+1:] {
+			if later.process == earlier.process || later.arrived-earlier.arrived < apart {
+				continue
+			}
+			pairs++
+			if later.processed+blur < earlier.processed {
+				inverted++
+			}
+		}
+	}
+	return pairs, inverted
+}
