@@ -47,7 +47,9 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 // nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one moment.
 func nearby(m *redistest.Memory) {
 	chance := rand.New(rand.NewPCG(1, 2))
-	way := func() time.Duration { return 200*time.Microsecond + time.Duration(chance.Int64N(int64(800*time.Microsecond))) }
+	way := func() time.Duration {
+		return 200*time.Microsecond + time.Duration(chance.Int64N(int64(800*time.Microsecond)))
+	}
 	m.Decide(func(string) redistest.Fate { return redistest.Fate{Before: way(), After: way()} })
 }
 

@@ -108,3 +108,28 @@ func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	}
 	return pairs, inverted
 }
+
+// Overtaken counts the requests before which Discord accepted one that arrived later in the same process, for the same path.
+func (f *Fleet) Overtaken() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	type line struct {
+		process *Process
+		path    string
+	}
+	earliest := map[line]time.Duration{} // of those that arrived later
+	for _, r := range slices.Backward(f.records) {
+		if !r.accepted {
+			continue
+		}
+		of := line{r.process, r.request.Path}
+		first, ok := earliest[of]
+		if ok && first < r.processed {
+			n++
+		}
+		if !ok || r.processed < first {
+			earliest[of] = r.processed
+		}
+	}
+	return n
+}

@@ -1,0 +1,111 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// Every process uses another route, and all of them have one hash.
+func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
+	t.Parallel()
+	quota := discordsim.Fixed(5, time.Second)
+	inBubble(t, fleet.Config{
+		Processes: 4, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "channel"}), Buckets: unlimited,
+	}, func(t *testing.T, f *fleet.Fleet) {
+		requests := []fleet.Request{
+			fleet.Message(1), fleet.History(1), {Method: "GET", Path: "/channels/1"}, {Method: "PATCH", Path: "/channels/1", Body: "{}"},
+		}
+		for i, p := range f.Processes {
+			callers(t, f, p, 10, 10, requests[i])
+		}
+		took := finish(t, f, time.Hour)
+		report := f.Discord.Report()
+		efficiency := float64(certain(t, quota, 400)) / float64(took)
+		t.Logf("efficiency %.3f, refused %+v of %d, %.2f calls per request", efficiency, report.Refused, report.Requests, f.CallsPerRequest())
+		assert.Zero(t, report.Avoidable.Total(), "%+v", f.Discord.Refusals())
+		assert.LessOrEqual(t, report.Refused.Total(), 3, "at most one for each route that turned out to belong there")
+		assert.GreaterOrEqual(t, efficiency, 0.95)
+	})
+}
+
+// What refills permit by permit is safe, and has its whole rate as soon as a single process uses it.
+func TestSlidingBucketsOfAll(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"log": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+	} {
+		inBubble(t, fleet.Config{
+			Processes: 4, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "messages"}), Buckets: unlimited,
+		}, func(t *testing.T, f *fleet.Fleet) {
+			efficiency := contended(t, f, quota, 10)
+			t.Log(name, efficiency)
+			assert.GreaterOrEqual(t, efficiency, 0.8)
+		})
+	}
+}
+
+func TestHashThatChangesWhileAllWait(t *testing.T) {
+	t.Parallel()
+	quota := discordsim.Fixed(5, time.Second)
+	inBubble(t, fleet.Config{
+		Processes: 4, Buckets: unlimited,
+		Discord: bucket(discordsim.Rule{
+			Quota: quota, Hash: "messages",
+			Changes: []discordsim.Change{{At: 4500 * time.Millisecond, Hash: "other"}, {At: 12 * time.Second, Hash: "messages"}},
+		}),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		for _, p := range f.Processes {
+			callers(t, f, p, 10, 5, fleet.Message(1))
+		}
+		took := finish(t, f, time.Hour)
+		report := f.Discord.Report()
+		efficiency := float64(certain(t, quota, 200)) / float64(took)
+		t.Logf("efficiency %.3f, refused %+v, avoidable %+v", efficiency, report.Refused, report.Avoidable)
+		assert.LessOrEqual(t, report.Refused.Total(), 20, "two windows of each process at most")
+		assert.GreaterOrEqual(t, efficiency, 0.85)
+	})
+}
+
+func TestLimitThatChangesWhileAllWait(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{
+		Processes: 4, Buckets: unlimited,
+		Discord: bucket(discordsim.Rule{
+			Quota: discordsim.Fixed(5, time.Second), Hash: "messages", Changes: []discordsim.Change{
+				{At: 5 * time.Second, Quota: discordsim.Fixed(2, 2*time.Second)},
+				{At: 20 * time.Second, Quota: discordsim.Fixed(20, time.Second)},
+				{At: 25 * time.Second, Quota: discordsim.Unlimited()},
+			},
+		}),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		for _, p := range f.Processes {
+			callers(t, f, p, 10, 10, fleet.Message(1))
+		}
+		took := finish(t, f, time.Hour)
+		report := f.Discord.Report()
+		t.Logf("took %v, refused %+v, avoidable %+v", took, report.Refused, report.Avoidable)
+		assert.Zero(t, report.Avoidable.Total(), "%+v", f.Discord.Refusals())
+		assert.Less(t, took, 35*time.Second)
+	})
+}
+
+// Ordered requests of a process arrive one after the other, whoever else uses the bucket.
+func TestOrderedRequestsOfManyProcesses(t *testing.T) {
+	t.Parallel()
+	quota := discordsim.Fixed(5, time.Second)
+	inBubble(t, fleet.Config{
+		Processes: 4, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "messages"}),
+		Buckets: append(unlimited, buckets.WithOrdered()),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		efficiency := contended(t, f, quota, 5)
+		assert.Zero(t, f.Overtaken())
+		assert.LessOrEqual(t, f.Discord.Report().MaxInFlight, 4)
+		assert.GreaterOrEqual(t, efficiency, 0.9)
+	})
+}

@@ -1,0 +1,94 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// everything is a server without other limits than the global one of 50 a second.
+func everything(phase time.Duration) discordsim.Config {
+	return discordsim.Config{
+		Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: wide,
+		Global: discordsim.Aligned(50, time.Second, phase),
+	}
+}
+
+// Together they send no more than one may, and as much.
+func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
+	t.Parallel()
+	const count = 1200
+	for _, processes := range []int{1, 2, 4} {
+		for _, phase := range []time.Duration{0, 350 * time.Millisecond} {
+			inBubble(t, fleet.Config{Processes: processes, Discord: everything(phase)}, func(t *testing.T, f *fleet.Fleet) {
+				for _, p := range f.Processes {
+					callers(t, f, p, 100/processes, count/100, fleet.Request{Method: "GET", Path: "/users/@me"})
+				}
+				took := finish(t, f, time.Hour)
+				plan, err := discordsim.Certain(discordsim.Conditions{RoundTrip: shortest},
+					discordsim.Work{Quota: discordsim.Unlimited(), Count: count, Route: "one"})
+				require.NoError(t, err)
+				report := f.Discord.Report()
+				t.Logf("%d processes: %.3f times the ideal, %d refused, at most %d in a second",
+					processes, took.Seconds()/plan.Makespan.Seconds(), report.Refused.Total(), f.Busiest(time.Second))
+				assert.Zero(t, report.Refused.Total())
+				assert.LessOrEqual(t, f.Busiest(time.Second), 50)
+				assert.Less(t, took.Seconds()/plan.Makespan.Seconds(), 1.15)
+			})
+		}
+	}
+}
+
+// The parts follow what processes need: one that has nothing to do leaves its part to the others.
+func TestGlobalLimitFollowsTheNeed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{Processes: 4, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
+		request := fleet.Request{Method: "GET", Path: "/users/@me"}
+		for _, p := range f.Processes { // all get a part
+			callers(t, f, p, 5, 5, request)
+		}
+		_, err := f.Wait(time.Hour)
+		require.NoError(t, err)
+		for _, busy := range []int{0, 2} {
+			start := f.Now()
+			callers(t, f, f.Processes[busy], 60, 10, request)
+			_, err := f.Wait(time.Hour)
+			require.NoError(t, err)
+			took := f.Now() - start
+			t.Logf("process %d alone: 600 requests in %v", busy, took)
+			assert.Less(t, took, 16*time.Second, "12 s at the full rate, and what it takes to get it")
+		}
+		assert.Zero(t, f.Discord.Report().Refused.Total())
+		assert.LessOrEqual(t, f.Busiest(time.Second), 50)
+	})
+}
+
+// A process that dies with a part gives it back, later.
+func TestGlobalPartOfTheDead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
+		request := fleet.Request{Method: "GET", Path: "/users/@me"}
+		f.Go(func() {
+			time.Sleep(3 * time.Second)
+			f.Processes[0].Kill()
+		})
+		for range 60 {
+			f.Go(func() {
+				for f.Processes[0].Do(t.Context(), request).Err == nil { //nolint:revive // until it dies
+				}
+			})
+		}
+		callers(t, f, f.Processes[1], 60, 15, request)
+		took := finish(t, f, time.Hour)
+		t.Logf("took %v", took)
+		// 3 s with a half, 4 s until the part is free, the rest with all.
+		assert.Less(t, took, 26*time.Second)
+		assert.Zero(t, f.Discord.Report().Refused.Total())
+		assert.LessOrEqual(t, f.Busiest(time.Second), 50)
+	})
+}

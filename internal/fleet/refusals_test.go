@@ -1,0 +1,100 @@
+package fleet_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// telling is how long it takes to tell all processes what one of them was told.
+const telling = 6 * time.Millisecond
+
+// What one process was told of a limit all of them know.
+func TestRefusalsOfEveryClass(t *testing.T) {
+	t.Parallel()
+	name := fleet.Request{Method: "PATCH", Path: "/channels/1", Body: `{"name":"new"}`}
+	for _, c := range []struct {
+		class   string
+		change  func(*discordsim.Config)
+		request fleet.Request
+		// How many refusals of the class there may be in all, and how many of them avoidable.
+		most, avoidable int
+		of              func(discordsim.ByClass) int
+	}{
+		{
+			class: "user", request: fleet.Message(1), most: 40, of: func(c discordsim.ByClass) int { return c.User },
+			change: func(c *discordsim.Config) {
+				c.Foreign = []discordsim.ForeignUse{{
+					Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: fleet.Authorization},
+					Every:   700 * time.Millisecond, From: time.Second,
+				}}
+			},
+		},
+		{
+			class: "shared", request: fleet.Message(1), most: 60, of: func(c discordsim.ByClass) int { return c.Shared },
+			change: func(c *discordsim.Config) {
+				c.Rules[0].Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second)}
+			},
+		},
+		{
+			// The server of shared limits knows nothing of what a body contains, so each process finds out for itself.
+			class: "sub-limit", request: name, most: 4 * 25, avoidable: 4 * 25, of: func(c discordsim.ByClass) int { return c.SubLimit },
+			change: func(c *discordsim.Config) {
+				c.Rules[0].SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(4, 4*time.Second)}}
+			},
+		},
+		{
+			class: "global", request: fleet.Message(1), most: 5, of: func(c discordsim.ByClass) int { return c.Global },
+			change: func(c *discordsim.Config) {
+				c.Blocks = []discordsim.GlobalBlock{{From: 3 * time.Second, Until: 8 * time.Second}}
+			},
+		},
+		{
+			// Nor of the network in front of Discord.
+			class: "edge", request: fleet.Message(1), most: 5, avoidable: 4, of: func(c discordsim.ByClass) int { return c.Edge },
+			change: func(c *discordsim.Config) {
+				c.Edge = []discordsim.EdgeBan{{From: 3 * time.Second, Until: 8 * time.Second}}
+			},
+		},
+	} {
+		t.Run(c.class, func(t *testing.T) {
+			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
+			config.Tolerance = telling
+			c.change(&config)
+			inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+				var mu sync.Mutex
+				edge := 0
+				for _, p := range f.Processes {
+					for range 25 {
+						f.Go(func() {
+							o := p.Do(t.Context(), c.request)
+							mu.Lock()
+							defer mu.Unlock()
+							if errors.As(o.Err, new(*ratelimits.EdgeError)) {
+								edge++
+							} else if o.Err != nil || o.Status != 200 {
+								t.Errorf("status %d, error %v", o.Status, o.Err)
+							}
+						})
+					}
+				}
+				took := finish(t, f, time.Hour)
+				report := f.Discord.Report()
+				t.Logf("%d requests took %v, refused %+v, avoidable %+v", report.Requests, took, report.Refused, report.Avoidable)
+				require.Equal(t, 100, report.Accepted+edge)
+				assert.Positive(t, c.of(report.Refused))
+				assert.LessOrEqual(t, c.of(report.Refused), c.most)
+				assert.Equal(t, c.of(report.Refused), report.Refused.Total(), "nothing else")
+				assert.LessOrEqual(t, report.Avoidable.Total(), c.avoidable, "%+v", f.Discord.Refusals())
+			})
+		})
+	}
+}

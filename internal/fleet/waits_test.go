@@ -1,0 +1,108 @@
+package fleet_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// queued lets so many requests of each process but the last wait for a bucket that lets one through each second.
+func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc)) {
+	t.Helper()
+	inBubble(t, fleet.Config{
+		Processes: 4, Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}), Buckets: unlimited,
+	}, func(t *testing.T, f *fleet.Fleet) {
+		last := f.Processes[3]
+		require.NoError(t, f.Processes[0].Do(t.Context(), fleet.Message(1)).Err)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range each {
+			for _, p := range f.Processes[:3] {
+				f.Go(func() { p.Do(ctx, fleet.Message(1)) })
+			}
+		}
+		time.Sleep(1500 * time.Millisecond)
+		test(t, f, last, leave)
+		leave()
+		finish(t, f, time.Hour)
+		assert.Zero(t, f.Discord.Report().Refused.Total())
+	})
+}
+
+// A process that has nobody waiting itself knows of those who wait elsewhere, and refuses what would take too long at once.
+func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
+	t.Parallel()
+	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ context.CancelFunc) {
+		for _, ctx := range []context.Context{
+			buckets.ContextWithMaxWait(t.Context(), 10*time.Second), buckets.ContextWithMaxWait(t.Context(), 0),
+		} {
+			o := last.Do(ctx, fleet.Message(1))
+			var tooLong *ratelimits.TooLongError
+			require.ErrorAs(t, o.Err, &tooLong)
+			assert.Less(t, o.Wait, 100*time.Millisecond, "at once, as far as others have to be asked")
+			t.Logf("%v, refused after %v", o.Err, o.Wait)
+		}
+		deadline, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		o := last.Do(deadline, fleet.Message(1))
+		require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
+		assert.Less(t, o.Wait, 100*time.Millisecond)
+
+		o = last.Do(buckets.ContextWithMaxWait(t.Context(), time.Minute), fleet.Message(1))
+		require.NoError(t, o.Err)
+		assert.InDelta(t, 29.5, o.Wait.Seconds(), 4, "behind all the others, and before those who come later")
+	})
+}
+
+// Whoever waits moves up when others leave.
+func TestWaitersOfOtherProcessesThatLeave(t *testing.T) {
+	t.Parallel()
+	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc) {
+		time.AfterFunc(2*time.Second, leave)
+		o := last.Do(t.Context(), fleet.Message(1))
+		require.NoError(t, o.Err)
+		assert.Less(t, o.Wait, 5*time.Second)
+	})
+}
+
+// A hold that somebody else meets makes the wait of those too long who wait elsewhere.
+func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{
+		Processes: 2, Buckets: unlimited, Discord: bucket(discordsim.Rule{
+			Quota: discordsim.Fixed(1, time.Second), Hash: "messages",
+			Shared: &discordsim.SharedLimit{Quota: discordsim.Fixed(3, time.Minute)},
+		}),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		short := buckets.ContextWithMaxWait(t.Context(), 20*time.Second)
+		outcomes := make(chan fleet.Outcome, 12)
+		for range 6 {
+			for _, p := range f.Processes {
+				f.Go(func() { outcomes <- p.Do(short, fleet.Message(1)) })
+				synctest.Wait()
+			}
+		}
+		took := finish(t, f, time.Hour)
+		assert.Less(t, took, 10*time.Second, "they are told when the hold is")
+		close(outcomes)
+		served := 0
+		for o := range outcomes {
+			if o.Err == nil {
+				served++
+				continue
+			}
+			require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
+		}
+		assert.Equal(t, 3, served)
+		assert.LessOrEqual(t, f.Discord.Report().Refused.Shared, 1)
+	})
+}
