@@ -18,6 +18,7 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	inBubble(t, fleet.Config{
 		Processes: 4, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "channel"}), Buckets: unlimited,
 	}, func(t *testing.T, f *fleet.Fleet) {
+		start := time.Now()
 		requests := []fleet.Request{
 			fleet.Message(1), fleet.History(1), {Method: "GET", Path: "/channels/1"}, {Method: "PATCH", Path: "/channels/1", Body: "{}"},
 		}
@@ -28,8 +29,10 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 		report := f.Discord.Report()
 		efficiency := float64(certain(t, quota, 400)) / float64(took)
 		t.Logf("efficiency %.3f, refused %+v of %d, %.2f calls per request", efficiency, report.Refused, report.Requests, f.CallsPerRequest())
-		assert.Zero(t, report.Avoidable.Total(), "%+v", f.Discord.Refusals())
 		assert.LessOrEqual(t, report.Refused.Total(), 3, "at most one for each route that turned out to belong there")
+		for _, e := range f.Discord.Refusals() {
+			assert.Less(t, e.SentAt.Sub(start), found, "only before it was known: %+v", e)
+		}
 		assert.GreaterOrEqual(t, efficiency, 0.95)
 	})
 }
@@ -80,7 +83,6 @@ func TestLimitThatChangesWhileAllWait(t *testing.T) {
 			Quota: discordsim.Fixed(5, time.Second), Hash: "messages", Changes: []discordsim.Change{
 				{At: 5 * time.Second, Quota: discordsim.Fixed(2, 2*time.Second)},
 				{At: 20 * time.Second, Quota: discordsim.Fixed(20, time.Second)},
-				{At: 25 * time.Second, Quota: discordsim.Unlimited()},
 			},
 		}),
 	}, func(t *testing.T, f *fleet.Fleet) {
@@ -91,7 +93,7 @@ func TestLimitThatChangesWhileAllWait(t *testing.T) {
 		report := f.Discord.Report()
 		t.Logf("took %v, refused %+v, avoidable %+v", took, report.Refused, report.Avoidable)
 		assert.Zero(t, report.Avoidable.Total(), "%+v", f.Discord.Refusals())
-		assert.Less(t, took, 35*time.Second)
+		assert.Less(t, took, 45*time.Second)
 	})
 }
 

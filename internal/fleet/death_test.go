@@ -15,14 +15,15 @@ import (
 // sessionTime is how long the others believe in a process that says nothing, and how long a loan lasts.
 const sessionTime = 3 * time.Second
 
-// dying is a fleet of two with a bucket of 5 in a second, and round trips of about 300 ms, so that there is something in flight.
-func dying(t *testing.T, rule discordsim.Rule, test func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process)) {
+// dying is a fleet of two with a bucket of 5 in a second, and round trips of about 300 ms, so that there is something in flight. At most
+// so many refusals are allowed.
+func dying(t *testing.T, refusals int, test func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process)) {
 	t.Helper()
-	config := bucket(rule)
+	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
 	config.Latency = discordsim.Latency{RoundTrip: 300 * time.Millisecond, Jitter: 20 * time.Millisecond}
 	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 		test(t, f, f.Processes[0], f.Processes[1])
-		assert.Zero(t, f.Discord.Report().Refused.Total(), "%+v", f.Discord.Refusals())
+		assert.LessOrEqual(t, f.Discord.Report().Refused.Total(), refusals, "%+v", f.Discord.Refusals())
 	})
 }
 
@@ -45,7 +46,7 @@ func serves(t *testing.T, f *fleet.Fleet, survivor *fleet.Process, n int, within
 
 func TestDeathWithPermitsInFlight(t *testing.T) {
 	t.Parallel()
-	dying(t, discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
+	dying(t, 0, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
 		require.NoError(t, survivor.Do(t.Context(), fleet.Message(1)).Err)
 		require.NoError(t, victim.Do(t.Context(), fleet.Message(1)).Err)
 		time.Sleep(2 * time.Second)
@@ -55,13 +56,13 @@ func TestDeathWithPermitsInFlight(t *testing.T) {
 		}
 		time.Sleep(2100 * time.Millisecond)
 		victim.Kill()
-		serves(t, f, survivor, 20, 8*time.Second+sessionTime)
+		serves(t, f, survivor, 20, 7*1300*time.Millisecond+sessionTime+time.Second)
 	})
 }
 
 func TestDeathWithManyWaiting(t *testing.T) {
 	t.Parallel()
-	dying(t, discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
+	dying(t, 0, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
 		require.NoError(t, survivor.Do(t.Context(), fleet.Message(1)).Err)
 		require.NoError(t, victim.Do(t.Context(), fleet.Message(1)).Err)
 		for range 100 {
@@ -75,7 +76,7 @@ func TestDeathWithManyWaiting(t *testing.T) {
 
 func TestDeathOfTheOwnerOfALoan(t *testing.T) {
 	t.Parallel()
-	dying(t, discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
+	dying(t, 0, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
 		for range 12 {
 			f.Go(func() { victim.Do(t.Context(), fleet.Message(1)) })
 		}
@@ -87,7 +88,7 @@ func TestDeathOfTheOwnerOfALoan(t *testing.T) {
 
 func TestDeathWhileFindingOut(t *testing.T) {
 	t.Parallel()
-	dying(t, discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
+	dying(t, 0, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
 		f.Go(func() { victim.Do(t.Context(), fleet.Message(1)) })
 		time.Sleep(50 * time.Millisecond)
 		victim.Kill()
@@ -95,11 +96,11 @@ func TestDeathWhileFindingOut(t *testing.T) {
 	})
 }
 
-// A process whose connection to the server of shared limits is broken for longer than its loans last goes on afterwards, and nobody
-// sends too much meanwhile.
+// A process whose connection to the server of shared limits is broken for longer than its loans last goes on afterwards. What it sent
+// last is not known to the one that gets the bucket then: one request finds out, at the price of one refusal.
 func TestOwnerOfALoanIsCutOff(t *testing.T) {
 	t.Parallel()
-	dying(t, discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
+	dying(t, 1, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
 		callers(t, f, victim, 5, 10, fleet.Message(1))
 		time.Sleep(2 * time.Second)
 		victim.Cut(true)

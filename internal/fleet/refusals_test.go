@@ -46,7 +46,7 @@ func TestRefusalsOfEveryClass(t *testing.T) {
 		},
 		{
 			// The server of shared limits knows nothing of what a body contains, so each process finds out for itself.
-			class: "sub-limit", request: name, most: 4 * 25, avoidable: 4 * 25, of: func(c discordsim.ByClass) int { return c.SubLimit },
+			class: "sub-limit", request: name, most: 4 * 26, avoidable: 4 * 26, of: func(c discordsim.ByClass) int { return c.SubLimit },
 			change: func(c *discordsim.Config) {
 				c.Rules[0].SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(4, 4*time.Second)}}
 			},
