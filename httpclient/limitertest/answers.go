@@ -72,7 +72,9 @@ func (a answer) parse() ratelimits.Response {
 	if a.status == http.StatusTooManyRequests {
 		body = a.body
 	}
-	return ratelimits.ParseResponse(a.status, a.header, body)
+	r := ratelimits.ParseResponse(a.status, a.header, body)
+	r.Stamp = ratelimits.ParseStamp(a.header) // for limiters that share with others
+	return r
 }
 
 // fromAPI is an answer of Discord's API without limits.

@@ -15,6 +15,7 @@ import (
 type gate struct {
 	name    string
 	needs   Promise
+	one     bool // needs OneMind
 	fields  []string
 	prepare func(w *world)
 }
@@ -41,7 +42,7 @@ var gates = []gate{
 	{name: "refused bucket", prepare: func(w *world) { w.refuse(message(1), "user", 0) }},
 	{name: "refused resource", prepare: func(w *world) { w.refuse(message(1), "shared", 3) }},
 	{name: "refused fields", needs: SubLimits, fields: []string{"content"}, prepare: func(w *world) { w.refuse(message(1), "user", 3) }},
-	{name: "refused credential", prepare: func(w *world) { w.refuse(message(1), "global", 0) }},
+	{name: "refused credential", one: true, prepare: func(w *world) { w.refuse(message(1), "global", 0) }},
 	{name: "refused address", needs: Edge, prepare: func(w *world) { w.refuse(message(1), "edge", 0) }},
 	{name: "global limit", prepare: func(w *world) {
 		if w.settings.global == 0 {
@@ -90,7 +91,7 @@ func cancelCases() []testCase {
 	for _, g := range gates {
 		for _, l := range leavers {
 			all = append(all, testCase{
-				name: "cancel/" + g.name + "/" + l.name, needs: g.needs,
+				name: "cancel/" + g.name + "/" + l.name, needs: g.needs, one: g.one,
 				run: func(t *trial) { leave(t, g, l.who) },
 				why: "a waiter that leaves gives back all that it took, and wakes the next one",
 			})

@@ -13,7 +13,7 @@ func deadlineCases() []testCase {
 			why: "a caller with a second to live is to hear at once that it takes a minute, not after that second",
 		},
 		{
-			name: "deadline/counting the queue ahead", needs: Prediction, run: deadlineBehindOthers,
+			name: "deadline/counting the queue ahead", needs: Prediction, one: true, run: deadlineBehindOthers,
 			why: "the wait is not the window alone: those ahead use up windows of their own",
 		},
 		{

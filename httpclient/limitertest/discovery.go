@@ -23,11 +23,11 @@ func discoveryCases() []testCase {
 			why: "routes whose answers name one hash share a count; each for itself they would send twice as many",
 		},
 		{
-			name: "discovery/no headers", run: noHeaders,
+			name: "discovery/no headers", one: true, run: noHeaders,
 			why: "a route whose answers say nothing of limits has none that could be kept",
 		},
 		{
-			name: "discovery/headers after all", run: headersAfterAll,
+			name: "discovery/headers after all", one: true, run: headersAfterAll,
 			why: "a route that had no limits may get some at any time",
 		},
 	}
@@ -202,7 +202,7 @@ func pairCases() []testCase {
 	var all []testCase
 	add := func(p pair, name, first, second string, shared bool) {
 		all = append(all, testCase{
-			name: "pair/" + name + "/" + p.name, run: func(t *trial) { pairShares(t, p, first, second, shared) },
+			name: "pair/" + name + "/" + p.name, one: first == "", run: func(t *trial) { pairShares(t, p, first, second, shared) },
 			why: "two requests share a count if their bucket hash (without one, their route) and their major parameter are the same, and only then",
 		})
 	}

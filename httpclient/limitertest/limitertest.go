@@ -52,6 +52,7 @@ type testCase struct {
 	name  string
 	why   string  // it matters, for the text of a failure
 	needs Promise // without it the case is skipped; empty if every limiter has to pass
+	one   bool    // it is skipped without OneMind, too
 	long  bool    // too long for real time
 	run   func(t *trial)
 }
@@ -74,6 +75,9 @@ func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.
 	switch {
 	case s.without[c.needs]:
 		r.Skipf("the limiter does not promise %s", c.needs)
+		return
+	case c.one && s.without[OneMind]:
+		r.Skipf("the limiter does not promise %s", OneMind)
 		return
 	case c.long && s.realTime:
 		r.Skipf("this would take too long in real time")

@@ -19,6 +19,10 @@ const (
 	Edge Promise = "holding everything back after a refusal at the edge"
 	// OneAtATime: buckets.ContextWithOrdered lets the requests of a bucket go one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
+	// OneMind: what a response says of its route or its credential, and who waits ahead, all of the limiter knows in the same instant.
+	// One that spreads its requests over several processes that share limits does not: they tell each other, and each
+	// finds out for itself what they do not.
+	OneMind Promise = "knowing at once, in all its parts, what one of them was told"
 )
 
 // Option tells Run what the limiter promises.

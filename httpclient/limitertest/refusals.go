@@ -53,7 +53,7 @@ func refusalCases() []testCase {
 			why: "a 429 that nobody expected says that something is not as it was known: one request finds out, at the price of one",
 		},
 		{
-			name: "refusal/of an unknown route, global", run: globalWhileUnknown,
+			name: "refusal/of an unknown route, global", one: true, run: globalWhileUnknown,
 			why: "the hold of a credential is for routes that nobody knows, too",
 		},
 		{
