@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"pgregory.net/rapid"
@@ -186,7 +187,9 @@ func (p play) blames() bool {
 	switch p.world {
 	case "one hash", "changing hash", "sub-limit", "edge": // no client can know which bucket it is, or processes do not share it
 		return false
-	case "shared", "foreign", "global block", "changing limit":
+	case "changing limit": // permits that were granted before stay so
+		return false
+	case "shared", "foreign", "global block":
 		return p.deaths+p.leavers == 0 // who dies takes what it was told along
 	}
 	return true
@@ -235,6 +238,7 @@ func (p play) disturb(f *fleet.Fleet) (stop func()) {
 		return fate
 	})
 	var timers []*time.Timer
+	var closing sync.WaitGroup
 	at := func(d time.Duration, f func()) { timers = append(timers, time.AfterFunc(d, f)) }
 	moment := rand.New(rand.NewPCG(p.seed, 6))
 	later := func(d time.Duration) time.Duration { return time.Duration(moment.Int64N(int64(d))) }
@@ -270,12 +274,13 @@ func (p play) disturb(f *fleet.Fleet) (stop func()) {
 	}
 	for range p.leavers {
 		leaver := f.Processes[p.processes-1]
-		at(later(4*time.Second), func() { leaver.Transport.Close() })
+		at(later(4*time.Second), func() { closing.Go(func() { leaver.Transport.Close() }) })
 	}
 	return func() {
 		for _, timer := range timers {
 			timer.Stop()
 		}
+		closing.Wait()
 		for _, process := range f.Processes {
 			process.Cut(false)
 		}
