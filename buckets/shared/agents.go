@@ -18,6 +18,7 @@ type agents struct {
 	active map[*bucket]struct{} // which have something to do, so that the session has to stay alive
 	stop   func()               // ends the ticks; nil if there are none
 	saw    time.Duration        // when the latest call that came through was begun
+	since  time.Duration        // when the first of them was begun since the others may have held the session for dead
 }
 
 func (s *session) startAgents() {
@@ -73,17 +74,21 @@ func (s *session) saw(live int, begun time.Duration) {
 		s.live, s.liveAt = max(live, 1), begun
 	}
 	s.mu.Unlock()
+	now := s.now()
 	s.agents.mu.Lock()
+	if now >= s.agents.saw+sessionTime*9/10 {
+		s.agents.since = begun
+	}
 	s.agents.saw = max(s.agents.saw, begun)
 	s.agents.mu.Unlock()
 }
 
-// believed reports that the others certainly still believe that the session is alive. If not, permits that were granted may have
-// been given to somebody else.
-func (s *session) believed(now time.Duration) bool {
+// believed reports that the others have certainly believed all the time, from a moment until now, that the session is alive. If not,
+// permits that were granted at that moment may have been given to somebody else.
+func (s *session) believed(from, now time.Duration) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
-	return now < s.agents.saw+sessionTime*9/10
+	return from >= s.agents.since && now < s.agents.saw+sessionTime*9/10
 }
 
 // activate lets the session stay alive for the bucket. b.mu is held.

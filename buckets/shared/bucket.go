@@ -144,7 +144,7 @@ func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
 			return 0, false
 		}
 		t := head.Value
-		if now-t.since < b.session.store.options.lease/2 && b.session.believed(now) {
+		if now-t.since < b.session.store.options.lease/2 && b.session.believed(t.since, now) {
 			return t.id, true
 		}
 		// Nobody took it for long, so others may have it, or have it already; it goes back into the queue.

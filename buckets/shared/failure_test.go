@@ -80,6 +80,27 @@ func TestAPermitIsVoidWhenTheOthersHoldItsProcessForDead(t *testing.T) {
 	})
 }
 
+// It stays so when the process is back.
+func TestAPermitThatBecameVoidStaysVoid(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		a.asleep = true
+		a.bucket.Join(w.now(), w.now())
+		pass(10 * ms)
+		_, ok := a.bucket.Granted(w.now())
+		require.True(t, ok)
+		a.link.kill(true)
+		pass(4 * time.Second)
+		a.link.kill(false)
+		pass(2 * time.Second) // it has been heard of again
+		_, ok = a.bucket.Granted(w.now())
+		assert.False(t, ok, "somebody else may have it")
+		pass(100 * ms)
+		_, ok = a.bucket.Granted(w.now())
+		assert.True(t, ok || a.bucket.Loan(w.now()) != nil, "it was asked for again")
+	})
+}
+
 // fates lets the calls of one script have fates one after the other, and then none.
 func (w *world) fates(script string, fates ...redistest.Fate) {
 	w.server.Decide(func(name string) redistest.Fate {
