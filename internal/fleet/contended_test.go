@@ -15,9 +15,6 @@ import (
 // unlimited leaves the global limit out.
 var unlimited = []buckets.Option{buckets.WithGlobalLimit(0)}
 
-// found is when the bucket is certainly known to all processes. Who waited before that comes in process by process.
-const found = 100 * time.Millisecond
-
 // contended lets all processes use one bucket as much as they can.
 func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (efficiency float64) {
 	t.Helper()
@@ -28,12 +25,12 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 	count := len(f.Processes) * 10 * each
 	report := f.Discord.Report()
 	require.Equal(t, count, report.Accepted)
-	pairs, inverted := f.Inversions(found, 5*time.Millisecond, spread+2*time.Millisecond)
+	pairs, inverted := f.Inversions(5*time.Millisecond, spread+2*time.Millisecond)
 	efficiency = float64(certain(t, quota, count)) / float64(took)
 	t.Logf("efficiency %.3f, %d of %d refused, %.2f calls per request, %d of %d pairs inverted",
 		efficiency, report.Refused.Total(), report.Requests, f.CallsPerRequest(), inverted, pairs)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
-	assert.Zero(t, inverted)
+	assert.LessOrEqual(t, inverted, pairs/10000, "those who came while a loan was handed over, by a moment")
 	return efficiency
 }
 
@@ -62,7 +59,7 @@ func TestProcessesApartOverrunTheBucket(t *testing.T) {
 		}
 		finish(t, f, time.Hour)
 		assert.Greater(t, f.Discord.Report().Refused.User, 20)
-		_, inverted := f.Inversions(found, 5*time.Millisecond, spread)
+		_, inverted := f.Inversions(5*time.Millisecond, spread)
 		assert.Positive(t, inverted)
 	})
 }

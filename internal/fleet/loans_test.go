@@ -16,7 +16,7 @@ import (
 // so many percent of its requests.
 func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	t.Helper()
-	const own, pace, length = 10, 300 * time.Millisecond, time.Minute
+	const own, pace, length = 10, 300 * time.Millisecond, 20 * time.Second
 	for _, p := range f.Processes {
 		for channel := range own {
 			chance := rand.New(rand.NewPCG(uint64(p.Number), uint64(channel)))
@@ -46,7 +46,7 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	}
 	t.Logf("%d %% foreign: %d requests, %d refused, %.3f calls per request: %v",
 		foreign, report.Requests, report.Refused.Total(), f.CallsPerRequest(), calls)
-	require.Greater(t, report.Accepted, 5000)
+	require.Greater(t, report.Accepted, 2000)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 }
 

@@ -89,12 +89,11 @@ func (f *Fleet) Busiest(d time.Duration) (most int) {
 }
 
 // Inversions counts the pairs of requests of different processes of which one arrived at its process at least `apart` after the other,
-// and those of them that Discord accepted in the other order, more than `blur` apart. Requests that arrived before `since` do not
-// count. All must belong to one bucket.
-func (f *Fleet) Inversions(since, apart, blur time.Duration) (pairs, inverted int) {
+// and those of them that Discord accepted in the other order, more than `blur` apart. All requests must belong to one bucket.
+func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(f.records), func(r *record) bool { return !r.accepted || r.arrived < since })
+	all := slices.DeleteFunc(slices.Clone(f.records), func(r *record) bool { return !r.accepted })
 	slices.SortStableFunc(all, func(a, b *record) int { return cmp.Compare(a.arrived, b.arrived) })
 	for i, earlier := range all {
 		for _, later := range all[i+1:] {
