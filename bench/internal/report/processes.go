@@ -94,7 +94,7 @@ func processesOverview(results []processes.Result) Section {
 	}
 	return Section{ID: "overview", Tables: []Table{table}, Notes: []string{
 		"certain: efficiency against one ideal client that must be sure before it sends, and does the work of all; the small mark is the target.",
-		"inverted pairs: of the pairs of requests that two processes made one after the other when the bucket was known, how many changed places.",
+		"inverted pairs: of the pairs of requests that two processes made one after the other, how many changed places.",
 		"calls per request: scripts that the engine ran for each request, in all and in the second half; engine time: its own for each request.",
 		"queued: time from handing a request to a client until it was sent: mean, that of the ideal client, 99th percentile.",
 	}}
