@@ -63,7 +63,8 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		if _, err := b.refusal(now, &w.ask, ahead, b.answered(now, &w.ask, w)); err != nil {
+		answered := w.atOnce && b.answered(now, &w.ask, w) // nobody else is asked that, as there may be very many
+		if _, err := b.refusal(now, &w.ask, ahead, answered); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue
