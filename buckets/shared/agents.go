@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -45,8 +47,10 @@ func (s *session) closeAgents() {
 		b.stopTimer()
 		b.mu.Unlock()
 	}
+	ctx, cancel := clockwork.WithTimeout(s.context, s.clock, lastBeatTime)
+	defer cancel()
 	if away, _ := s.away(); !away {
-		s.beat(s.context, true)
+		s.beat(ctx, true)
 	}
 }
 

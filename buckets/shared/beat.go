@@ -10,6 +10,9 @@ var beatScript = script("beat", "arguments.lua", "bucket.lua", "loan.lua", "beat
 // mostLoans is how many loans one call renews.
 const mostLoans = 500
 
+// lastBeatTime is how long it may take to say that a session is over, whatever it has lent.
+const lastBeatTime = 600 * time.Millisecond
+
 // What became of a loan that was to be renewed.
 const (
 	loanKept = iota
@@ -37,7 +40,11 @@ func (s *session) beat(ctx context.Context, leaves bool) {
 		if !leaves {
 			return
 		}
-		s.agents.beating <- struct{}{} // it takes no longer than a call
+		select {
+		case s.agents.beating <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 	}
 	defer func() { <-s.agents.beating }()
 	p := s.gather(leaves)
@@ -51,6 +58,17 @@ func (s *session) beat(ctx context.Context, leaves bool) {
 			return
 		}
 		s.send(ctx, part, leaves && last)
+		if away, _ := s.away(); away || ctx.Err() != nil { // each of the other calls may take as long as that one
+			p.undone()
+			return
+		}
+	}
+}
+
+// undone takes in that what there was to say was not said.
+func (p *pulse) undone() {
+	for i, b := range p.finished {
+		b.finished(p.returned[i], false)
 	}
 }
 

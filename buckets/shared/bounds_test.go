@@ -1,7 +1,9 @@
 package shared_test
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -26,4 +28,25 @@ func TestACallSaysABoundedAmount(t *testing.T) {
 		assert.Less(t, a.link.most, 2000)
 		assert.True(t, b.served(4), "their places are free")
 	})
+}
+
+// TestClosingIsBounded tests that a session with very many loans ends in time also if the server hangs.
+func TestClosingIsBounded(t *testing.T) {
+	for name, before := range map[string]time.Duration{"at once": 0, "while it renews them": 1100 * ms} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p := w.process()
+				for i := range 2000 {
+					p.use(buckets.SharedKey{Hash: strconv.Itoa(i)}).join(1)
+				}
+				pass(100 * ms)
+				w.server.SetFrozen(true)
+				pass(before)
+				start := w.now()
+				p.session.Close()
+				assert.LessOrEqual(t, w.now()-start, time.Second)
+				w.server.SetFrozen(false)
+			})
+		})
+	}
 }
