@@ -39,4 +39,7 @@ func ceilMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+// millis is a time in a reply. One that no script of ours says is cut, so that there is room to add.
+func millis(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
+}

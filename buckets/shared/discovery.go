@@ -248,7 +248,7 @@ func (d *discovery) heard(wants string, values []int64) (wait time.Duration) {
 		d.asking = false
 		return never
 	}
-	return max(millis(values[1]), 10*time.Millisecond)
+	return min(max(millis(values[1]), 10*time.Millisecond), beatPeriod)
 }
 
 // failed takes in that a call failed. d.mu is held.

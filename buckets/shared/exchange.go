@@ -184,7 +184,7 @@ var errReply = errors.New("shared: reply of exchange is not as it should be: is 
 func (r *reply) read() (answer, error) {
 	const fixed = 18
 	v := r.values
-	if len(v) < fixed || int64(len(v)) < fixed+v[fixed-1] || v[fixed-1] < 0 {
+	if len(v) < fixed || v[fixed-1] > int64(len(v)-fixed) || v[fixed-1] < 0 {
 		return answer{}, errReply
 	}
 	a := answer{again: v[0], lent: v[1], live: int(v[12]), loan: v[16]}

@@ -62,6 +62,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 		return g.failed(now, leaving, err)
 	}
 	g.err = nil
+	answer.part = min(max(answer.part, 0), g.limit)
 	if answer.stale {
 		g.holding.answer(s, r.sent, r.engine, answer)
 		return 0

@@ -64,7 +64,7 @@ func newPartAnswer(values []int64) (a partAnswer, ok bool) {
 	}
 	return partAnswer{
 		stale: values[0] != 0, born: values[1], part: int(values[2]), users: int(values[3]),
-		hold: millis(values[4]), wait: millis(values[5]),
+		hold: millis(values[4]), wait: min(millis(values[5]), beatPeriod),
 	}, true
 }
 
