@@ -232,6 +232,30 @@ func TestForecastCountsTheOthers(t *testing.T) {
 	})
 }
 
+// All answers of a window are lost: it began when the last of them was processed, if not before.
+func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		for range 4 {
+			a.answer(headers(5, 0, 990*ms, 1000))
+		}
+		b.join(5)
+		pass(1100 * ms)
+		require.Equal(t, 5, b.leaves())
+		pass(400 * ms)
+		for range 5 {
+			b.answer(ratelimits.Response{})
+		}
+		a.join(5)
+		pass(950 * ms) // more than a window since they left, less since the last was lost
+		require.False(t, a.served(10))
+		pass(100 * ms)
+		assert.True(t, a.served(10))
+	})
+}
+
 func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -190,7 +190,8 @@ func (p play) blames() bool {
 	case "changing limit": // permits that were granted before stay so
 		return false
 	case "shared", "foreign", "global block":
-		return p.deaths+p.leavers == 0 // who dies takes what it was told along
+		// Who dies takes what it was told along, and who waits for the global limit with a permit does not hear of a hold.
+		return p.deaths+p.leavers == 0 && (p.global == 0 || p.global == 50)
 	}
 	return true
 }

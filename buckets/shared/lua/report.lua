@@ -80,6 +80,10 @@ local function report(b, o, name)
   elseif not b.lim and o.status > 0 and o.status < 500 and o.class == OK then
     b.free = now + FREE
   end
+  if b.lim and b.prov == 1 and o.unsent ~= 1 and o.limited ~= 1 and o.class == OK then
+    -- Nothing is known of the window but that it began when this was processed, if no earlier: at the latest now.
+    b.fin = math.max(b.fin, now + (b.per or PERIOD))
+  end
   if o.class == USER or o.class == SHARED then
     hold(b, o.hold, o.class)
     if o.class == USER and b.lim then
