@@ -179,7 +179,7 @@ func (b *bucket) take(q *request, a *answer) {
 		b.due = b.due || b.line.Len() > 0
 	}
 	if a.lent == lentMine {
-		l := &loan{number: a.loan, until: q.now + loanTime*9/10, share: 1, state: a.state, at: a.at, wanted: b.wantedAt > q.now}
+		l := &loan{number: a.loan, until: q.now + loanTime*9/10, share: 1, state: a.state, at: a.at, wanted: b.wantedAt >= q.now}
 		l.state.Hold, l.state.HoldClass = max(b.known.hold-a.at, 0), b.known.holding
 		b.accept(l, b.outcomes)
 		if b.closed { // nobody would use it

@@ -63,7 +63,7 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 		b = &bucket{
 			session: s, name: name,
 			keys:    []string{k.name("b", name), k.name("q", name), k.name("f", name), k.sessions()},
-			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{},
+			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedAt: -1,
 		}
 	}
 	b.mu.Lock()

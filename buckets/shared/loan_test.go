@@ -232,3 +232,44 @@ func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
 		assert.Equal(t, 5, b.bucket.Forecast(w.now(), 0).Limit)
 	})
 }
+
+// A request of another route turns out to have been counted in a bucket that is lent to somebody else.
+func TestWhatOthersSentIntoALentBucketIsCounted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		pass(5 * time.Second)
+		a.join(1)
+		pass(10 * ms)
+		require.NotNil(t, a.loan)
+		for range 2 { // one that has ended, one that has not
+			b.flying = append(b.flying, b.bucket.Adopt(b.now(), b.now()))
+		}
+		b.answer(headers(5, 2, time.Second, 7000))
+		pass(10 * ms)
+		before := b.leaves()
+		b.join(5)
+		pass(10 * ms)
+		require.True(t, a.bucket.Wanted())
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second, Stamp: 7000})
+		pass(500 * ms)
+		assert.Equal(t, 2, b.leaves()-before, "five less one of its owner's and two of others")
+	})
+}
+
+// And it is not forgotten what it told, if the owner knows nothing.
+func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		require.NotNil(t, a.loan)
+		b.flying = append(b.flying, b.bucket.Adopt(b.now(), b.now()))
+		b.answer(headers(5, 4, time.Second, 1000))
+		b.join(5)
+		pass(10 * ms)
+		require.True(t, a.bucket.Wanted())
+		a.giveBack(ratelimits.State{}, a.now()) // its own is on its way
+		pass(500 * ms)
+		assert.Equal(t, 3, b.leaves())
+	})
+}

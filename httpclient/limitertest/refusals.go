@@ -49,7 +49,7 @@ var refusedKinds = []refusedKind{
 func refusalCases() []testCase {
 	all := []testCase{
 		{
-			name: "refusal/one goes first", run: oneGoesFirst,
+			name: "refusal/one goes first", one: true, run: oneGoesFirst,
 			why: "a 429 that nobody expected says that something is not as it was known: one request finds out, at the price of one",
 		},
 		{

@@ -21,6 +21,7 @@ local NUMBERS = {
   'loan',    -- number of the loan, the latest or the next
   'back_of', -- number of the loan that was returned last
   'want',    -- when somebody else wanted the loan, last
+  'extra',   -- requests of others that were counted while it is lent, of which its owner knows nothing
   'shared',  -- when a session came that was not the one before
 }
 local TEXTS = {

@@ -38,11 +38,14 @@ end
 
 local freed = false
 if int() == 1 then
+  local owned = b.own == caller
   restore(b, readReturn())
   sweep(caller, low)
+  if owned and b.own == '' and b.lim then b.rem = b.rem - strangers(caller) end
   freed = true
 end
 if b.own == caller then
+  if b.lim then b.rem = b.rem - (b.extra or 0) end
   ended(b) -- it does not know of it: the reply was lost
 elseif b.own ~= '' and (b.oend or 0) <= now then
   expire(b)

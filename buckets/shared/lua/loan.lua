@@ -18,7 +18,7 @@ end
 
 -- ended takes a loan back. Whoever had it can no longer return it as it is.
 local function ended(b)
-  b.own, b.oend, b.want, b.loan = '', nil, nil, b.loan + 1
+  b.own, b.oend, b.want, b.extra, b.loan = '', nil, nil, nil, b.loan + 1
 end
 
 -- expire ends a loan that was not returned in time. What was sent with it is not known.
@@ -31,15 +31,21 @@ end
 local function restore(b, y)
   if y.number == b.back_of then return end
   if y.number == b.loan then
+    local extra = b.extra or 0
     b.back_of = b.loan
     ended(b)
-    b.gen, b.prov, b.probe, b.fin = b.gen + 1, 0, '', now + y.rest
-    b.probing = y.probing
-    b.free = y.unlimited == 1 and now + FREE or nil
-    b.lim, b.rem = nil, nil
-    if y.limit > 0 then b.lim, b.rem = y.limit, y.limit - y.used end
-    if y.period > 0 then b.per, b.wper = y.period, y.period end
-    b.past, b.stamp = math.max(b.past or 0, y.rest > 0 and 0 or y.stamp), y.rest > 0 and y.stamp or 0
+    b.gen, b.probe, b.probing = b.gen + 1, '', y.probing
+    if y.limit <= 0 and y.unlimited ~= 1 and b.lim then -- others have found it out meanwhile
+      b.rem = b.rem - y.used
+    else
+      b.prov, b.fin = 0, now + y.rest
+      b.free = y.unlimited == 1 and now + FREE or nil
+      b.lim, b.rem = nil, nil
+      if y.limit > 0 then b.lim, b.rem = y.limit, y.limit - y.used end
+      if y.period > 0 then b.per, b.wper = y.period, y.period end
+      b.past, b.stamp = math.max(b.past or 0, y.rest > 0 and 0 or y.stamp), y.rest > 0 and y.stamp or 0
+    end
+    if b.lim then b.rem = b.rem - extra end
   elseif y.alone == 1 then
     recall(b, y.limit, y.period, math.max(y.rest, SETTLE))
   elseif y.used > 0 or y.rest > 0 then

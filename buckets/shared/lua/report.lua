@@ -67,7 +67,12 @@ end
 -- report takes in one outcome, and reports whether requests may leave that could not before.
 local function report(b, o, name)
   local charged = redis.call('ZREM', KEYS[FLIGHT], name) == 1
-  if b.own ~= '' then -- lent to somebody else: only holds are kept for when it comes back
+  if b.own ~= '' then -- lent to somebody else, who does not know of it: kept for when it comes back
+    if o.limited == 1 and o.class ~= SHARED and not b.lim then
+      headers(b, o, false, false)
+    elseif charged and o.unsent ~= 1 and o.class ~= GLOBAL and o.class ~= EDGE then
+      b.extra = (b.extra or 0) + 1
+    end
     if o.class == USER or o.class == SHARED then hold(b, o.hold, o.class) end
     return false
   end

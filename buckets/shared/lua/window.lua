@@ -21,6 +21,15 @@ end
 
 local function inflight() return redis.call('ZCARD', KEYS[FLIGHT]) end
 
+-- strangers returns how many requests of other sessions are in flight.
+local function strangers(caller)
+  local n = 0
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[FLIGHT], 0, -1)) do
+    if split(name) ~= caller then n = n + 1 end
+  end
+  return n
+end
+
 -- sweep removes permits that nobody will report: of dead sessions, and of the caller's below low. They stay charged.
 local function sweep(caller, low)
   for _, name in ipairs(redis.call('ZRANGE', KEYS[FLIGHT], 0, -1)) do
