@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	_ = flag.Set("rapid.checks", "30")             // unless the command line says otherwise: schedules take long
 	goleak.VerifyTestMain(m)
 }
 

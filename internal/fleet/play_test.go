@@ -196,6 +196,16 @@ func (p play) blames() bool {
 	return true
 }
 
+// allowance is how many refusals may be the price of what goes wrong with the server of shared limits or with processes: what only one
+// of them knew is lost with it, and one request finds out. Buckets that give back one request after the other are not known as
+// exactly as others while permits wait for the global limit.
+func (p play) allowance() int {
+	if p.lost+p.deaths+p.cuts+p.leavers+p.comers > 0 || p.outage != "none" || p.troubles > 0 || p.quota.Kind != discordsim.KindFixed {
+		return 3
+	}
+	return 0
+}
+
 // patience is how long it may take at most.
 func (p play) patience() time.Duration {
 	windows := time.Duration(p.requests/p.quota.Limit + 2)

@@ -105,7 +105,7 @@ func (p play) inBubble(t *testing.T) string {
 		return o.unexpected
 	case ends != o.started:
 		return fmt.Sprintf("%d requests, outcomes %v", o.started, o.ends)
-	case p.blames() && report.Avoidable.Total() > 0:
+	case p.blames() && report.Avoidable.Total() > p.allowance():
 		return fmt.Sprintf("avoidable refusals %+v: %+v", report.Avoidable, f.Discord.Refusals())
 	}
 	return p.leftovers(f)
