@@ -102,6 +102,8 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		limitertest.Without(limitertest.Order),
 		// What a body contains and what the edge said each manager knows for itself, and ordered requests are those of one manager.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
+		// The state that they share knows the two kinds apart only by answers that come in time.
+		limitertest.Without(limitertest.SlowRefill),
 		// They tell each other of buckets and holds in a moment, and what a route's hash is, and who waits behind whom, as they ask.
 		limitertest.Without(limitertest.OneMind))
 }

@@ -19,6 +19,9 @@ const (
 	Edge Promise = "holding everything back after a refusal at the edge"
 	// OneAtATime: buckets.ContextWithOrdered lets the requests of a bucket go one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
+	// SlowRefill: in a bucket that gives back one request after the other no request is refused while the limiter finds that out, however
+	// much later than others an answer may come.
+	SlowRefill Promise = "telling buckets that refill one by one from others without a 429, if answers are late"
 	// OneMind: what a response says of its route or its credential, and who waits ahead, all of the limiter knows in the same instant.
 	// One that spreads its requests over several processes that share limits does not: they tell each other, and each
 	// finds out for itself what they do not.

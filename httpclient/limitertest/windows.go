@@ -27,8 +27,12 @@ func windowCases() []testCase {
 	}}
 	for _, k := range kinds {
 		for _, d := range distances {
+			var needs Promise
+			if k == leaky && d.jitter >= 800*time.Millisecond {
+				needs = SlowRefill
+			}
 			all = append(all, testCase{
-				name: fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter),
+				name: fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter), needs: needs,
 				run: func(t *trial) {
 					w := limited(t, message(1), quota{k, 5, time.Second})
 					w.setTrip(d.trip)
