@@ -36,6 +36,7 @@ type settings struct {
 	maxWait    time.Duration
 	tolerance  time.Duration
 	throughput float64
+	pause      time.Duration
 	realTime   bool
 	without    map[Promise]bool
 }
@@ -51,7 +52,7 @@ const (
 )
 
 func settingsOf(options []Option) settings {
-	s := settings{global: defaultGlobal, throughput: defaultThroughput, without: make(map[Promise]bool)}
+	s := settings{global: defaultGlobal, throughput: defaultThroughput, pause: realPause, without: make(map[Promise]bool)}
 	for _, option := range options {
 		option(&s)
 	}
@@ -91,6 +92,12 @@ func WithThroughput(fraction float64) Option {
 // busy machine can make a good limiter fail; see WithTolerance.
 func WithRealTime() Option {
 	return func(s *settings) { s.realTime = true }
+}
+
+// WithPause says how long a limiter may take in real time to do what there is to do at once: 20 ms by default, more for one that asks
+// another process.
+func WithPause(d time.Duration) Option {
+	return func(s *settings) { s.pause = max(d, realPause) }
 }
 
 // Without says what the limiter does not promise. The cases about that are skipped.

@@ -88,7 +88,7 @@ func (t *trial) finish() {
 // settle returns when everybody has done what there was to do without time passing.
 func (t *trial) settle() {
 	if t.realTime {
-		time.Sleep(realPause)
+		time.Sleep(t.pause)
 		return
 	}
 	synctest.Wait()
@@ -104,7 +104,7 @@ func (t *trial) wait(d time.Duration) {
 func (t *trial) late(rounds int) time.Duration {
 	d := time.Duration(rounds) * t.tolerance
 	if t.realTime {
-		d += realPause
+		d += t.pause
 	}
 	return d
 }

@@ -215,7 +215,7 @@ func (w *world) inOrder(all []*delivery) {
 	w.reporter.Helper()
 	slack := time.Duration(0)
 	if w.realTime {
-		slack = realPause
+		slack = w.pause
 	}
 	var latest time.Time
 	for i, d := range all {
