@@ -198,6 +198,7 @@ func TestFleetOnOneBucket(t *testing.T) {
 }
 
 func TestFleetOnBucketsOfAllKinds(t *testing.T) {
+	long(t)
 	for name, kind := range map[string]struct {
 		quota discordsim.Quota
 		least float64 // of the limit per period
@@ -239,6 +240,7 @@ func TestFleetOnBucketsOfTheirOwn(t *testing.T) {
 }
 
 func TestFleetOnBucketsOfTheirOwnWithForeignTraffic(t *testing.T) {
+	long(t)
 	inWorld(t, func(w *world) {
 		f := w.fleet(4, oneRule(five, near))
 		defer f.close()
@@ -285,6 +287,7 @@ var badFates = map[string]redistest.Fate{
 }
 
 func TestFleetOnABadConnection(t *testing.T) {
+	long(t)
 	for name, fate := range badFates {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -301,6 +304,7 @@ func TestFleetOnABadConnection(t *testing.T) {
 }
 
 func TestFleetInBadWeather(t *testing.T) {
+	long(t)
 	inWorld(t, func(w *world) {
 		f := w.fleet(5, oneRule(five, discordsim.Latency{RoundTrip: 200 * ms, Jitter: 180 * ms}))
 		defer f.close()
@@ -343,6 +347,7 @@ func TestFleetInBadWeather(t *testing.T) {
 }
 
 func TestFleetWhoseStateIsLost(t *testing.T) {
+	long(t)
 	inWorld(t, func(w *world) {
 		f := w.fleet(4, oneRule(five, near))
 		defer f.close()
@@ -360,6 +365,7 @@ func TestFleetWhoseStateIsLost(t *testing.T) {
 }
 
 func TestFleetWithAnOutage(t *testing.T) {
+	long(t)
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageShare, shared.OutageFull} {
 		for name, breaks := range map[string]func(w *world, broken bool){
 			"down":   func(w *world, broken bool) { w.server.SetDown(broken) },

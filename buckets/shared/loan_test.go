@@ -28,6 +28,7 @@ func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
 }
 
 func TestOneCallRenewsAllLoans(t *testing.T) {
+	long(t)
 	inWorld(t, func(w *world) {
 		p := w.process()
 		var users []*user

@@ -76,6 +76,7 @@ func TestFleetOnTheGlobalLimit(t *testing.T) {
 }
 
 func TestFleetOnTheGlobalLimitInTrouble(t *testing.T) {
+	long(t)
 	now := func(fate redistest.Fate) func(w *world) {
 		return func(w *world) {
 			chance := rand.New(rand.NewPCG(1, 2))

@@ -39,6 +39,7 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 
 // What refills permit by permit is safe, and has its whole rate as soon as a single process uses it.
 func TestSlidingBucketsOfAll(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
 		"log": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),

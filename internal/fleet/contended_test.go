@@ -37,6 +37,7 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 }
 
 func TestOneBucketOfAllIsUsedUpAndNotOverrun(t *testing.T) {
+	long(t)
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
 	for _, processes := range []int{1, 2, 4} {

@@ -52,6 +52,7 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 
 // Buckets that one process uses are lent to it and cost next to nothing.
 func TestOwnBucketsCostFewCalls(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for foreign, most := range map[int]float64{0: 0.1, 2: 0.35, 20: 2} {
 		inBubble(t, fleet.Config{

@@ -110,3 +110,11 @@ func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	require.NoError(t, err)
 	return plan.Makespan
 }
+
+// long skips a test that takes long with the race detector, where -short asks for that.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}

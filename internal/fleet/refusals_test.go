@@ -19,6 +19,7 @@ const telling = 6 * time.Millisecond
 
 // What one process was told of a limit all of them know.
 func TestRefusalsOfEveryClass(t *testing.T) {
+	long(t)
 	t.Parallel()
 	name := fleet.Request{Method: "PATCH", Path: "/channels/1", Body: `{"name":"new"}`}
 	for _, c := range []struct {

@@ -58,6 +58,7 @@ func (f fleet) run(t *testing.T) (share float64, refused int, calls float64) {
 var usual = spread(10*time.Millisecond, 40*time.Millisecond)
 
 func TestFourOfOursAreNearTheIdeal(t *testing.T) {
+	long(t)
 	t.Parallel()
 	share, refused, _ := fleet{ours: 4, latency: usual, seconds: 60}.run(t)
 	assert.GreaterOrEqual(t, share, 0.95)
@@ -65,6 +66,7 @@ func TestFourOfOursAreNearTheIdeal(t *testing.T) {
 }
 
 func TestWithCorrectedClientsNothingIsRefused(t *testing.T) {
+	long(t)
 	t.Parallel()
 	share, refused, _ := fleet{ours: 2, seeds: 2, corrected: true, latency: usual, seconds: 60}.run(t)
 	assert.GreaterOrEqual(t, share, 0.88)
@@ -100,6 +102,7 @@ func TestSlowResponsesAreWaitedFor(t *testing.T) {
 }
 
 func TestWithClientsToTheLetterOnlyTheirFlawIsRefused(t *testing.T) {
+	long(t)
 	t.Parallel()
 	share, refused, _ := fleet{ours: 2, seeds: 2, latency: usual, seconds: 60}.run(t)
 	assert.GreaterOrEqual(t, share, 0.85)

@@ -11,3 +11,11 @@ func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
 	goleak.VerifyTestMain(m)
 }
+
+// long skips a test that takes long with the race detector, where -short asks for that.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
