@@ -39,6 +39,7 @@ func TestManagersOnARealServerConform(t *testing.T) {
 		store, err := redis.Open(t.Context(), engine.URL(), redis.WithApplication(fmt.Sprint("bot-", applications.Add(1))))
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
+		time.Sleep(50 * time.Millisecond)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(store))
 		require.NoError(t, m.Start())
 		t.Cleanup(func() { m.Close() })
