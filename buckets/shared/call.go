@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -59,18 +60,22 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 		return r, s.failed(r, err, keys)
 	}
 	r.values, r.engine = values[2:], values[1]
-	s.came(r)
+	s.came(r, s.tells(keys[0]))
 	if values[0] < 0 {
 		return r, errTooLate
 	}
 	return r, nil
 }
 
+// tells reports that calls about a key say whether the server is there. That of the address is in another slot than all others,
+// perhaps on another node.
+func (s *session) tells(key string) bool { return strings.HasPrefix(key, s.store.keys.prefix) }
+
 // came takes in that a call got through.
-func (s *session) came(r reply) {
+func (s *session) came(r reply, tells bool) {
 	s.mu.Lock()
 	s.engine.tell(r.sent, r.received, r.engine)
-	ended := s.outage.succeeded()
+	ended := tells && s.outage.succeeded()
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()
@@ -81,7 +86,7 @@ func (s *session) came(r reply) {
 func (s *session) failed(r reply, err error, keys []string) error {
 	if wrong := keyError(err, keys); wrong != nil {
 		s.mu.Lock()
-		ended := s.outage.succeeded() // the server is there
+		ended := s.tells(keys[0]) && s.outage.succeeded() // the server is there
 		s.mu.Unlock()
 		if ended {
 			s.tellWatchers()
@@ -90,6 +95,9 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	}
 	if s.context.Err() != nil {
 		return errClosed
+	}
+	if !s.tells(keys[0]) {
+		return err
 	}
 	s.mu.Lock()
 	began := s.outage.failed(r.sent, r.received, err)

@@ -1,0 +1,41 @@
+package shared_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of the application.
+type half struct{ *redistest.Memory }
+
+func (h half) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	if script.Name == "invalid" {
+		return nil, redistest.ErrDown
+	}
+	return h.Memory.Run(ctx, script, keys, arguments...)
+}
+
+// TestTheSlotOfTheAddressIsNoneOfTheBuckets tests that no bucket stops because invalid responses cannot be counted.
+func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		store, err := shared.New(half{w.server}, shared.WithOutage(shared.OutageFail))
+		require.NoError(t, err)
+		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
+		w.processes = append(w.processes, p)
+		p.session.Invalid()
+		pass(10 * time.Second)
+		u := p.use(someKey)
+		u.join(1)
+		pass(10 * ms)
+		assert.Empty(t, u.errs)
+		assert.NotNil(t, u.loan)
+	})
+}
