@@ -46,9 +46,12 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	ctx, cancel := clockwork.WithTimeout(ctx, s.clock, timeout)
 	defer cancel()
 	r := reply{sent: s.now()}
-	s.mu.Lock()
-	limit := s.engine.earliest(r.sent + timeout)
-	s.mu.Unlock()
+	limit := int64(0)
+	if s.tells(keys[0]) {
+		s.mu.Lock()
+		limit = s.engine.earliest(r.sent + timeout)
+		s.mu.Unlock()
+	}
 	all := make([]string, 1, 1+len(arguments))
 	all[0] = strconv.FormatInt(limit, 10)
 	values, err := s.store.runner.Run(ctx, script, keys, append(all, arguments...)...)
@@ -68,14 +71,17 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 }
 
 // tells reports that calls about a key say whether the server is there. That of the address is in another slot than all others,
-// perhaps on another node.
+// perhaps on another node, with another clock.
 func (s *session) tells(key string) bool { return strings.HasPrefix(key, s.store.keys.prefix) }
 
 // came takes in that a call got through.
 func (s *session) came(r reply, tells bool) {
 	s.mu.Lock()
-	s.engine.tell(r.sent, r.received, r.engine)
-	ended := tells && s.outage.succeeded()
+	ended := false
+	if tells {
+		s.engine.tell(r.sent, r.received, r.engine)
+		ended = s.outage.succeeded()
+	}
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()

@@ -39,3 +39,41 @@ func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 		assert.NotNil(t, u.loan)
 	})
 }
+
+// skewed is a cluster of which the node that keeps the key of the address has another clock.
+type skewed struct {
+	*redistest.Memory
+	late *int
+}
+
+func (s skewed) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+	if script.Name == "invalid" {
+		if arguments[0] != "0" {
+			*s.late++
+		}
+		return []int64{0, time.Now().Add(-time.Minute).UnixMilli(), 0}, nil
+	}
+	reply, err := s.Memory.Run(ctx, script, keys, arguments...)
+	if err == nil && reply[0] < 0 {
+		*s.late++
+	}
+	return reply, err
+}
+
+// TestTheClockOfTheAddressIsNoneOfTheBuckets tests that calls are not taken for late by the clock of another node.
+func TestTheClockOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		late := 0
+		store, err := shared.New(skewed{w.server, &late})
+		require.NoError(t, err)
+		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
+		w.processes = append(w.processes, p)
+		for range 5 {
+			u := p.use(someKey)
+			u.join(1)
+			p.session.Invalid()
+			pass(1500 * ms)
+		}
+		assert.Zero(t, late)
+	})
+}
