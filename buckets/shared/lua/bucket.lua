@@ -64,6 +64,7 @@ local function load(key)
   for _, field in ipairs({'born', 'gen', 'loan'}) do
     if not b[field] then notOurs(key, 'has no number in its field ' .. field) end
   end
+  if b.lim and b.lim < 1 then notOurs(key, 'has no limit in its field lim') end
   if b.lim and not b.rem then notOurs(key, 'has no number in its field rem') end
   if wrong then return nil end
   return b

@@ -27,11 +27,11 @@ local function expect(key, kind)
   return false
 end
 
--- number reads a number that is kept in a field of a key; nil if it is absent.
+-- number reads a number that is kept in a field of a key; nil if it is absent. All are whole, and can be counted with.
 local function number(key, field, text)
   if not text then return nil end
   local n = tonumber(text)
-  if not n then notOurs(key, 'has no number in its field ' .. field) end
+  if not n or n ~= math.floor(n) or math.abs(n) > 2 ^ 53 then notOurs(key, 'has no number in its field ' .. field) end
   return n
 end
 
