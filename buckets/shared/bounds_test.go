@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // TestACallSaysABoundedAmount tests that many who leave together keep nobody waiting at the server.
@@ -46,6 +47,28 @@ func TestClosingIsBounded(t *testing.T) {
 				p.session.Close()
 				assert.LessOrEqual(t, w.now()-start, time.Second)
 				w.server.SetFrozen(false)
+			})
+		})
+	}
+}
+
+// TestNoResponseIsBelievedForLongerThanADay tests that processes that share believe what one alone does.
+func TestNoResponseIsBelievedForLongerThanADay(t *testing.T) {
+	for name, response := range map[string]ratelimits.Response{
+		"shared":     {Status: 429, Class: ratelimits.ClassShared, RetryAfter: 1000 * time.Hour, HasRetryAfter: true},
+		"the window": headers(5, 0, 1000*time.Hour, 2000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				a, b := w.limited()
+				a.join(4)
+				pass(10 * ms)
+				for range 4 {
+					a.answer(response)
+				}
+				b.join(1)
+				pass(100 * ms)
+				assert.LessOrEqual(t, b.bucket.Forecast(w.now(), 0).Wait, 25*time.Hour)
 			})
 		})
 	}

@@ -116,8 +116,9 @@ func (o *outcome) write(a *arguments, now time.Duration) {
 	default:
 		hold = unsaidHold
 	}
+	reset, hold := min(r.ResetAfter, ratelimits.LongestTrust), min(hold, ratelimits.LongestTrust)
 	a.add(int64(o.number), o.window, bit(o.unsent), int64(r.Status), int64(r.Class), bit(r.Limited), int64(r.Limit), int64(r.Remaining),
-		until(o.at+r.ResetAfter+time.Millisecond, now), r.ResetAfter.Milliseconds(), r.Stamp, until(o.at+hold, now))
+		until(o.at+reset+time.Millisecond, now), reset.Milliseconds(), r.Stamp, until(o.at+hold, now))
 }
 
 // returned is the state of a loan that ended, until the server has it.
