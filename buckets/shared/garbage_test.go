@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +20,21 @@ import (
 // garbler is a way to a server that is none: now and then its replies are lists of any numbers.
 type garbler struct {
 	*redistest.Memory
+	mu     sync.Mutex
 	random *rand.Rand
 	on     bool
 }
 
+func (g *garbler) talk(garbage bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.on = garbage
+}
+
 func (g *garbler) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	reply, err := g.Memory.Run(ctx, script, keys, arguments...)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !g.on || err != nil {
 		return reply, err
 	}
@@ -52,7 +62,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 			w.processes = append(w.processes, p)
 			global := session.Global("bot", 50, func() {})
 			discovery := session.Discovery("bot", "GET /", func() {})
-			g.on = true
+			g.talk(true)
 			u := p.use(someKey)
 			for range 20 {
 				u.join(1)
@@ -69,7 +79,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 				}
 				pass(700 * ms)
 			}
-			g.on = false
+			g.talk(false)
 			w.server.Flush()
 			pass(15 * time.Second)
 			if u.loan != nil {
