@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -274,5 +275,28 @@ func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
 		b.answer(headers(5, 4, 200*ms, 2000))
 		pass(300 * ms)
 		assert.Equal(t, 11, a.leaves()+b.leaves())
+	})
+}
+
+// A call that takes long may queue a request behind one that came later in the same process. Whichever comes first counts.
+func TestASessionComesForItsFirstPlaceWhicheverRequestHasIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		for range 5 - 1 {
+			a.answer(headers(5, 0, 900*ms, 1000))
+		}
+		pass(10 * ms)
+		before := a.leaves()
+		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 30 * ms} })
+		a.join(1)
+		pass(2 * ms)
+		w.server.Decide(nil)
+		a.join(1) // with the next call, which stands ahead of the one before
+		pass(4 * ms)
+		b.join(7) // between the two
+		pass(1050 * ms)
+		assert.Equal(t, before+1, a.leaves(), "its place is the first")
 	})
 }

@@ -117,12 +117,16 @@ if ours > 0 and lent ~= 1 and not rank then
     if ticket == first then again = 0 end
   end
 end
-if ours > 0 and not rank then
-  local head = redis.call('ZRANGE', KEYS[QUEUE], 0, 63)
-  rank = #head
+if ours > 0 and (not rank or rank > 0) then
+  -- The names of a session may stand in another order than it thinks, as one call takes longer than another: the first one counts.
+  local head = redis.call('ZRANGE', KEYS[QUEUE], 0, math.min(rank or 64, 64) - 1)
   for i, name in ipairs(head) do
-    if rank == #head and split(name) == caller then rank = i - 1 end
+    if split(name) == caller then
+      rank = i - 1
+      break
+    end
   end
+  rank = rank or #head
 elseif not rank then
   rank = redis.call('ZCARD', KEYS[QUEUE])
 end
