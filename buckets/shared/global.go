@@ -39,6 +39,7 @@ type global struct {
 	demand  demand
 	hold    ratelimits.Throttle
 	tell    bool // the server may not know of the hold
+	asks    bool // a call is to be made that says what is needed by then
 	inUse   bool
 	gone    bool // forgotten: the session has another one for the credential, or none
 	out     bool // the server is away
@@ -129,7 +130,9 @@ func (g *global) Need(now time.Duration, n int) {
 		return
 	}
 	// More than the server was told of is urgent if what is held is not enough, and what was told of was.
-	if told := g.demand.told; told <= g.holding.part && g.holding.part < g.limit && min(g.demand.need(now), g.limit) > g.holding.part {
+	told, held := g.demand.told, g.holding.part
+	if !g.asks && told <= held && held < g.limit && min(g.demand.need(now), g.limit) > held {
+		g.asks = true
 		g.calls.call()
 	}
 }
@@ -182,7 +185,7 @@ func (g *global) forget() {
 
 // use begins to call the server. g.mu is held.
 func (g *global) use() {
-	g.inUse = true
+	g.inUse, g.asks = true, true
 	g.calls.call()
 }
 

@@ -32,6 +32,7 @@ func (g *global) say() (s saying, arguments []string, leaving bool) {
 	session := g.session
 	now := session.now()
 	s = g.holding.say(now, session.parts.number.Add(1))
+	g.asks = false
 	need := g.demand.tell(now, g.holding.part, g.limit)
 	idle := g.limit > 0 && need == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
 	leaving = g.changed == nil || idle

@@ -146,9 +146,9 @@ local function divide()
   return left
 end
 
--- What is left over goes to all alike, one share less: that is free for whoever needs more, at once. Alone one gets it all.
+-- What is left over goes to all alike, two shares less: they are free for whoever comes or needs more, who gets that at once.
 local left = divide()
-local spare = #sharing == 1 and left or math.floor(left / (#sharing + 1))
+local spare = math.floor(left / (#sharing + 2))
 
 local function short(u) return math.max(0, u.fair - u.part) end
 
@@ -157,18 +157,20 @@ for _, u in ipairs(asking) do needy = needy + short(u) end
 local free = limit - sum(sharing, 'part') - sum(cooling, 'amount') - state.apart
 if me.limit > 0 and not leaves then
   local grant = math.min(short(me), math.max(0, free))
-  local more = math.min(me.fair + spare - me.part - grant, free - needy) -- of which the others need nothing
-  needy = needy - grant
-  grant = grant + math.max(0, more)
-  me.part = me.part + grant
-  free = free - grant
+  needy, free = needy - grant, free - grant
+  -- Of what the others do not need, a quarter: many may start at the same time, with little to send each.
+  local more = math.min(me.fair + spare - me.part - grant, math.floor((free - needy) / 4))
+  more = math.max(0, more)
+  me.part = me.part + grant + more
+  free = free - more
 end
 
--- target returns what a user may use. It has to give back if otherwise somebody goes short, or if it has far too much.
+-- target returns what a user may use. It has to give back if otherwise somebody goes short, or nothing is free for a newcomer, or if
+-- it has far too much.
 local coming = free + sum(cooling, 'amount')
 local function target(u)
   local due = u.fair + spare
-  if u.part > due and (needy > coming or u.part - due >= math.max(2, limit / 20)) then return due end
+  if u.part > due and (needy > coming or coming < spare or u.part - due >= math.max(2, limit / 20)) then return due end
   return u.part
 end
 

@@ -1,0 +1,122 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// trickle lets each send one request a second.
+func (f *stage) trickle(seconds int, senders ...*sender) {
+	for range seconds {
+		for _, s := range senders {
+			s.send(1)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// sentAll requires that a sender has sent everything as soon as a call takes.
+func (s *sender) sentAll(t *testing.T) {
+	t.Helper()
+	time.Sleep(time.Millisecond)
+	require.Zero(t, s.waiting())
+}
+
+func TestNewcomerWaitsForNobodyWhoNeedsLittle(t *testing.T) {
+	for _, limit := range []int{10, 50} {
+		onStage(t, func(f *stage) {
+			old := f.sender(limit)
+			defer old.end()
+			f.trickle(8, old)
+			f.memory.SetQuiet(true)
+			young := f.sender(limit)
+			defer young.end()
+			young.send(limit / 2)
+			young.sentAll(t)
+		})
+	}
+}
+
+func TestManyNewcomersAtATime(t *testing.T) {
+	onStage(t, func(f *stage) {
+		f.memory.SetQuiet(true)
+		for range 6 {
+			s := f.sender(50)
+			defer s.end()
+			s.send(2)
+			s.sentAll(t)
+		}
+	})
+}
+
+func TestProcessThatDiedAndIsStartedAgainDoesNotWait(t *testing.T) {
+	onStage(t, func(f *stage) {
+		before, way := f.linked(50)
+		defer before.end()
+		f.trickle(5, before)
+		way.cut.Store(true)
+		after := f.sender(50)
+		defer after.end()
+		after.send(10)
+		after.sentAll(t)
+	})
+}
+
+func TestIdleProcessDoesNotWait(t *testing.T) {
+	onStage(t, func(f *stage) {
+		a, b := f.sender(50), f.sender(50)
+		defer a.end()
+		defer b.end()
+		a.send(100)
+		for range 5 {
+			f.trickle(15, b)
+			a.send(10)
+			a.sentAll(t)
+		}
+	})
+}
+
+func TestPartThatIsNotNeededShrinks(t *testing.T) {
+	onStage(t, func(f *stage) {
+		s := f.sender(50)
+		defer s.end()
+		s.send(50)
+		s.sentAll(t)
+		require.Equal(t, 50, s.part())
+		f.trickle(6, s)
+		assert.LessOrEqual(t, s.part(), 20)
+		s.send(45)
+		s.sentAll(t)
+	})
+}
+
+func TestOneAloneLosesNothing(t *testing.T) {
+	onStage(t, func(f *stage) {
+		s := f.sender(50)
+		defer s.end()
+		f.trickle(5, s)
+		s.send(1200)
+		took := f.until(time.Minute, func() bool { return s.waiting() == 0 })
+		t.Log(took)
+		ideal := 23 * (time.Second + s.trip)
+		assert.LessOrEqual(t, took, ideal*102/100)
+	})
+}
+
+func TestNewcomerIsServedWhileAnotherIsBusy(t *testing.T) {
+	onStage(t, func(f *stage) {
+		old := f.sender(50)
+		defer old.end()
+		for range 100 { // 40 of 50 a second
+			old.send(4)
+			time.Sleep(100 * time.Millisecond)
+		}
+		young := f.sender(50)
+		defer young.end()
+		young.send(2)
+		young.sentAll(t)
+	})
+}
