@@ -120,3 +120,21 @@ func TestNewcomerIsServedWhileAnotherIsBusy(t *testing.T) {
 		young.sentAll(t)
 	})
 }
+
+func TestSomethingIsFreeHoweverManyNeedLittle(t *testing.T) {
+	onStage(t, func(f *stage) {
+		var all []*sender
+		for range 12 {
+			s := f.sender(50)
+			defer s.end()
+			all = append(all, s)
+			f.trickle(3, all...)
+			s.sentAll(t)
+		}
+		f.trickle(3, all...)
+		young := f.sender(50)
+		defer young.end()
+		young.send(2)
+		young.sentAll(t)
+	})
+}
