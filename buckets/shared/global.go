@@ -13,6 +13,8 @@ const (
 	globalPeriod = time.Second
 	// globalIdle is how long nobody needs a part before it is given back.
 	globalIdle = 10 * time.Second
+	// listenPeriod is how often a session without a limit says that it wants to hear of holds, if it hears messages.
+	listenPeriod = 10 * time.Second
 	// firstRepeat is how long after a call of no success the next one comes.
 	firstRepeat = 50 * time.Millisecond
 	// aloneFor is for how long at least a part is certain that nobody else can take away.
@@ -22,10 +24,11 @@ const (
 var partScript = script("part", "part.lua")
 
 // global is the global limit of one credential in a session: it asks the server for a part when one is needed, and once a second
-// while it is. There is at most one call at a time.
+// while it is, or every ten seconds if there is nothing but messages of holds to wait for. There is at most one call at a time.
 //
 //	away     nothing is held, nobody needs anything; no calls
-//	in use   from the first need on, until there was none for ten seconds
+//	in use   from the first need on, until there was none for ten seconds; without a limit as long as there is a user, as
+//	         holds come from others at any time
 //	closing  nobody uses it any more, which the server does not know yet
 type global struct {
 	session    *session

@@ -82,6 +82,9 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 	if g.holding.answer(s, r.sent, r.engine, answer) || g.tell {
 		return 0
 	}
+	if g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0 {
+		return listenPeriod
+	}
 	return answer.wait
 }
 

@@ -227,6 +227,37 @@ func TestHoldIsToldToAll(t *testing.T) {
 	})
 }
 
+func TestHoldsReachThoseWithoutALimit(t *testing.T) {
+	for name, deaf := range map[string]bool{"by message": false, "without messages": true} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(f *stage) {
+				var runner shared.Runner = f.memory
+				if deaf {
+					runner = struct{ shared.Runner }{runner}
+				}
+				store, err := shared.New(runner)
+				require.NoError(t, err)
+				all := []*sender{f.senderOf(store.Join(realClock, f.origin), 0), f.senderOf(store.Join(realClock, f.origin), 0)}
+				defer all[0].end()
+				defer all[1].end()
+				before := f.memory.Calls()["part"]
+				time.Sleep(time.Hour - 3*time.Second)
+				if calls := f.memory.Calls()["part"] - before; deaf {
+					assert.GreaterOrEqual(t, calls, 7100)
+				} else {
+					assert.LessOrEqual(t, calls, 730)
+				}
+				all[0].global.Hold(f.now(), 5*time.Second)
+				late := 10 * time.Millisecond
+				if deaf {
+					late = 1010 * time.Millisecond
+				}
+				f.until(late, func() bool { return all[1].global.HoldWait(f.now()) > 0 })
+			})
+		})
+	}
+}
+
 func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
 	onStage(t, func(f *stage) {
 		a, b := f.sender(50), f.sender(50)

@@ -17,6 +17,8 @@ const (
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
 	// manyInvalid is from how many on it matters to know at once what the others count.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
+	// invalidCalm is how often it asks while nobody has counted anything.
+	invalidCalm = time.Minute
 	// invalidRounds is how many slots of time it still asks for what the others count when nobody wants to know.
 	invalidRounds = 6
 )
@@ -24,7 +26,8 @@ const (
 var invalidScript = script("invalid", "invalid.lua")
 
 // invalid counts the invalid responses of an address, together with all other processes: what was counted is told within a second, and
-// what the others count is asked for every ten seconds while somebody wants to know, every second when it becomes much.
+// what the others count is asked for while somebody wants to know: every minute if nobody has counted anything, and at once when that
+// changes here, else every ten seconds, and every second when it becomes much.
 type invalid struct {
 	session *session
 	keys    []string
@@ -38,6 +41,7 @@ type invalid struct {
 	before [invalidSlots + 1]int64 // count at the end of the latest slots of our time, a ring
 	newest int64                   // of those slots
 	idle   int                     // calls for which nobody wanted to know
+	calm   bool                    // nobody had counted anything when it asked last
 	calls  repeater
 }
 
@@ -56,7 +60,12 @@ func (s *session) Invalid() (others int) {
 	i.count++
 	i.before[i.newest%int64(len(i.before))] = i.count
 	i.idle = 0
-	i.calls.within(beatPeriod)
+	if i.calm {
+		i.calm = false
+		i.calls.call() // what the others count may be a minute old
+	} else {
+		i.calls.within(beatPeriod)
+	}
 	return int(i.others.Load())
 }
 
@@ -107,7 +116,11 @@ func (i *invalid) once() time.Duration {
 	} else {
 		i.idle++
 	}
+	i.calm = reply.values[0] == 0 && i.count == i.oldest()
 	switch {
+	case i.calm && i.idle == 0:
+		return invalidCalm
+	case i.calm:
 	case i.count > i.told || reply.values[0] >= manyInvalid && i.idle < invalidRounds:
 		return beatPeriod
 	case i.idle < invalidRounds:
@@ -119,12 +132,14 @@ func (i *invalid) once() time.Duration {
 // arguments returns what a call says. i.mu is held.
 func (i *invalid) arguments() []string {
 	i.roll(i.session.now())
-	before := i.before[(i.newest+1)%int64(len(i.before))]
 	return []string{
-		i.session.id, strconv.FormatInt(i.count, 10), strconv.FormatInt(before, 10),
+		i.session.id, strconv.FormatInt(i.count, 10), strconv.FormatInt(i.oldest(), 10),
 		number(invalidPeriod), number(invalidSlot),
 	}
 }
+
+// oldest returns the count of a period ago. i.mu is held.
+func (i *invalid) oldest() int64 { return i.before[(i.newest+1)%int64(len(i.before))] }
 
 // last tells what was not told when the session ends.
 func (i *invalid) last() {

@@ -2,7 +2,7 @@
 -- KEYS: the limit. ARGV: limit of time, user, number of the call, number of the last one that was answered, time after which the
 -- clock must have been changed, life of the state that the user knows, life that has to end, requests a second, part in use,
 -- most that was in use of late, need, rest of a hold, 1 to leave, time for claims after a loss, life of a user, time to cool, prefix of channels, message.
--- Reply: 1 if nothing was done, life, part, users, rest of the hold, when to ask again.
+-- Reply: 1 if nothing was done, life, part, how many share, rest of the hold, when to ask again.
 --
 -- The sum of all parts and of what cools down never exceeds the limit. A part grows only here, by what is free, and its user knows
 -- when the reply comes. It shrinks when its user says that it uses less: the difference cools down, as what was sent with it still
@@ -16,6 +16,8 @@ local has, peak, need = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]
 local holds, leaves = tonumber(ARGV[12]), ARGV[13] == '1'
 local CLAIMS, LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])
 local prefix, message = ARGV[17], ARGV[18]
+
+local LISTENS = 30000 -- life of a user that only wants to hear of holds, three times as long as it is silent
 
 local users, cooling = {}, {}
 local state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
@@ -94,7 +96,8 @@ if leaves then
   users[user] = nil
   table.insert(gone, 'u:' .. user)
 end
-me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + LIFE, fair = 0}
+-- Who shares nothing has nothing to lose, and may be silent for longer.
+me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + (asked > 0 and LIFE or LISTENS), fair = 0}
 if not leaves then users[user] = me end
 
 -- Those who share, and those of them who need something, with their fair parts.
@@ -206,6 +209,4 @@ local function save()
 end
 save()
 
-local count = 0
-for _ in pairs(users) do count = count + 1 end
-return {0, now, 0, state.born, target(me), count, math.max(0, state.hold - now), math.max(10, wait)}
+return {0, now, 0, state.born, target(me), #sharing, math.max(0, state.hold - now), math.max(10, wait)}
