@@ -95,7 +95,7 @@ func (a *authentication) wait(now time.Duration, ahead int) time.Duration {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wait := a.global.Wait(now)
+	wait := max(a.global.Wait(now), a.partWait(now))
 	if limit := a.most(); limit > 0 {
 		before := min(max(a.line.waiting, ahead), (ahead+1)*max(a.line.length, 1))
 		wait += time.Duration(before/limit) * time.Second

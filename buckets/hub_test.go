@@ -28,6 +28,7 @@ type hub struct {
 	renews   bool          // loans are extended before they end
 	mean     bool          // there is no new part of the global limit for anybody
 	late     bool          // what was not known is found out while a session ends
+	comes    time.Duration // when there may be a part for those who have none
 	lapsed   bool          // the parts are not certain any more
 	sessions []*hubSession
 	buckets  map[buckets.SharedKey]*hubBucket
@@ -234,6 +235,9 @@ func (g *hubGlobal) Part(time.Duration) (part int, until time.Duration) {
 	defer g.session.hub.mu.Unlock()
 	if g.session.closed || g.session.hub.lapsed {
 		return 0, 0
+	}
+	if g.part == 0 {
+		return 0, g.session.hub.comes - g.session.offset
 	}
 	return g.part, 1 << 62
 }

@@ -53,6 +53,18 @@ func (a *authentication) takeSlot(now time.Duration) (slot ratelimits.Slot, wait
 	return slot, wait, true
 }
 
+// partWait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known. The lock is held.
+func (a *authentication) partWait(now time.Duration) time.Duration {
+	if !a.divided {
+		return 0
+	}
+	part, until := a.shared.Part(now)
+	if part > 0 {
+		return 0
+	}
+	return max(until-now, 0)
+}
+
 // needs says how much of the limit is needed. The lock is held.
 func (a *authentication) needs(now time.Duration) {
 	if a.divided {
@@ -103,7 +115,8 @@ func (a *authentication) changed() {
 	}
 }
 
-// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or must not wait for it.
+// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
+// must not wait for it.
 func (a *authentication) refuseClosed(now time.Duration) {
 	err := a.outage(now)
 	for b := range a.manager.buckets.all() {
@@ -112,7 +125,8 @@ func (a *authentication) refuseClosed(now time.Duration) {
 		}
 		b.mu.Lock()
 		if b.live != nil && b.inLine && b.lineOf == gate(a) {
-			if b.refuseOverdue(now); err != nil && b.queue != nil {
+			b.refuseOverdue(now)
+			if b.refuseLate(now); err != nil && b.queue != nil {
 				b.refuseAll(err)
 			}
 		}

@@ -133,7 +133,7 @@ type SharedOutcome struct {
 // SharedGlobal is a global limit that processes share: each has a part of it, which follows what it needs.
 type SharedGlobal interface {
 	// Part returns how many requests a second this process may send, and until when that is certain. Nothing is sent with a part
-	// of 0, or after that time.
+	// of 0, or after that time. With a part of 0 it is the time at which there may be one, in the past if that is not known.
 	Part(now time.Duration) (part int, until time.Duration)
 	// Need says how many requests wait for the limit, one included that may leave at once. It is called for every request.
 	Need(now time.Duration, n int)

@@ -57,6 +57,35 @@ func TestBurstBeforeThePartIsKnown(t *testing.T) {
 	})
 }
 
+func TestWaitForAPartIsPredicted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h, buckets.WithGlobalLimit(50))
+		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
+		h.mu.Lock()
+		h.mean = true
+		h.mu.Unlock()
+		atMost := func(d time.Duration) *caller {
+			ctx := buckets.ContextWithMaxWait(context.Background(), d)
+			return call(ctx, b, buckets.Request{Route: message(2), Authorization: bot})
+		}
+		short, long := atMost(time.Second), atMost(3*time.Second)
+		h.set(func(h *hub) { h.comes = h.now() + 1250*time.Millisecond })
+		require.False(t, long.done())
+		for _, c := range []*caller{short, atMost(time.Second)} {
+			var tooLong *ratelimits.TooLongError
+			require.ErrorAs(t, c.failed(), &tooLong)
+			require.Equal(t, 1250*time.Millisecond, tooLong.Wait)
+		}
+		wait(1250 * time.Millisecond)
+		h.set(func(h *hub) { h.mean = false })
+		require.True(t, long.granted())
+		long.lease.Return()
+		require.NoError(t, b.Close())
+	})
+}
+
 func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
 	t.Parallel()
 	for _, comes := range []bool{true, false} {

@@ -84,7 +84,7 @@ type partOf struct {
 // Close gives the part back.
 func (p *partOf) Close() { p.once.Do(p.leave) }
 
-// Part returns how many requests a second may be sent, and until when.
+// Part returns how many requests a second may be sent, and until when; with none, when that may change.
 func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,6 +101,9 @@ func (g *global) part(now time.Duration) (part int, until time.Duration) {
 		}
 	}
 	g.holding.lapse(now)
+	if g.holding.part == 0 {
+		return 0, g.holding.comes
+	}
 	return g.holding.part, g.holding.until
 }
 

@@ -26,8 +26,9 @@ const (
 type holding struct {
 	part  int
 	until time.Duration
-	peak  int // the most that was used since the server was told, or of late
-	users int // of the limit, when it was last heard of, this one included
+	peak  int           // the most that was used since the server was told, or of late
+	users int           // of the limit, when it was last heard of, this one included
+	comes time.Duration // when there may be a part, if there is none
 
 	failing bool // the last call was not answered
 
@@ -56,15 +57,16 @@ type partAnswer struct {
 	users int
 	hold  time.Duration
 	wait  time.Duration
+	comes time.Duration // from now on until there may be a part, 0 if there is one, or that is not known
 }
 
 func newPartAnswer(values []int64) (a partAnswer, ok bool) {
-	if len(values) < 6 {
+	if len(values) < 7 {
 		return a, false
 	}
 	return partAnswer{
 		stale: values[0] != 0, born: values[1], part: int(values[2]), users: int(values[3]),
-		hold: millis(values[4]), wait: min(millis(values[5]), beatPeriod),
+		hold: millis(values[4]), wait: min(millis(values[5]), beatPeriod), comes: millis(values[6]),
 	}, true
 }
 
@@ -119,7 +121,10 @@ func (h *holding) answer(s saying, sent time.Duration, engine int64, a partAnswe
 		return true
 	}
 	h.answered, h.sent, h.engine, h.born, h.ends = s.number, sent, engine, a.born, 0
-	h.part, h.users = a.part, a.users
+	h.part, h.users, h.comes = a.part, a.users, 0
+	if a.comes > 0 {
+		h.comes = sent + a.comes
+	}
 	h.peak = max(a.part, s.has)
 	h.until = sent + partTime
 	return a.part < s.has
@@ -134,7 +139,7 @@ func (h *holding) adopt(now time.Duration, part int) {
 // left takes in that the server knows that nothing is used.
 func (h *holding) left(sent time.Duration, engine int64, a partAnswer) {
 	h.sent, h.engine, h.born, h.users = sent, engine, a.born, a.users
-	h.part, h.peak, h.until, h.answered, h.ends, h.failing = 0, 0, 0, 0, 0, false
+	h.part, h.peak, h.until, h.comes, h.answered, h.ends, h.failing = 0, 0, 0, 0, 0, 0, false
 }
 
 // arguments returns it in the order in which the script expects it, with what a global limit adds.

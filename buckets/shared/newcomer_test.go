@@ -138,3 +138,24 @@ func TestSomethingIsFreeHoweverManyNeedLittle(t *testing.T) {
 		young.sentAll(t)
 	})
 }
+
+func TestNewcomerIsToldWhenItsPartComes(t *testing.T) {
+	onStage(t, func(f *stage) {
+		old, young := f.sender(50), f.sender(50)
+		defer old.end()
+		defer young.end()
+		old.send(2000)
+		time.Sleep(10 * time.Second)
+		start := f.now()
+		young.send(2000)
+		_, until := young.global.Part(start)
+		require.LessOrEqual(t, until, start, "it has not heard yet")
+		time.Sleep(time.Millisecond)
+		for young.part() == 0 {
+			_, until = young.global.Part(f.now())
+			require.InDelta(t, 1.25, (until - start).Seconds(), 0.06)
+			time.Sleep(time.Millisecond)
+		}
+		assert.InDelta(t, 0, (f.now() - until).Seconds(), 0.06)
+	})
+}

@@ -2,7 +2,8 @@
 -- KEYS: the limit. ARGV: limit of time, user, number of the call, number of the last one that was answered, time after which the
 -- clock must have been changed, life of the state that the user knows, life that has to end, requests a second, part in use,
 -- most that was in use of late, need, rest of a hold, 1 to leave, time for claims after a loss, life of a user, time to cool, prefix of channels, message.
--- Reply: 1 if nothing was done, life, part, how many share, rest of the hold, when to ask again.
+-- Reply: 1 if nothing was done, life, part, how many share, rest of the hold, when to ask again, when
+-- whoever has nothing may have something, 0 if that is not known.
 --
 -- The sum of all parts and of what cools down never exceeds the limit. A part grows only here, by what is free, and its user knows
 -- when the reply comes. It shrinks when its user says that it uses less: the difference cools down, as what was sent with it still
@@ -45,7 +46,7 @@ end
 load()
 if wrong then return wrong end
 local me = users[user]
-if latest > 0 and now > latest or me and seq <= me.seq then return {0, now, 1, state.born, 0, 0, 0, 0} end
+if latest > 0 and now > latest or me and seq <= me.seq then return {0, now, 1, state.born, 0, 0, 0, 0, 0} end
 
 -- Is what is kept here what this user left behind?
 local old = state.born
@@ -192,6 +193,15 @@ if short(me) > 0 then
   if state.apart > 0 then wait = math.min(wait, state.claims - now) end
 end
 
+-- comes returns when there may be something for whoever has nothing: when what cools down is free, or what the others give back
+-- now, as they were told to.
+local function comes()
+  if short(me) == 0 or me.part > 0 then return 0 end
+  local first = state.apart > 0 and state.claims - now or COOL
+  for _, c in ipairs(cooling) do first = math.min(first, c.till - now) end
+  return math.max(1, first)
+end
+
 local function save()
   state.last = now
   local texts, fields = {}, {}
@@ -209,4 +219,4 @@ local function save()
 end
 save()
 
-return {0, now, 0, state.born, target(me), #sharing, math.max(0, state.hold - now), math.max(10, wait)}
+return {0, now, 0, state.born, target(me), #sharing, math.max(0, state.hold - now), math.max(10, wait), comes()}
