@@ -213,8 +213,15 @@ func TestOpenSaysWhatIsWrongWithAnOption(t *testing.T) {
 		_, err := redis.Open(t.Context(), "redis://127.0.0.1:1", redis.WithApplication(name))
 		assert.ErrorIs(t, err, redis.ErrApplication, name)
 	}
-	_, err = redis.Open(t.Context(), "redis://127.0.0.1:1", redis.WithApplication(token))
-	assert.NotContains(t, err.Error(), token)
+	for _, name := range []string{token, "Bot " + token, "Bearer " + token, "bot:" + token, token + "}", "Bearer hunter2", "Bearer " + strings.Repeat("hunter2", 20)} {
+		_, err = redis.Open(t.Context(), "redis://127.0.0.1:1", redis.WithApplication(name))
+		assert.ErrorIs(t, err, redis.ErrApplication, name)
+		assert.NotContains(t, err.Error(), token, name)
+		assert.NotContains(t, err.Error(), "hunter2", name)
+		if strings.Contains(name, token) {
+			assert.ErrorContains(t, err, "looks like a token", name)
+		}
+	}
 	_, err = redis.Open(t.Context(), "redis://127.0.0.1:1", application, redis.WithCallTimeout(-1))
 	assert.ErrorContains(t, err, "shared: ")
 

@@ -44,11 +44,13 @@ func WithApplication(name string) Option {
 	}
 }
 
-// tokenLike matches what Discord's bot tokens look like: id, time and signature in base64.
-var tokenLike = regexp.MustCompile(`^[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}$`)
+// tokenLike matches what Discord's bot tokens look like: id, time and signature in base64. Something may stand before it, like "Bot".
+var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
 
+// checkApplication refuses what cannot be in keys and patterns. The error does not repeat the name: it may be a secret that was put there
+// by mistake.
 func checkApplication(name string) error {
 	switch {
 	case name == "":
@@ -60,7 +62,7 @@ func checkApplication(name string) error {
 	}
 	for _, r := range name {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`{}*?[]\"'`, r) {
-			return fmt.Errorf("%w: %q contains %q", ErrApplication, name, r)
+			return fmt.Errorf("%w: it contains %q, which no name can", ErrApplication, r)
 		}
 	}
 	return nil
