@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"reflect"
 	"strconv"
 	"time"
 
@@ -8,16 +9,22 @@ import (
 )
 
 // WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
-// on the same server: together they behave as one. Nil is ignored.
+// on the same server: together they behave as one. Nil is ignored, and so is a nil pointer to a store.
 //
 // See the documentation of buckets/shared for how, what it costs, and what happens when the server is away. The store can be used
 // by several managers, and is not closed by them.
 func WithShared(s Shared) Option {
 	return func(settings *settings) {
-		if s != nil {
+		if s != nil && !nilPointer(s) {
 			settings.shared = s
 		}
 	}
+}
+
+// nilPointer reports whether there is nothing behind an interface: whoever opens no store may have a nil one of its type.
+func nilPointer(s Shared) bool {
+	v := reflect.ValueOf(s)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.

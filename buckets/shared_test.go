@@ -412,3 +412,14 @@ func TestTicketsOfOneManagerAreExchanged(t *testing.T) {
 		drained(t, a)
 	})
 }
+
+func TestNilSharesNothing(t *testing.T) {
+	t.Parallel()
+	var none *hub
+	for _, option := range []buckets.Option{buckets.WithShared(nil), buckets.WithShared(none)} {
+		m := buckets.NewRESTBucketManager(option)
+		assert.False(t, m.Shares())
+		assert.NoError(t, m.Start())
+		assert.NoError(t, m.Close())
+	}
+}

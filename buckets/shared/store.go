@@ -1,6 +1,8 @@
 package shared
 
 import (
+	"errors"
+	"reflect"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -20,10 +22,16 @@ type Store struct {
 var _ buckets.Shared = (*Store)(nil)
 
 // New returns a store on the server that the runner reaches. If the runner is a Subscriber too, it listens for messages.
-// It does not call the server.
+// It does not call the server. The error says what an option is wrong with, or that there is no runner. Options that are nil are ignored.
 func New(runner Runner, opts ...Option) (*Store, error) {
+	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("shared: runner is nil: expected one that reaches a server, as buckets/shared/redis has")
+	}
 	s := &Store{runner: runner, options: defaultOptions()}
 	for _, option := range opts {
+		if option == nil {
+			continue
+		}
 		if err := option(&s.options); err != nil {
 			return nil, err
 		}

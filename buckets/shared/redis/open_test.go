@@ -233,6 +233,22 @@ func TestOpenSaysWhatIsWrongWithAnOption(t *testing.T) {
 	}
 }
 
+func TestNilIsRefusedOrIgnored(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	open(t, e.URL(), nil, redis.WithClientOption(nil), nil)
+	client, err := redis.Connect(t.Context(), e.URL(), nil)
+	require.NoError(t, err)
+	client.Close()
+
+	assert.ErrorContains(t, refused(t, e.URL(), redis.WithTLS(nil)), "&tls.Config{}")
+	var none context.Context
+	_, err = redis.Open(none, e.URL(), application)
+	assert.ErrorContains(t, err, "context is nil: expected one")
+	_, err = redis.Connect(none, e.URL())
+	assert.ErrorContains(t, err, "context is nil: expected one")
+}
+
 func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -14,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Option configures Open.
+// Option configures Open. One that is nil is ignored.
 type Option func(*settings) error
 
 type settings struct {
@@ -99,9 +100,13 @@ func (s *settings) pass(o shared.Option) error {
 }
 
 // WithTLS sets how TLS is done, and that it is done, whatever the scheme of the URL. Without a ServerName the certificate of every server
-// is checked against the first host of the URL. Sentinels are asked in the same way.
+// is checked against the first host of the URL. Sentinels are asked in the same way. Nil is an error, as it might stand for no TLS as well as
+// for its defaults: those are &tls.Config{}.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) error {
+		if config == nil {
+			return errors.New("redis: WithTLS has no configuration: expected one, &tls.Config{} for the defaults")
+		}
 		s.tls = config
 		return nil
 	}
@@ -125,10 +130,12 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords, to dial in a
-// way of your own, to give the Sentinels a password. What scripts rely on is set afterwards (no repeats, no client-side cache).
+// way of your own, to give the Sentinels a password. What scripts rely on is set afterwards (no repeats, no client-side cache). Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
-		s.change = append(s.change, change)
+		if change != nil {
+			s.change = append(s.change, change)
+		}
 		return nil
 	}
 }

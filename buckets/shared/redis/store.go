@@ -77,6 +77,9 @@ func (s *Store) Close() { s.client.Close() }
 // apply applies options, and returns those of the client.
 func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, error) {
 	for _, option := range options {
+		if option == nil {
+			continue
+		}
 		if err := option(s); err != nil {
 			return rueidis.ClientOption{}, err
 		}
@@ -86,6 +89,10 @@ func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, er
 
 // open connects the client, and checks the engine. On an error nothing is left.
 func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(context.Context, *Client) error) error {
+	if ctx == nil {
+		c.Close()
+		return errors.New("redis: context is nil: expected one, context.Background() if nothing is to end it early")
+	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	err := c.connect(ctx, o)

@@ -14,6 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -120,4 +121,9 @@ func TestWhoDoesNotWaitIsToldWhatTheEngineSays(t *testing.T) {
 		_, err = m.TryAcquire(compiled, "")
 		assert.NoError(t, err, "the first one of a window that nobody has opened yet")
 	})
+}
+
+func TestNilOptionsAreIgnored(t *testing.T) {
+	t.Parallel()
+	assert.NotPanics(t, func() { spectacles.New(&redistest.Memory{}, nil, spectacles.WithPrefix("my-bot:"), nil) })
 }

@@ -58,11 +58,13 @@ func WithCallTimeout(d time.Duration) Option {
 // as much as if it were alone, and the others notice when a response says that it was too much.
 func WithProcesses(n int) Option { return func(s *Store) { s.processes = max(n, 1) } }
 
-// New returns a store on the server that the runner reaches. It does not call the server.
+// New returns a store on the server that the runner reaches. It does not call the server. Options that are nil are ignored.
 func New(runner shared.Runner, options ...Option) *Store {
 	s := &Store{runner: runner, route: ByPath, lease: 30 * time.Second, timeout: 500 * time.Millisecond, processes: 1}
 	for _, option := range options {
-		option(s)
+		if option != nil {
+			option(s)
+		}
 	}
 	return s
 }
