@@ -68,6 +68,14 @@ func administrator(t testing.TB, url string) func(words ...string) rueidis.Redis
 	}
 }
 
+// rules returns the ACL rules of an application.
+func rules(t testing.TB, application string) []string {
+	t.Helper()
+	rules, err := redis.ACLRules(application)
+	require.NoError(t, err)
+	return rules
+}
+
 // within returns a context for what should take much less time.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -13,8 +13,12 @@ var Permissions = []string{
 }
 
 // ACLRules returns what ACL SETUSER has to be told, after the name and a password, for a user that may do what Permissions lists, with the
-// keys and channels of one application only.
-func ACLRules(application string) []string {
+// keys and channels of one application only. The name is one for WithApplication; what cannot be one could widen the rules, and is an
+// error that wraps ErrApplication.
+func ACLRules(application string) ([]string, error) {
+	if err := checkApplication(application); err != nil {
+		return nil, err
+	}
 	rules := []string{"on", "resetkeys", "resetchannels", "-@all"}
 	for _, pattern := range keyPatterns(application) {
 		rules = append(rules, "~"+pattern)
@@ -23,7 +27,7 @@ func ACLRules(application string) []string {
 	for _, name := range Permissions {
 		rules = append(rules, "+"+name)
 	}
-	return rules
+	return rules, nil
 }
 
 // keyPatterns match all keys of an application, and those of IP addresses, which all applications have in common.

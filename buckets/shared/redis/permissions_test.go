@@ -22,7 +22,7 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	ask := administrator(t, e.URL())
-	require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)...).Error())
+	require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)...).Error())
 	url := "redis://bot:secret@" + e.Address()
 
 	store := open(t, url)
@@ -57,7 +57,7 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 		require.NoError(t, ask("ACL", "DELUSER", "bot").Error())
 		require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules...)...).Error())
 	}
-	all := redis.ACLRules("test-bot")
+	all := rules(t, "test-bot")
 	for _, name := range redis.Permissions {
 		user(append(slices.Clone(all), "-"+name)...)
 		err := refused(t, url)
@@ -74,7 +74,7 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 	assert.ErrorIs(t, err, redis.ErrPermission)
 	assert.ErrorContains(t, err, "select")
 
-	user(redis.ACLRules("another-bot")...)
+	user(rules(t, "another-bot")...)
 	err = refused(t, url)
 	assert.ErrorIs(t, err, redis.ErrPermission)
 	assert.ErrorContains(t, err, `"rl:{test-bot}:*"`)
@@ -118,7 +118,16 @@ func TestReadmeNamesThePermissions(t *testing.T) {
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(text), "ACL SETUSER my-bot on >PASSWORD ")
 	require.True(t, found)
-	rules, _, found := strings.Cut(rest, "```")
+	named, _, found := strings.Cut(rest, "```")
 	require.True(t, found)
-	assert.ElementsMatch(t, redis.ACLRules("my-bot"), append(strings.Fields(rules), "on"))
+	assert.ElementsMatch(t, rules(t, "my-bot"), append(strings.Fields(named), "on"))
+}
+
+func TestRulesOfWhatIsNoNameAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "a{b*", "*", "a b", "a?", "[ab]", "a} ~*"} {
+		rules, err := redis.ACLRules(name)
+		assert.ErrorIs(t, err, redis.ErrApplication, name)
+		assert.Empty(t, rules)
+	}
 }

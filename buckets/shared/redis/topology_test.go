@@ -61,12 +61,12 @@ func TestCluster(t *testing.T) {
 	open(t, nodes[4].URL()) // a replica knows the others too
 
 	t.Run("permissions", func(t *testing.T) {
-		rules := append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)
+		all := append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)
 		user := func(more ...string) {
 			for _, node := range nodes {
 				_, err := node.Do("ACL", "DELUSER", "bot")
 				require.NoError(t, err)
-				_, err = node.Do(append(append([]string{}, rules...), more...)...)
+				_, err = node.Do(append(append([]string{}, all...), more...)...)
 				require.NoError(t, err)
 			}
 		}
@@ -110,7 +110,7 @@ func TestSentinel(t *testing.T) {
 	assert.ErrorIs(t, refused(t, sentinel.URL()+"?master_set=others"), redis.ErrSentinel)
 	assert.ErrorIs(t, refused(t, primary.URL()+"?master_set=bots"), redis.ErrSentinel)
 
-	_, err := primary.Do(append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...)...)
+	_, err := primary.Do(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)...)
 	require.NoError(t, err)
 	err = refused(t, "redis://bot:secret@"+sentinel.Address()+"?master_set=bots")
 	assert.ErrorIs(t, err, redis.ErrPermission)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/buckets/shared/redis"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -59,7 +58,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)
 	for _, node := range nodes {
-		_, err := node.Do(append(append([]string{"ACL", "SETUSER", "bot", ">secret"}, redis.ACLRules("test-bot")...), "+cluster|slots")...)
+		_, err := node.Do(append(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...), "+cluster|slots")...)
 		require.NoError(t, err)
 	}
 	discord, err := discordsim.New(discordsim.Config{
