@@ -116,11 +116,17 @@ func TestReadmeNamesThePermissions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(text), "ACL SETUSER my-bot on >PASSWORD ")
+	_, rest, found := strings.Cut(string(text), "\nACL SETUSER my-bot on '>PASSWORD' ")
 	require.True(t, found)
-	named, _, found := strings.Cut(rest, "```")
+	line, end, found := strings.Cut(rest, "\n")
 	require.True(t, found)
-	assert.ElementsMatch(t, rules(t, "my-bot"), append(strings.Fields(named), "on"))
+	assert.True(t, strings.HasPrefix(end, "```"), "it is one line, to be pasted")
+	for _, rule := range strings.Fields(line) {
+		if strings.ContainsAny(rule, "~&*{}") {
+			assert.Regexp(t, `^'[^']+'$`, rule, "a shell would take it for something else")
+		}
+	}
+	assert.ElementsMatch(t, rules(t, "my-bot"), append(strings.Fields(strings.ReplaceAll(line, "'", "")), "on"))
 }
 
 func TestRulesOfWhatIsNoNameAreRefused(t *testing.T) {
