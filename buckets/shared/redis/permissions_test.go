@@ -45,6 +45,14 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, []string{"cluster|slots", "info"}, name, "those are tried, and may fail")
 	}
+	assert.NotEmpty(t, denied)
+
+	require.NoError(t, ask("ACL", "SETUSER", "bot", "+cluster|slots", "+info").Error())
+	require.NoError(t, ask("ACL", "LOG", "RESET").Error())
+	open(t, url)
+	denied, err = ask("ACL", "LOG").ToArray()
+	require.NoError(t, err)
+	assert.Empty(t, denied, "the README says that they avoid entries")
 }
 
 func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
