@@ -16,7 +16,7 @@ var (
 	ErrUnreachable    = errors.New("engine does not answer: check host, port and firewall, and whether it runs")
 	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the engine is one for TLS, and see WithTLS for certificates of your own")
 	ErrProtocol       = errors.New("what answers is no Redis: check the port, and use rediss:// if it is one for TLS")
-	ErrAuthentication = errors.New("user or password is missing or wrong: the URL is redis://user:password@host, percent-encoded")
+	ErrAuthentication = errors.New("user or password is missing or wrong: the URL is redis://user:password@host, or redis://:password@host without a user, percent-encoded")
 	ErrPermission     = errors.New("user lacks a permission: see Permissions and ACLRules for all that it needs")
 	ErrProtectedMode  = errors.New("engine is in protected mode and answers its own host only: set a password, or protected-mode no where the network is safe")
 	ErrLoading        = errors.New("engine is still loading its data: try again in a moment")

@@ -61,7 +61,7 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		problem   error
 		says      []string
 	}{
-		"no password":       {password, "", nil, redis.ErrAuthentication, []string{"NOAUTH", "redis://user:password@host"}},
+		"no password":       {password, "", nil, redis.ErrAuthentication, []string{"NOAUTH", "redis://user:password@host", "redis://:password@host"}},
 		"wrong password":    {password, "redis://:wr%2Fong@HOST", nil, redis.ErrAuthentication, []string{"WRONGPASS"}},
 		"unknown user":      {password, "redis://who:wr%2Fong@HOST", nil, redis.ErrAuthentication, nil},
 		"old password":      {password, "redis://:wr%2Fong@HOST?protocol=2", nil, redis.ErrAuthentication, nil},
@@ -276,6 +276,11 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 		assert.ErrorIs(t, err, redis.ErrURL, url)
 		assert.NotContains(t, err.Error(), secret, url)
 	}
+	for _, url := range []string{"127.0.0.1:6379", "localhost:6379", " redis://127.0.0.1:1", "\tredis://127.0.0.1:1", "127.0.0.1", "http://127.0.0.1:1", ""} {
+		assert.ErrorContains(t, refused(t, url), "it has to begin with redis://", url)
+	}
+	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:abc"), "the port is not a number")
+	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:%zz@"), "it does not parse; ")
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1?master-set=x"), "master-set")
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1/x"), "number of the database")
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1?dial_timeout=1"), "dial_timeout")

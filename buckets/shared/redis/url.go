@@ -21,6 +21,9 @@ var parameters = []string{
 // harmless is what a parameter's name can be that is repeated in an error. A password that was not encoded can end up there.
 var harmless = regexp.MustCompile(`^[a-z_-]{1,20}$`)
 
+// beginning matches the schemes. What follows them is looked at afterwards.
+var beginning = regexp.MustCompile(`^(?i:rediss?|valkeys?|unix):`)
+
 const (
 	dialTimeout  = 2 * time.Second // of one connection, with TLS and login
 	writeTimeout = 2 * time.Second // without an answer to a ping after which a connection is given up
@@ -36,14 +39,16 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	refuse := func(what string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
 	}
+	if !beginning.MatchString(text) {
+		return refuse("it has to begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return refuse("it does not parse; a user or password with any of : / ? # [ ] @ % has to be percent-encoded")
-	}
-	switch u.Scheme {
-	case "redis", "rediss", "valkey", "valkeys", "unix":
-	default:
-		return refuse("it has to begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+		problem := "it does not parse; "
+		if strings.Contains(err.Error(), "invalid port") { // which a slash in a password makes too
+			problem = "the port is not a number, or "
+		}
+		return refuse(problem + "a user or password with any of : / ? # [ ] @ % has to be percent-encoded")
 	}
 	if u.Opaque != "" {
 		return refuse("there is no // after the scheme")
