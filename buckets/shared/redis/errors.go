@@ -26,6 +26,7 @@ var (
 	ErrMemory         = errors.New("engine is out of memory: raise maxmemory, or remove data of others")
 	ErrEviction       = errors.New("engine may evict any key, and limits with them: set maxmemory-policy to noeviction, or see WithEviction")
 	ErrCluster        = errors.New("cluster is down, or has no node for our keys: see CLUSTER INFO, and wait for it or repair it")
+	ErrNoCluster      = errors.New("engine is no cluster, and the URL has several addresses: leave addr out, or name what Sentinels call the primary with master_set")
 	ErrSentinel       = errors.New("the Sentinels do not name a primary: master_set in the URL has to be the name that they know, and the addresses have to be theirs")
 	ErrDatabase       = errors.New("engine has no such database: use a lower number, and none in a cluster")
 	ErrForeignKey     = errors.New("key holds what is not ours: delete it, or choose another name with WithApplication")
@@ -93,6 +94,9 @@ var answers = []struct {
 	{"MASTERDOWN", ErrReadOnly}, // a replica that lost its primary
 	{"OOM ", ErrMemory},
 	{"CLUSTERDOWN", ErrCluster},
+	{"cluster support disabled", ErrNoCluster},
+	{"unknown command 'CLUSTER'", ErrNoCluster}, // Sentinels
+	{"unknown command `CLUSTER`", ErrNoCluster},
 	{"TRYAGAIN", ErrCluster},                  // slots are moving
 	{"MOVED ", ErrCluster},                    // more often than there are nodes
 	{"non deterministic commands", ErrTooOld}, // Redis 4: TIME before a write

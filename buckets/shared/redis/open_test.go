@@ -74,6 +74,7 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		"evicts":            {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "", nil, redis.ErrEviction, []string{"allkeys-lru", "noeviction"}},
 		"database":          {nil, "redis://HOST/99", nil, redis.ErrDatabase, []string{"lower number"}},
 		"cluster down":      {[]string{"--cluster-enabled", "yes"}, "", nil, redis.ErrCluster, []string{"CLUSTER INFO"}},
+		"no cluster":        {nil, "redis://HOST?addr=HOST", nil, redis.ErrNoCluster, []string{"leave addr out"}},
 		"disk":              {[]string{"--min-replicas-to-write", "1"}, "", nil, redis.ErrRefused, []string{"NOREPLICAS"}},
 		"full of clients":   {[]string{"--maxclients", "1"}, "", nil, redis.ErrRefused, []string{"max number of clients"}},
 		"tls":               {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port one for TLS?"}},
@@ -94,7 +95,7 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 			}
 			url := e.URL()
 			if c.url != "" {
-				url = strings.Replace(c.url, "HOST", e.Address(), 1)
+				url = strings.ReplaceAll(c.url, "HOST", e.Address())
 			}
 			start := time.Now()
 			err := refused(t, url)

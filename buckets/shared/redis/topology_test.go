@@ -107,6 +107,9 @@ func TestSentinel(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond)
 
 	assert.ErrorIs(t, refused(t, sentinel.URL()), redis.ErrSentinel)
+	forgotten := refused(t, sentinel.URL()+"?addr="+sentinel.Address())
+	assert.ErrorIs(t, forgotten, redis.ErrNoCluster)
+	assert.ErrorContains(t, forgotten, "master_set")
 	assert.ErrorIs(t, refused(t, sentinel.URL()+"?master_set=others"), redis.ErrSentinel)
 	assert.ErrorIs(t, refused(t, primary.URL()+"?master_set=bots"), redis.ErrSentinel)
 
