@@ -91,6 +91,10 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 	} else {
 		if explained := explain(answer); !errors.Is(explained, ErrRefused) {
 			err = explained // the rest is what scripts say themselves
+			var e *Error
+			if errors.As(err, &e) && e.Problem == ErrPermission && e.Command == "" {
+				e.Command = refusedCommand(script.Source, answer.Error())
+			}
 		}
 	}
 	return nil, fmt.Errorf("script %s: %w", script.Name, err)

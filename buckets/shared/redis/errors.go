@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -140,12 +141,51 @@ func explain(err error) error {
 	}
 	text := said.Error()
 	e := &Error{Problem: problem(text), Cause: err}
+	if short := place.ReplaceAllString(text, ""); short != text {
+		e.Cause = answer{err, short}
+	}
 	if e.Problem == ErrPermission {
 		if m := command.FindStringSubmatch(text); m != nil {
 			e.Command = m[1]
 		}
 	}
 	return e
+}
+
+// place is where an engine says in which script something went wrong, and in which of its lines.
+var place = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:(\d+)\.?`)
+
+// answer is what an engine said, without the place, which tells nobody anything.
+type answer struct {
+	error
+	text string
+}
+
+func (a answer) Error() string { return a.text }
+func (a answer) Unwrap() error { return a.error }
+
+// calls matches the commands of scripts.
+var calls = regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
+
+// refusedCommand returns the command that a script was refused, of which Redis 7.0 tells only the line; empty if that is not clear.
+func refusedCommand(source, said string) string {
+	found := place.FindStringSubmatch(said)
+	if found == nil {
+		return ""
+	}
+	number, _ := strconv.Atoi(found[1])
+	lines := strings.Split(source, "\n")
+	if number < 1 || number > len(lines) {
+		return ""
+	}
+	name := ""
+	for _, call := range calls.FindAllStringSubmatch(lines[number-1], -1) {
+		if name != "" && !strings.EqualFold(name, call[1]) {
+			return ""
+		}
+		name = strings.ToLower(call[1])
+	}
+	return name
 }
 
 // connectionProblem is explain for what did not come from the engine.

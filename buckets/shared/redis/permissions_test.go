@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -97,6 +98,33 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 	assert.ErrorIs(t, err, redis.ErrPermission)
 	assert.ErrorContains(t, err, "channel")
 	assert.ErrorContains(t, err, "rl:{test-bot}:")
+}
+
+func TestPermissionThatIsLostLaterIsNamed(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	ask := administrator(t, e.URL())
+	require.NoError(t, ask(append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)...).Error())
+	store := open(t, "redis://bot:secret@"+e.Address())
+	require.NoError(t, ask("ACL", "SETUSER", "bot", "-zadd", "-zcard").Error())
+	for source, want := range map[string]string{
+		"local one = 1\nlocal x = redis.call('ZADD', KEYS[1], one, 'm')\nreturn {x}": "zadd",
+		"return {redis.call('zcard', KEYS[1]) + redis.call('ZCARD', KEYS[1])}":       "zcard",
+		"return {redis.call('zcard', KEYS[1]), redis.call('zadd', KEYS[1], 1, 'm')}": "",
+		"local run = redis.call\nreturn {run('zcard', KEYS[1])}":                     "",
+	} {
+		_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "test", Source: source}, []string{key})
+		assert.ErrorIs(t, err, redis.ErrPermission)
+		var detailed *redis.Error
+		require.ErrorAs(t, err, &detailed)
+		assert.NotContains(t, err.Error(), "user_script")
+		assert.ErrorContains(t, err, "script test: ", "which one is said once")
+		if want != "" || !strings.Contains(detailed.Cause.Error(), "'") { // later engines name the command themselves
+			assert.Equal(t, want, detailed.Command, source)
+		}
+		var said *rueidis.RedisError
+		assert.ErrorAs(t, err, &said, "what the engine said is there")
+	}
 }
 
 // called matches what scripts ask of the engine.
