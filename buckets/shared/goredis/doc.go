@@ -1,6 +1,13 @@
 // Package goredis lets limits be shared through a client of go-redis that a program has already. It is an example, in a module of
-// its own so that nobody else needs go-redis: copy it, or require it. Where nothing speaks for go-redis, buckets/shared/redis is the better
-// choice; it also checks the engine before the first request.
+// its own so that nobody else needs go-redis: copy runner.go and settings.go. The module is not published with a version of its own, and its
+// go.mod names the rest of the repository by a path; to require it nevertheless, from a clone, a program's go.mod needs two replaces:
+//
+//	replace (
+//		github.com/ratelight/ratelight => ../ratelight
+//		github.com/ratelight/ratelight/buckets/shared/goredis => ../ratelight/buckets/shared/goredis
+//	)
+//
+// Where nothing speaks for go-redis, buckets/shared/redis is the better choice; it also checks the engine before the first request.
 //
 //	client := redis.NewClient(goredis.Settings(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	store, err := shared.New(goredis.New(client), shared.WithApplication("my-bot"))
