@@ -89,6 +89,8 @@ func processesVerdict(r processes.Result) string {
 		return "MISSED"
 	case r.Scenario.Targets.Anything:
 		return "–"
+	case len(r.NotJudged()) > 0:
+		return "short"
 	}
 	return "ok"
 }
@@ -143,8 +145,12 @@ func processesEnd(w io.Writer, results []processes.Result) {
 		fmt.Fprintln(w, "INTERRUPTED: what was cut off is not judged.")
 		return
 	}
-	missed := 0
+	missed, short := 0, 0
 	for _, r := range results {
+		if targets := r.NotJudged(); len(targets) > 0 {
+			short++
+			fmt.Fprintf(w, "%s: not judged, as that takes runs of %g s: %s\n", r.Scenario.Name, processes.ShortestJudged.Seconds(), strings.Join(targets, "; "))
+		}
 		if len(r.Missed) > 0 {
 			missed++
 			fmt.Fprintf(w, "%s: %s\n", r.Scenario.Name, strings.Join(r.Missed, "; "))
@@ -156,6 +162,11 @@ func processesEnd(w io.Writer, results []processes.Result) {
 	}
 	if slices.ContainsFunc(results, func(r processes.Result) bool { return r.Scenario.Targets.Anything }) {
 		fmt.Fprintln(w, "OK: this shows what the policy for outages costs, and nothing is judged.")
+		return
+	}
+	if short > 0 {
+		fmt.Fprintf(w, "\nOK: nothing was missed, but %d of %s %s too short to be judged by all targets.\n",
+			short, count(len(results), "scenario", "scenarios"), map[bool]string{true: "was", false: "were"}[short == 1])
 		return
 	}
 	fmt.Fprintf(w, "OK: %s reached all targets.\n", count(len(results), "scenario", "scenarios"))
@@ -209,6 +220,7 @@ type processesDocument struct {
 	PerSecond     []secondDocument   `json:"per_second"`
 	Accidents     []accidentDocument `json:"accidents"`
 	Interrupted   bool               `json:"interrupted"`
+	NotJudged     []string           `json:"not_judged"` // targets, as the run was too short for them
 	Verdict       Verdict            `json:"verdict"`
 }
 
@@ -250,7 +262,7 @@ func ProcessesJSON(w io.Writer, _ processes.Settings, results []processes.Result
 			Refused: newByClass(r.Refused), Avoidable: newByClass(r.Avoidable), Excused: newByClass(r.Excused),
 			Pairs: r.Pairs, Inverted: r.Inverted,
 			QueuedSeconds: newQueued(r.Queued), MeanSeconds: inSeconds(r.MeanWait), Stalled: inSeconds(r.Stalled), IdealMean: stated(r.Ideal.MeanWait.Seconds()),
-			PerSecond: []secondDocument{}, Accidents: []accidentDocument{}, Interrupted: r.Interrupted,
+			PerSecond: []secondDocument{}, Accidents: []accidentDocument{}, Interrupted: r.Interrupted, NotJudged: append([]string{}, r.NotJudged()...),
 			Verdict: Verdict{Passed: len(r.Missed) == 0, Reasons: append([]string{}, r.Missed...)},
 		}
 		if r.Shared {

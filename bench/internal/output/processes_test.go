@@ -79,6 +79,19 @@ func TestVerdictsOfProcesses(t *testing.T) {
 	assert.Equal(t, "OK: 1 scenario reached all targets.", last(good))
 	assert.Equal(t, "FAILED: 1 of 4 scenarios missed a target.", last(shared()))
 
+	short := shared()[:3]
+	short[0].Length, short[1] = 3*second, short[2]
+	assert.Equal(t, "OK: nothing was missed, but 1 of 3 scenarios was too short to be judged by all targets.", last(short))
+	var b bytes.Buffer
+	Processes(&b, ofProcesses, short)
+	assert.Contains(t, b.String(), "one-bucket: not judged, as that takes runs of 10 s: 0.97 of the certain ideal\n")
+	assert.Regexp(t, `one-bucket .* short\n`, b.String())
+	b.Reset()
+	require.NoError(t, ProcessesJSON(&b, ofProcesses, short))
+	assert.Contains(t, b.String(), `"0.97 of the certain ideal"
+    ],
+    "verdict"`)
+
 	cutOff := shared()[:1]
 	cutOff[0].Interrupted = true
 	assert.Equal(t, "INTERRUPTED: what was cut off is not judged.", last(cutOff))

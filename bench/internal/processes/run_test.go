@@ -188,6 +188,7 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		test.change(&result)
 		result.judge()
 		assert.Equal(t, test.want, result.Missed, name)
+		assert.Len(t, result.NotJudged(), map[bool]int{true: 2}[name == "slow, short"], name)
 	}
 }
 

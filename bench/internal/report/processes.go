@@ -39,6 +39,9 @@ func processesVerdict(results []processes.Result) Verdict {
 	if slices.ContainsFunc(results, func(r processes.Result) bool { return r.Scenario.Targets.Anything }) {
 		verdict.Line = notJudged
 	}
+	if slices.ContainsFunc(results, func(r processes.Result) bool { return len(r.NotJudged()) > 0 }) {
+		verdict.Line = "Nothing was missed, but the run was too short to be judged by all targets."
+	}
 	for _, result := range results {
 		switch processesStatus(result) {
 		case Interrupted:

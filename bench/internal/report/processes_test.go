@@ -70,7 +70,7 @@ func TestPageOfProcessesThatReachedTheirTargets(t *testing.T) {
 	var results []processes.Result
 	for _, s := range processes.Scenarios(settings) {
 		results = append(results, processes.Result{
-			Scenario: s, Processes: 2, Requests: 10, Answered: 10, Took: 2 * time.Second, Ideal: processes.Ideal{Took: 1960 * time.Millisecond},
+			Scenario: s, Processes: 2, Length: settings.Length, Requests: 10, Answered: 10, Took: 2 * time.Second, Ideal: processes.Ideal{Took: 1960 * time.Millisecond},
 			Seconds: []processes.Second{{Served: 5}, {Served: 5}},
 		})
 	}
@@ -82,6 +82,9 @@ func TestPageOfProcessesThatReachedTheirTargets(t *testing.T) {
 		assert.Contains(t, section.text, "0.980")
 		assert.NotContains(t, section.text, "Engine calls: ", "nothing is shared")
 	}
+
+	results[0].Length = 3 * time.Second
+	assert.Contains(t, Processes(settings, results, make([]trace.Log, len(results))).Verdict.Line, "too short to be judged by all targets")
 }
 
 func TestPageOfWhatIsNotJudgedSaysSo(t *testing.T) {
