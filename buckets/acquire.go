@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -213,7 +214,7 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 	case <-w.ready:
 	case <-ctx.Done():
 		if m.withdraw(w) {
-			return Lease{}, ctx.Err()
+			return Lease{}, m.expired(ctx, &w.ask)
 		}
 		<-w.ready
 		if w.err == nil {
@@ -226,6 +227,18 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 	}
 	m.counters.waited(m.now() - w.asked())
 	return w.held.lease(), nil
+}
+
+// expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.
+func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
+	err := ctx.Err()
+	if !a.deadline || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if cause := m.outage(); cause != nil {
+		return &ratelimits.TooLongError{Route: a.request.Route.Route().String(), Max: a.longest, Deadline: true, Cause: cause}
+	}
+	return err
 }
 
 // withdraw takes a waiter out of wherever it waits and lets the others move up. It reports false if the waiter has been

@@ -47,7 +47,7 @@ func (w *waiter) watch(ctx context.Context) {
 	m := w.entry.manager
 	unwatch := context.AfterFunc(ctx, func() {
 		if m.withdraw(w) {
-			w.err = ctx.Err()
+			w.err = m.expired(ctx, &w.ask)
 			m.calls.push(w)
 		}
 	})

@@ -53,7 +53,8 @@ type queue struct {
 	waiting fifo.Queue[*waiter]
 	alarm   alarm
 	lanes   map[uint64]*lane
-	ordered int // ordered requests in flight
+	ordered int           // ordered requests in flight
+	overdue time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
@@ -312,7 +313,12 @@ func (b *RESTBucket) ring() {
 		return
 	}
 	b.queue.alarm.rang()
-	b.dispatchFree(b.manager().now())
+	now := b.manager().now()
+	if overdue := b.queue.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
+		b.refuseOverdue(now)
+	}
+	b.dispatchFree(now)
+	b.watchOverdue(now)
 }
 
 // dispatchFree dispatches with what it can take by itself, and gives back what is left.
@@ -345,6 +351,10 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	b.dispatchFree(now)
 	if a.atOnce && w.Queued() && b.answered(now, &w.ask, w) {
 		b.refuseLate(now)
+	}
+	if w.Queued() {
+		b.queue.awaitOverdue(w)
+		b.watchOverdue(now)
 	}
 	return w
 }

@@ -134,6 +134,16 @@ func (a *authentication) refuseClosed(now time.Duration) {
 	}
 }
 
+// certain reports that what may be sent is known without the others.
+func (a *authentication) certain(now time.Duration) bool {
+	if a.shared == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.follow(now)
+}
+
 // outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
 func (a *authentication) outage(now time.Duration) error {
 	if a.shared == nil {

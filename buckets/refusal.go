@@ -49,7 +49,7 @@ func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool
 	f := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
 	if a.atOnce && answered || f.wait > 0 && now+f.wait > a.latest+2*precision && !(a.atOnce && !answered) {
-		return f, a.tooLong(b, f)
+		return f, a.tooLong(now, b, f)
 	}
 	return f, nil
 }
@@ -83,13 +83,40 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 	if b.queue == nil {
 		return
 	}
+	b.queue.overdue = 0
 	for e := b.queue.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			b.remove(w)
-			b.answer(w, Lease{}, w.tooLong(b, forecast{}))
+			b.answer(w, Lease{}, w.tooLong(now, b, forecast{}))
+			continue
 		}
+		b.queue.awaitOverdue(w)
+	}
+	b.watchOverdue(now)
+}
+
+// overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost
+// little.
+const overduePause = 20 * time.Millisecond
+
+// awaitOverdue notes until when somebody who waits may wait.
+func (q *queue) awaitOverdue(w *waiter) {
+	latest := w.latest + 1 // a wait of exactly the maximum is not too long
+	if w.atOnce {
+		latest += answerPatience
+	}
+	if q.overdue == 0 || latest < q.overdue {
+		q.overdue = latest
+	}
+}
+
+// watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.
+func (b *RESTBucket) watchOverdue(now time.Duration) {
+	m := b.manager()
+	if q := b.queue; q != nil && q.overdue > 0 && !m.closed() && m.outage() != nil {
+		q.alarm.set(m.settings.clock, now, max(q.overdue, now+overduePause), b.ring)
 	}
 }
 

@@ -104,6 +104,23 @@ func (m major) shared() string {
 	return text
 }
 
+// outage returns why nobody can be asked at the moment, nil if that is not so or not known.
+func (m *RESTBucketManager) outage() error {
+	if session, ok := m.session().(SharedOutage); ok {
+		return session.Outage()
+	}
+	return nil
+}
+
+// away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
+func (b *RESTBucket) away(now time.Duration, a *ask) error {
+	err := b.manager().outage()
+	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.certain(now)) {
+		return nil
+	}
+	return err
+}
+
 // outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
 func (b *RESTBucket) outage() error {
 	switch {

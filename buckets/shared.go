@@ -40,6 +40,13 @@ type SharedSession interface {
 	Close()
 }
 
+// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked.
+type SharedOutage interface {
+	// Outage returns why nobody can be asked at the moment, nil if that is not so. Those who wait go on waiting, unless what they
+	// wait for has an Err; if that takes too long, they are told this.
+	Outage() error
+}
+
 // SharedKey names a bucket in all processes.
 type SharedKey struct {
 	Credential string // of SharedSession.Credential

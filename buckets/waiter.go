@@ -31,7 +31,7 @@ func (a *ask) major() major { return a.entry.manager.majorOf(a.request.Route) }
 func (a *ask) asked() time.Duration { return a.latest - a.longest }
 
 // tooLong returns the error for a request whose wait is forecast to be longer than it may be.
-func (a *ask) tooLong(b *RESTBucket, f forecast) error {
+func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
 	return &ratelimits.TooLongError{
 		Route:    a.request.Route.Route().String(),
 		Class:    f.class,
@@ -41,6 +41,7 @@ func (a *ask) tooLong(b *RESTBucket, f forecast) error {
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
+		Cause:    b.away(now, a),
 	}
 }
 

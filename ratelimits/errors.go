@@ -29,6 +29,9 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if not known.
 	Period time.Duration
+	// Cause is why nobody could tell how long the wait would be, and what errors.Is and errors.As find, too: that the server of shared
+	// limits is away. It is nil where limits alone are the reason.
+	Cause error
 }
 
 // Error says what was refused, how long it would have waited, and how long it was allowed to.
@@ -55,15 +58,23 @@ func (e *TooLongError) Error() string {
 	default:
 		fmt.Fprintf(&b, ", longer than its max rate limit of %v", e.Max.Round(time.Millisecond))
 	}
+	if e.Cause != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Cause.Error())
+	}
 	return b.String()
 }
 
-// Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and nil otherwise.
-func (e *TooLongError) Unwrap() error {
+// Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.
+func (e *TooLongError) Unwrap() []error {
+	var all []error
 	if e.Deadline {
-		return context.DeadlineExceeded
+		all = append(all, context.DeadlineExceeded)
 	}
-	return nil
+	if e.Cause != nil {
+		all = append(all, e.Cause)
+	}
+	return all
 }
 
 // QueueFullError says that a request was refused because as many as allowed wait already.

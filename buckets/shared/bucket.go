@@ -225,7 +225,7 @@ func (b *bucket) fly(sent time.Duration) *ticket {
 	return t
 }
 
-// Forecast returns how long one more request would wait.
+// Forecast returns how long one more request would wait, at least. How long an outage will last is not known.
 func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,6 +234,9 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	others := k.others
 	if ahead < b.line.Len() {
 		others = min(k.ahead, others) // somebody in our midst
+	}
+	if away, _ := b.session.away(); away || now-k.at > sessionTime {
+		others = 0 // who knows whether they still wait
 	}
 	left, rest := k.left, k.end-now
 	if rest <= 0 {
@@ -244,9 +247,6 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	}
 	if hold := max(k.hold, b.hold) - now; hold > 0 && hold >= f.Wait {
 		f.Wait, f.Class = hold, k.holding
-	}
-	if away, since := b.session.away(); away {
-		f.Wait = max(f.Wait, now-since)
 	}
 	return f
 }

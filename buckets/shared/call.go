@@ -137,6 +137,14 @@ func (s *session) away() (away bool, since time.Duration) {
 	return s.outage.away, s.outage.since
 }
 
+// Outage returns an OutageError while the server is away, and those who need it have to wait for it.
+func (s *session) Outage() error {
+	if s.store.options.outage >= OutageShare {
+		return nil
+	}
+	return s.outageErr()
+}
+
 // outageErr returns the error of the outage, nil if there is none.
 func (s *session) outageErr() error {
 	s.mu.Lock()

@@ -416,7 +416,7 @@ func TestOutages(t *testing.T) {
 			pass(20 * time.Second)
 			assert.Equal(t, 1, a.leaves()+b.leaves())
 			assert.Empty(t, a.errs)
-			assert.InDelta(t, 20*time.Second, a.bucket.Forecast(w.now(), 0).Wait, float64(100*ms))
+			assert.Zero(t, a.bucket.Forecast(w.now(), 0).Wait, "nobody knows")
 			w.server.SetDown(false)
 			pass(1100 * ms)
 			assert.True(t, a.served(2) || b.served(1))

@@ -1,0 +1,152 @@
+package shared_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// refused is what came of a request that was not to be sent, and after how long.
+type refused struct {
+	err  error
+	took time.Duration
+}
+
+// acquire asks one manager for a permit, and gives it back at once.
+func (f *fleet) acquire(ctx context.Context, manager, channel int) refused {
+	return f.acquireRoute(ctx, manager, "/channels/"+strconv.Itoa(channel)+"/messages")
+}
+
+func (f *fleet) acquireRoute(ctx context.Context, manager int, path string) refused {
+	start := time.Now()
+	route, err := routes.Match("POST", path)
+	if err != nil {
+		return refused{err: err}
+	}
+	lease, err := f.managers[manager].Acquire(ctx, route, "Bot a")
+	if err == nil {
+		lease.Return()
+	}
+	return refused{err, time.Since(start)}
+}
+
+// started acquires in the background.
+func (f *fleet) started(ctx context.Context, manager, channel int) *refused {
+	r := &refused{took: -1}
+	f.all.Go(func() { *r = f.acquire(ctx, manager, channel) })
+	synctest.Wait()
+	return r
+}
+
+func within(d time.Duration) context.Context {
+	return buckets.ContextWithMaxWait(context.Background(), d)
+}
+
+// outage requires that a request waited for so long, and was told that the server is away.
+func (r *refused) outage(t *testing.T, took time.Duration) {
+	t.Helper()
+	assert.InDelta(t, took, r.took, float64(50*ms))
+	var tooLong *ratelimits.TooLongError
+	var away *shared.OutageError
+	require.ErrorAs(t, r.err, &tooLong)
+	require.ErrorAs(t, r.err, &away)
+	require.ErrorIs(t, r.err, shared.ErrOutage)
+	assert.Equal(t, took, tooLong.Max)
+	assert.Contains(t, r.err.Error(), "shared limits are away since")
+}
+
+// both is two managers that have used the same bucket just now.
+func (w *world) both(options ...shared.Option) *fleet {
+	f := w.whole(2, oneRule(discordsim.Rule{Hash: "h", Quota: discordsim.Fixed(5, time.Second)}, near), options...)
+	for i := range 6 {
+		require.NoError(w.t, f.post(context.Background(), i%2, 1))
+	}
+	return f
+}
+
+func TestDuringAnOutageARequestWaitsAsLongAsItMay(t *testing.T) {
+	for name, away := range map[string]func(w *world, away bool){
+		"frozen": func(w *world, away bool) { w.server.SetFrozen(away) },
+		"down":   func(w *world, away bool) { w.server.SetDown(away) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				f := w.both()
+				defer f.close()
+				away(w, true)
+				pass(5 * time.Second) // loans and parts are over
+				var all []*refused
+				longest := []time.Duration{300 * ms, 700 * ms, time.Second, 2500 * ms, 4 * time.Second}
+				for _, d := range longest {
+					all = append(all, f.started(within(d), 0, 1), f.started(within(d), 1, 1))
+					all = append(all, f.started(within(d), 1, 2)) // a bucket that it does not know
+				}
+				deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				defer cancel()
+				last := f.started(deadline, 0, 1)
+				pass(20 * time.Second)
+				for i, r := range all {
+					r.outage(t, longest[i/3])
+				}
+				last.outage(t, 2*time.Second)
+				assert.ErrorIs(t, last.err, context.DeadlineExceeded)
+				patient := f.started(within(5*time.Second), 0, 1)
+				pass(1500 * ms)
+				away(w, false)
+				pass(200 * ms)
+				for range 5 {
+					r := f.acquire(within(3*time.Second), 1, 1)
+					assert.NoError(t, r.err, "after %v", r.took)
+				}
+				assert.NoError(t, f.post(within(5*time.Second), 0, 1))
+				f.all.Wait()
+				assert.NoError(t, patient.err)
+			})
+		})
+	}
+}
+
+func TestDuringAnOutageWhoWaitsForTheGlobalLimitWaitsAsLongAsItMay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		f := w.whole(1, busy())
+		defer f.close()
+		require.NoError(t, f.post(context.Background(), 0, 1))
+		pass(30 * time.Second) // its part is given back
+		require.NoError(t, f.post(context.Background(), 0, 1))
+		w.server.SetFrozen(true)
+		pass(5 * time.Second)
+		var all []*refused
+		for channel := range 3 {
+			all = append(all, f.started(within(1500*ms), 0, channel))
+		}
+		pass(5 * time.Second)
+		for _, r := range all {
+			r.outage(t, 1500*ms)
+		}
+	})
+}
+
+func TestDuringAnOutageWhoWaitsForADiscoveryWaitsAsLongAsItMay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		f := w.whole(1, busy())
+		defer f.close()
+		w.server.SetFrozen(true)
+		early := f.started(within(2300*ms), 0, 1)
+		pass(3 * time.Second)
+		late := f.started(within(800*ms), 0, 1)
+		pass(3 * time.Second)
+		early.outage(t, 2300*ms)
+		late.outage(t, 800*ms)
+	})
+}
