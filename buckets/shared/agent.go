@@ -227,7 +227,7 @@ func (b *bucket) failed(now time.Duration, err error) {
 	b.failing++
 	var wrong *KeyError
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, ErrClosed):
 		return
 	case errors.As(err, &wrong), errors.Is(err, errReply):
 		b.err, b.errAt = err, now

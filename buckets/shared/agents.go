@@ -171,6 +171,9 @@ func (s *session) outageChanged() {
 		} else {
 			b.failing = 0
 			b.backAgain()
+			if l := b.loan; l != nil && s.endedErr() != nil {
+				l.until, l.wanted = 0, true
+			}
 			b.stopTimer()
 			if b.due || b.line.Len() > 0 {
 				b.say(now)

@@ -266,10 +266,7 @@ func (b *bucket) Err() error {
 	if b.err != nil {
 		return b.err
 	}
-	if b.session.store.options.outage == OutageFail {
-		return b.session.outageErr()
-	}
-	return nil
+	return b.session.refusalErr()
 }
 
 // Close ends the use of the bucket. It is forgotten when the server knows all that it has to know.

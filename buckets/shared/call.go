@@ -10,11 +10,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-var (
-	// errTooLate is the error of a call that got to the server after its time: it did nothing.
-	errTooLate = errors.New("shared: call came too late")
-	errClosed  = errors.New("shared: session is closed")
-)
+// errTooLate is the error of a call that got to the server after its time: it did nothing.
+var errTooLate = errors.New("shared: call came too late")
 
 // reply is what a script returned.
 type reply struct {
@@ -42,6 +39,9 @@ func (s *session) call(script *Script, keys []string, arguments ...string) (repl
 
 // try is call without the look at what is known of an outage.
 func (s *session) try(ctx context.Context, script *Script, keys []string, arguments ...string) (reply, error) {
+	if err := s.endedErr(); err != nil {
+		return reply{}, err
+	}
 	timeout := s.store.options.callTimeout
 	ctx, cancel := clockwork.WithTimeout(ctx, s.clock, timeout)
 	defer cancel()
@@ -99,8 +99,12 @@ func (s *session) failed(r reply, err error, keys []string) error {
 		}
 		return wrong
 	}
+	if errors.Is(err, ErrClosed) {
+		s.end(err)
+		return err
+	}
 	if s.context.Err() != nil {
-		return errClosed
+		return ErrClosed
 	}
 	if !s.tells(keys[0]) {
 		return err
@@ -113,6 +117,37 @@ func (s *session) failed(r reply, err error, keys []string) error {
 		s.tellWatchers()
 	}
 	return err
+}
+
+// end takes in that the server will never be reached again, because its client was closed.
+func (s *session) end(err error) {
+	s.mu.Lock()
+	first := s.ended == nil
+	if first {
+		s.ended, s.outage = err, outage{}
+	}
+	s.mu.Unlock()
+	if first {
+		s.tellWatchers()
+	}
+}
+
+// endedErr returns why the server will never be reached again, nil if it may be.
+func (s *session) endedErr() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// refusalErr returns what everybody who needs the server is refused with, nil if they may wait.
+func (s *session) refusalErr() error {
+	if err := s.endedErr(); err != nil {
+		return err
+	}
+	if s.store.options.outage == OutageFail {
+		return s.outageErr()
+	}
+	return nil
 }
 
 // probe calls the server until it is back.

@@ -117,8 +117,11 @@ func (d *discovery) Err() error {
 	d.mu.Lock()
 	err, out := d.err, d.out
 	d.mu.Unlock()
-	if err == nil && out && d.session.store.options.outage == OutageFail {
-		return d.session.outageErr()
+	if ended := d.session.endedErr(); ended != nil {
+		return ended
+	}
+	if err == nil && out {
+		return d.session.refusalErr()
 	}
 	return err
 }
@@ -253,7 +256,7 @@ func (d *discovery) heard(wants string, values []int64) (wait time.Duration) {
 
 // failed takes in that a call failed. d.mu is held.
 func (d *discovery) failed(wants string, err error) (wait time.Duration) {
-	if wants == "found" && !errors.Is(err, errClosed) {
+	if wants == "found" && !errors.Is(err, ErrClosed) {
 		d.telling = d.telling || d.found != "" || d.changed != nil
 		if !d.telling {
 			d.forget() // the permission ends by itself
@@ -262,7 +265,7 @@ func (d *discovery) failed(wants string, err error) (wait time.Duration) {
 	var outage *OutageError
 	var key *KeyError
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, ErrClosed):
 		return never
 	case errors.As(err, &key):
 		d.err = err

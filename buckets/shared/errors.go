@@ -11,6 +11,10 @@ import (
 // ErrOutage is what every OutageError is, for errors.Is.
 var ErrOutage = errors.New("shared: server of shared limits is away")
 
+// ErrClosed is what a Runner fails with, for errors.Is, once it was closed for good. Whoever needs the server is then refused with the
+// Runner's error at once, whatever the policy for outages.
+var ErrClosed = errors.New("shared: store is closed")
+
 // OutageError says that nothing was sent because the server that keeps the shared limits cannot be reached.
 type OutageError struct {
 	// Since is when that was first noticed.

@@ -165,8 +165,11 @@ func (g *global) Err() error {
 	g.mu.Lock()
 	err, out := g.err, g.out && g.session.now() >= g.holding.until
 	g.mu.Unlock()
-	if err == nil && out && g.session.store.options.outage == OutageFail {
-		return g.session.outageErr()
+	if ended := g.session.endedErr(); ended != nil {
+		return ended
+	}
+	if err == nil && out {
+		return g.session.refusalErr()
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 	var key *KeyError
 	g.holding.failing = true
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, ErrClosed):
 		return never
 	case errors.Is(err, errTooLate):
 		return time.Millisecond

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -106,6 +107,9 @@ func (i *invalid) once() time.Duration {
 	reply, err := i.session.call(invalidScript, i.keys, arguments...)
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if errors.Is(err, ErrClosed) {
+		return never
+	}
 	if err != nil || len(reply.values) == 0 {
 		return beatPeriod
 	}

@@ -15,6 +15,8 @@ type Runner interface {
 	// Run runs a script once, or not at all: it must not repeat one whose reply was lost. All keys are in one slot of a
 	// cluster. The reply of a script is a list of integers.
 	//
+	// An error that is ErrClosed says that it will never run one again.
+	//
 	// It returns when the context ends, at the latest. It is safe for concurrent use.
 	Run(ctx context.Context, script *Script, keys []string, arguments ...string) ([]int64, error)
 }
@@ -22,6 +24,6 @@ type Runner interface {
 // Subscriber is a Runner that can also listen. Without it, wishes of other processes are noticed a second later.
 type Subscriber interface {
 	// Subscribe calls received for every message on a channel until the context ends, and then returns; it connects again by
-	// itself.
+	// itself. With an error that is ErrClosed it may return before.
 	Subscribe(ctx context.Context, channel string, received func(message string)) error
 }

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type session struct {
 	closed   bool
 	engine   engineClock
 	outage   outage
+	ended    error         // why there will be no more calls
 	live     int           // sessions, this one included
 	liveAt   time.Duration // when there were last as many
 	tickers  map[*ticker]struct{}
@@ -56,7 +58,9 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	if store.subscriber != nil {
 		s.spawn(func() {
 			// It ends with the session. Should it end before, the timers do without.
-			_ = store.subscriber.Subscribe(s.context, store.keys.channel(s.id), s.received)
+			if err := store.subscriber.Subscribe(s.context, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
+				s.end(err)
+			}
 		})
 	}
 	return s

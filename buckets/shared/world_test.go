@@ -3,6 +3,7 @@ package shared_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -57,12 +58,30 @@ type process struct {
 // link is the connection of one process to the server.
 type link struct {
 	*redistest.Memory
-	mu   sync.Mutex
-	cut  bool
-	most int // arguments of a call
+	mu    sync.Mutex
+	cut   bool
+	shut  bool // closed for good
+	most  int  // arguments of a call
+	calls int
 }
 
-var errCut = errors.New("connection cut")
+var (
+	errCut  = errors.New("connection cut")
+	errShut = fmt.Errorf("link: %w", shared.ErrClosed)
+)
+
+func (l *link) called() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// close closes the connection for good, as its client does.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = true
+}
 
 // kill cuts the connection, as when the process dies or loses its network.
 func (l *link) kill(dead bool) {
@@ -73,9 +92,13 @@ func (l *link) kill(dead bool) {
 
 func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	l.mu.Lock()
-	cut := l.cut
+	l.calls++
+	cut, shut := l.cut, l.shut
 	l.most = max(l.most, len(arguments))
 	l.mu.Unlock()
+	if shut {
+		return nil, errShut
+	}
 	if cut {
 		return nil, errCut
 	}

@@ -2,6 +2,7 @@ package goredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ func (r *Runner) Run(ctx context.Context, script *shared.Script, keys []string, 
 	values, err := r.run(ctx, "evalsha", r.hash(script), keys, arguments)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		values, err = r.run(ctx, "eval", script.Source, keys, arguments)
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		return nil, fmt.Errorf("%w: %w", shared.ErrClosed, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", script.Name, err)

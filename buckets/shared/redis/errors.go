@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // What Open and calls to the engine fail with, for errors.Is. The error itself also says which command or key it is about, and what
@@ -37,8 +39,8 @@ var (
 	ErrURL = errors.New("redis: URL is not valid")
 	// ErrApplication is returned by Open without WithApplication, and for a name that cannot be part of a key.
 	ErrApplication = errors.New("redis: WithApplication has to name the bot")
-	// ErrClosed is returned by calls after Close.
-	ErrClosed = errors.New("redis: store is closed")
+	// ErrClosed is returned by calls after Close, and by managers that still use the store. It is a shared.ErrClosed.
+	ErrClosed = fmt.Errorf("redis: Close was called: %w", shared.ErrClosed)
 )
 
 // Error is why the engine cannot be used, or why one call failed.
