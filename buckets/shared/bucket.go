@@ -95,9 +95,6 @@ func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	t.id = buckets.Ticket(t.number)
 	b.tickets[t.id] = t
 	b.line.Insert(&t.Element)
-	if b.err != nil && now-b.errAt >= time.Second {
-		b.err = nil
-	}
 	b.say(now)
 	return t.id
 }
@@ -259,11 +256,14 @@ func (b *bucket) Answered(id buckets.Ticket) bool {
 	return t != nil && t.said
 }
 
+// errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.
+const errorMemory = time.Second
+
 // Err returns why nothing is granted.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err != nil {
+	if b.err != nil && b.session.now()-b.errAt < errorMemory {
 		return b.err
 	}
 	return b.session.refusalErr()

@@ -3,6 +3,7 @@ package shared_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,4 +150,58 @@ func TestDuringAnOutageWhoWaitsForADiscoveryWaitsAsLongAsItMay(t *testing.T) {
 		early.outage(t, 2300*ms)
 		late.outage(t, 800*ms)
 	})
+}
+
+func TestAKeyThatWasMendedIsNoticedWhileRequestsCome(t *testing.T) {
+	for _, kind := range []string{"b", "q", "f", "s"} {
+		t.Run(kind, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				f := w.both()
+				defer f.close()
+				pass(5 * time.Second) // no loans
+				keys := w.server.Redis.Keys()
+				for _, key := range keys {
+					if strings.HasPrefix(key, "rl:{default}:"+kind) {
+						w.server.Redis.Del(key)
+					}
+				}
+				wrong := "rl:{default}:" + kind
+				if kind != "s" {
+					wrong = w.bucketKey(kind)
+				}
+				w.server.Redis.Set(wrong, "mine")
+				var problem *shared.KeyError
+				for range 15 {
+					require.ErrorAs(t, f.acquire(context.Background(), 0, 1).err, &problem)
+					pass(300 * ms)
+				}
+				before := f.links[0].called()
+				for range 20 {
+					require.ErrorAs(t, f.acquire(context.Background(), 0, 1).err, &problem)
+					pass(50 * ms)
+				}
+				assert.LessOrEqual(t, f.links[0].called()-before, 6, "it is asked for once a second")
+				w.server.Redis.Del(wrong)
+				start := w.now()
+				for f.acquire(context.Background(), 0, 1).err != nil {
+					require.Less(t, w.now()-start, 3*time.Second)
+					pass(50 * ms)
+				}
+				assert.LessOrEqual(t, w.now()-start, 1300*ms)
+			})
+		})
+	}
+}
+
+// bucketKey returns the key of that kind of the bucket of both.
+func (w *world) bucketKey(kind string) string {
+	w.t.Helper()
+	credential := ""
+	for _, key := range w.server.Redis.Keys() {
+		if rest, ok := strings.CutPrefix(key, "rl:{default}:g:"); ok {
+			credential = rest
+		}
+	}
+	require.NotEmpty(w.t, credential)
+	return "rl:{default}:" + kind + ":" + credential + "/h/1"
 }
