@@ -21,7 +21,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p, q := w.process(shared.WithOutage(policy)), w.process()
-				var mine, others []*user
+				var mine []*user
 				for i := range 4 {
 					key := buckets.SharedKey{Hash: strconv.Itoa(i)}
 					u, other := slow(p, key), q.use(key)
@@ -30,7 +30,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 					u.join(1)
 					pass(10 * ms)
 					other.giveBack(ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})
-					mine, others = append(mine, u), append(others, other)
+					mine = append(mine, u)
 				}
 				pass(100 * ms)
 				p.link.kill(true)
