@@ -81,10 +81,11 @@ func runEach(ctx context.Context, scenarios []processes.Scenario, engine *proces
 	progress := output.NewProgress(stderr, requests)
 	defer progress.End()
 	settings.Done = progress.Step
-	for _, scenario := range scenarios {
+	for i, scenario := range scenarios {
 		if ctx.Err() != nil && len(results) > 0 {
 			break
 		}
+		progress.Begin(fmt.Sprintf("%d of %d: %s, about %v", i+1, len(scenarios), scenario.Name, settings.Length))
 		traced := newTrace(o.Report)
 		result, err := processes.Run(ctx, scenario, engine, settings, traced)
 		if err != nil {

@@ -38,6 +38,13 @@ func TestSeveralProcesses(t *testing.T) {
 	assert.Contains(t, read(t, path), "2 processes that share limits")
 }
 
+func TestScenariosOfProcessesAreAnnouncedWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	engine := redistest.NewEngine(t)
+	_, _, stderr := call(t.Context(), nil, "-processes", "1", "-length", "3s", "-scenario", "one-bucket-alone", "-redis", engine.URL())
+	assert.Equal(t, "1 of 1: one-bucket-alone, about 3s\n", stderr)
+}
+
 func TestListOfWhatProcessesDo(t *testing.T) {
 	t.Parallel()
 	status, stdout, _ := call(t.Context(), nil, "-processes", "4", "-scenario", "list")

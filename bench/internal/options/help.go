@@ -22,7 +22,7 @@ Examples:
   go run ./bench -max-rate-limit 3s                    who would wait longer is refused at once
   go run ./bench -scenario all                         judge the limiter where it is hard
   go run ./bench tune                                  which max rate limit to set, for a day of requests
-  go run ./bench -processes 4                          share limits between 4 processes: about 2 min
+  go run ./bench -processes 4                          share limits between 4 processes, or another number: about 2 min
   go run ./bench -processes 4 -disturb                 what accidents cost them: about 90 s
   go run ./bench -soak 10m                             memory, goroutines, tokens: what must not add up
   go run ./bench -report load.html                     charts of it, to be opened in a browser

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -10,8 +11,11 @@ import (
 )
 
 // Progress shows how far the work has come: how much of it is done, how much in a second, how long it has taken and how long
-// it will. It shows nothing if it does not write to a terminal, and nothing of work that is done within a second.
-type Progress struct{ bar *progressbar.ProgressBar }
+// it will. Without a terminal it shows only what Begin says. It shows nothing of work that is done within a second.
+type Progress struct {
+	bar   *progressbar.ProgressBar // nil without a terminal
+	plain io.Writer                // nil with one
+}
 
 // blinkOfAnEye is for how long work may take without being shown.
 const blinkOfAnEye = time.Second
@@ -19,9 +23,9 @@ const blinkOfAnEye = time.Second
 // NewProgress begins to show progress over so many requests.
 func NewProgress(w io.Writer, requests int) *Progress {
 	if !isTerminal(w) {
-		return &Progress{}
+		return &Progress{plain: w}
 	}
-	return &Progress{newBar(w, requests)}
+	return &Progress{bar: newBar(w, requests)}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -54,6 +58,13 @@ func (l *late) Write(text []byte) (int, error) {
 		return len(text), nil
 	}
 	return l.Writer.Write(text)
+}
+
+// Begin says in a line what begins now, where there is no bar to look at.
+func (p *Progress) Begin(what string) {
+	if p.plain != nil {
+		fmt.Fprintln(p.plain, what) // whoever does not read it is no reason to stop
+	}
 }
 
 // Step says that one more request is done. It is safe for concurrent use.

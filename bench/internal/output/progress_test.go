@@ -31,6 +31,18 @@ func TestProgressIsSilentWithoutATerminal(t *testing.T) {
 	assert.Zero(t, info.Size())
 }
 
+func TestWhatBeginsIsSaidWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	NewProgress(&b, 10).Begin("one")
+	assert.Equal(t, "one\n", b.String())
+	b.Reset()
+	p := &Progress{bar: newBar(&b, 10)}
+	p.Begin("two")
+	p.End()
+	assert.Zero(t, b.Len(), "the bar shows enough")
+}
+
 // screen is what a terminal shows in the end: what stands behind the last return to the beginning of the line.
 func screen(b *bytes.Buffer) string {
 	text := b.String()
@@ -41,7 +53,7 @@ func TestBarShowsWhatIsDoneTheRateAndTheTimeLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {
 		var b bytes.Buffer
-		p := &Progress{newBar(&b, 1000)}
+		p := &Progress{bar: newBar(&b, 1000)}
 		for range 250 {
 			time.Sleep(20 * time.Millisecond)
 			p.Step()
@@ -63,7 +75,7 @@ func TestShortWorkShowsNoBar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {
 		var b bytes.Buffer
-		p := &Progress{newBar(&b, 10)}
+		p := &Progress{bar: newBar(&b, 10)}
 		for range 10 {
 			time.Sleep(90 * time.Millisecond)
 			p.Step()
@@ -77,7 +89,7 @@ func TestFinishedBarIsTakenAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(*testing.T) {
 		var b bytes.Buffer
-		p := &Progress{newBar(&b, 10)}
+		p := &Progress{bar: newBar(&b, 10)}
 		for range 10 {
 			time.Sleep(time.Second)
 			p.Step()
