@@ -105,12 +105,20 @@ func writeAccidents(w io.Writer, r processes.Result) {
 		t.add(accidentRow(a)...)
 	}
 	t.write(w)
-	fmt.Fprintln(w, "\nrequests in each second, from 2 s before; │ marks where it begins, and ends if it lasts")
+	fmt.Fprint(w, accidentsLegend)
 	for _, a := range r.Accidents {
 		fmt.Fprintf(w, "  %-46s  %s\n", a.Name, accidentSeconds(a))
 	}
 	fmt.Fprintln(w)
 }
+
+const accidentsLegend = `
+rate before    requests that came through per second in the 6 s before it
+requests lost  how many fewer came through until the next accident than were made, or than at that rate where callers wait for answers
+back after     time from its end until the rate was back
+
+requests in each second, from 2 s before; │ marks where it begins, and ends if it lasts
+`
 
 func accidentRow(a processes.Accident) []string {
 	back := "never"
@@ -176,7 +184,11 @@ func processesEnd(w io.Writer, results []processes.Result) {
 func ProcessesList(w io.Writer, settings processes.Settings, scenarios []processes.Scenario) {
 	t := &table{columns: []string{"<scenario", "requests", "<what happens"}}
 	for _, s := range scenarios {
-		t.add(s.Name, number(s.Requests(settings)), s.About)
+		requests := number(s.Requests(settings))
+		if s.Estimated() {
+			requests = "about " + requests
+		}
+		t.add(s.Name, requests, s.About)
 	}
 	t.write(w)
 }
@@ -188,10 +200,11 @@ func ProcessesListJSON(w io.Writer, settings processes.Settings, scenarios []pro
 		About    string   `json:"about"`
 		Targets  []string `json:"targets"`
 		Requests int      `json:"requests"`
+		Estimate bool     `json:"requests_estimated"`
 	}
 	entries := make([]entry, 0, len(scenarios))
 	for _, s := range scenarios {
-		entries = append(entries, entry{s.Name, s.About, s.Targets.List(), s.Requests(settings)})
+		entries = append(entries, entry{s.Name, s.About, s.Targets.List(), s.Requests(settings), s.Estimated()})
 	}
 	return write(w, entries)
 }

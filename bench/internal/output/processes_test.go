@@ -109,4 +109,13 @@ func TestListOfProcesses(t *testing.T) {
 	b.Reset()
 	require.NoError(t, ProcessesListJSON(&b, ofProcesses, processes.Scenarios(ofProcesses)))
 	assert.Contains(t, b.String(), `"no pairs inverted"`)
+	assert.NotContains(t, b.String(), `"requests_estimated": true`)
+
+	disturbed := processes.Settings{Processes: 4, Length: 40 * second, Disturb: true}
+	b.Reset()
+	ProcessesList(&b, disturbed, processes.Scenarios(disturbed))
+	assert.Contains(t, b.String(), "one-bucket    about 200  all")
+	b.Reset()
+	require.NoError(t, ProcessesListJSON(&b, disturbed, processes.Scenarios(disturbed)))
+	assert.Contains(t, b.String(), `"requests_estimated": true`)
 }

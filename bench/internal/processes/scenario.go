@@ -117,6 +117,9 @@ func Find(name string, s Settings) ([]Scenario, error) {
 	return nil, fmt.Errorf("with these flags there is no scenario %q: choose one of %s, or all", name, strings.Join(names, ", "))
 }
 
+// Estimated reports that Requests is an estimate: the run ends at a time, and what has no answer then does not count.
+func (s *Scenario) Estimated() bool { return len(s.accidents) > 0 }
+
 // Requests is how many requests a scenario makes, or about how many if it goes on until a time.
 func (s *Scenario) Requests(settings Settings) (n int) {
 	for _, work := range s.work(settings) {
