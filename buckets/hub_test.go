@@ -233,10 +233,10 @@ func (h *hub) share(credential string, leaves func(*hubGlobal) bool) {
 func (g *hubGlobal) Part(time.Duration) (part int, until time.Duration) {
 	g.session.hub.mu.Lock()
 	defer g.session.hub.mu.Unlock()
-	if g.session.closed || g.session.hub.lapsed {
+	if g.session.closed {
 		return 0, 0
 	}
-	if g.part == 0 {
+	if g.part == 0 || g.session.hub.lapsed {
 		return 0, g.session.hub.comes - g.session.offset
 	}
 	return g.part, 1 << 62

@@ -82,6 +82,23 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 		h.set(func(h *hub) { h.mean = false })
 		require.True(t, long.granted())
 		long.lease.Return()
+
+		h.set(func(h *hub) { h.lapsed = true }) // it was heard of, but is lost
+		short, long = atMost(time.Second), atMost(3*time.Second)
+		require.False(t, short.done())
+		h.mu.Lock()
+		h.comes = h.now() + 2*time.Second
+		for _, all := range h.globals {
+			for _, g := range all {
+				g.session.notify(g.changed)
+			}
+		}
+		h.mu.Unlock()
+		synctest.Wait()
+		require.Error(t, short.failed())
+		h.set(func(h *hub) { h.lapsed = false })
+		require.True(t, long.granted())
+		long.lease.Return()
 		require.NoError(t, b.Close())
 	})
 }
