@@ -110,6 +110,21 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
+// A call is late, the server loses its state, and its clock is stepped back: the call comes in time by that clock, and claims what its
+// user has given back since.
+func TestLateCallClaimsWhatOthersHave(t *testing.T) {
+	steps := []step{
+		{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000}, {"wait", 0, 1, 50},
+		{"flush", 0, 1, 14}, {"wait", 0, 1, 206}, {"clock", 0, 4, 286}, {"need", 0, 69, 3000},
+	}
+	for range 20 { // in every second one or so the same call is late
+		onStage(t, func(f *stage) {
+			s := &schedule{stage: f, limit: 1, trouble: 0.02, random: rand.New(rand.NewPCG(0x1a, 1))}
+			require.NoError(t, s.run(steps))
+		})
+	}
+}
+
 type schedule struct {
 	*stage
 	limit   int

@@ -85,8 +85,10 @@ local function lapse()
 end
 lapse()
 
--- What it was given and never used, because the reply was lost, is free at once.
+-- What it was given and never used, because the reply was lost, is free at once. After a loss a call of long ago may have claimed it, when
+-- the clock was stepped back: then others may have used it since.
 if me then
+  if now < state.claims then state.apart = state.apart + math.max(0, me.part - math.max(has, peak)) end
   cool(math.min(me.part, peak) - has, now + COOL)
   state.apart = math.max(0, state.apart - math.max(0, has - me.part))
 else
