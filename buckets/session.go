@@ -153,6 +153,8 @@ func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {
 	switch {
 	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.laneOf(a) != nil:
 		return true // whatever the others say
+	case a.atOnce && b.away(now, a) != nil:
+		return true // nobody can say
 	case b.partner != nil && !b.partner.lent:
 		if b.partner.shared.Err() != nil {
 			return true

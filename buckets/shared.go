@@ -92,7 +92,7 @@ type SharedBucket interface {
 	// Forecast returns what is known of the wait of one more request with so many tickets of this process ahead of it, counting
 	// those of others, and what the bucket is.
 	Forecast(now time.Duration, ahead int) SharedForecast
-	// Answered reports that the ticket's place is known, so that Forecast counts who is ahead of it.
+	// Answered reports that the ticket's place is known, so that Forecast counts who is ahead of it, or that asking for it has failed.
 	Answered(t Ticket) bool
 	// Err returns why nothing is granted, and what everybody who waits is to be told, if the policy for outages wants that.
 	Err() error

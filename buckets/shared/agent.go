@@ -220,7 +220,7 @@ func (b *bucket) unsayLine(n int) {
 
 // failed takes in that a call did not get through. b.mu is held.
 func (b *bucket) failed(now time.Duration, err error) {
-	b.due = true
+	b.due, b.failedTo = true, b.session.agents.next.Load()
 	b.resayFlights()
 	b.unsayLine(mostNames) // some may have been granted, and only the reply was lost
 	pause := min(firstRetry<<min(b.failing, 10), longestRetry)

@@ -42,11 +42,12 @@ type bucket struct {
 	err      error // why the last call failed, if that is no outage
 	errAt    time.Duration
 
-	active  bool // counted by the session as one that does something
-	calling bool
-	due     bool // there is something to say
-	failing int  // calls in a row that failed
-	timer   clockwork.Timer
+	active   bool // counted by the session as one that does something
+	calling  bool
+	due      bool   // there is something to say
+	failing  int    // calls in a row that failed
+	failedTo uint64 // the last ticket that there was when a call failed
+	timer    clockwork.Timer
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)
@@ -248,12 +249,12 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	return f
 }
 
-// Answered reports that the place of a ticket is known.
+// Answered reports that the place of a ticket is known, or that a call failed that should have told.
 func (b *bucket) Answered(id buckets.Ticket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tickets[id]
-	return t != nil && t.said
+	return t != nil && (t.said || t.number <= b.failedTo)
 }
 
 // errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.

@@ -44,8 +44,12 @@ func (f *fleet) acquireRoute(ctx context.Context, manager int, path string) refu
 
 // started acquires in the background.
 func (f *fleet) started(ctx context.Context, manager, channel int) *refused {
+	return f.startedRoute(ctx, manager, "/channels/"+strconv.Itoa(channel)+"/messages")
+}
+
+func (f *fleet) startedRoute(ctx context.Context, manager int, path string) *refused {
 	r := &refused{took: -1}
-	f.all.Go(func() { *r = f.acquire(ctx, manager, channel) })
+	f.all.Go(func() { *r = f.acquireRoute(ctx, manager, path) })
 	synctest.Wait()
 	return r
 }
@@ -204,4 +208,49 @@ func (w *world) bucketKey(kind string) string {
 	}
 	require.NotEmpty(w.t, credential)
 	return "rl:{default}:" + kind + ":" + credential + "/h/1"
+}
+
+func TestWhoDoesNotWaitIsRefusedWithinACallAndInAnOutageAtOnce(t *testing.T) {
+	const call = 400 * ms
+	inWorld(t, func(w *world) {
+		f := w.both(shared.WithCallTimeout(call))
+		defer f.close()
+		pass(5 * time.Second) // no loans
+		w.server.SetFrozen(true)
+		known, unknown := f.started(within(0), 0, 1), f.startedRoute(within(0), 1, "/channels/9/typing")
+		pass(100 * ms)
+		second := f.started(within(0), 0, 1) // while a call is under way
+		pass(2 * time.Second)
+		var tooLong *ratelimits.TooLongError
+		for _, r := range []*refused{known, unknown, second} {
+			require.ErrorAs(t, r.err, &tooLong)
+			assert.LessOrEqual(t, r.took, call+20*ms)
+		}
+		pass(10 * time.Second) // parts are over
+		for _, path := range []string{"/channels/1/messages", "/channels/2/messages", "/channels/9/typing", "/channels/9/pins"} {
+			r := f.acquireRoute(within(0), 0, path)
+			r.outage(t, 0)
+			assert.Zero(t, r.took)
+		}
+		waits := f.started(within(3*time.Second), 0, 1)
+		r := f.acquire(within(0), 0, 1)
+		r.outage(t, 0)
+		pass(4 * time.Second)
+		waits.outage(t, 3*time.Second)
+	})
+}
+
+func TestWhoDoesNotWaitIsRefusedWhenTheGlobalLimitCannotBeAskedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		f := w.whole(1, busy(), shared.WithCallTimeout(400*ms))
+		defer f.close()
+		require.NoError(t, f.post(context.Background(), 0, 1))
+		pass(30 * time.Second) // its part is given back, and the bucket is not lent
+		w.server.SetFrozen(true)
+		for range 5 {
+			r := f.acquire(within(0), 0, 1)
+			require.Error(t, r.err)
+			assert.LessOrEqual(t, r.took, 420*ms)
+		}
+	})
 }
