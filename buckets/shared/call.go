@@ -76,27 +76,34 @@ func (s *session) tells(key string) bool { return strings.HasPrefix(key, s.store
 
 // came takes in that a call got through.
 func (s *session) came(r reply, tells bool) {
-	s.mu.Lock()
-	ended := false
-	if tells {
-		s.engine.tell(r.sent, r.received, r.engine)
-		ended = s.outage.succeeded()
+	if !tells {
+		return
 	}
+	s.mu.Lock()
+	s.engine.tell(r.sent, r.received, r.engine)
+	s.mu.Unlock()
+	s.answered()
+}
+
+// answered takes in that the server is there.
+func (s *session) answered() {
+	s.mu.Lock()
+	since := s.outage.since
+	ended := s.outage.succeeded()
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()
+		s.warnBack(since)
 	}
 }
 
 // failed takes in that a call did not, and returns the error for whoever made it.
 func (s *session) failed(r reply, err error, keys []string) error {
 	if wrong := keyError(err, keys); wrong != nil {
-		s.mu.Lock()
-		ended := s.tells(keys[0]) && s.outage.succeeded() // the server is there
-		s.mu.Unlock()
-		if ended {
-			s.tellWatchers()
+		if s.tells(keys[0]) {
+			s.answered()
 		}
+		s.warnKey(wrong)
 		return wrong
 	}
 	if errors.Is(err, ErrClosed) {
@@ -110,11 +117,12 @@ func (s *session) failed(r reply, err error, keys []string) error {
 		return err
 	}
 	s.mu.Lock()
-	began := s.outage.failed(r.sent, r.received, err)
+	began := s.ended == nil && s.outage.failed(r.sent, r.received, err)
 	s.mu.Unlock()
 	if began {
 		s.spawn(s.probe)
 		s.tellWatchers()
+		s.warnOutage(err)
 	}
 	return err
 }

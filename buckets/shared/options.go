@@ -2,6 +2,7 @@ package shared
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 )
@@ -14,6 +15,7 @@ type options struct {
 	callTimeout time.Duration
 	lease       time.Duration
 	trip        time.Duration
+	logger      *slog.Logger // nil: slog.Default()
 }
 
 // Option changes how a Store works.
@@ -75,6 +77,18 @@ func WithLease(d time.Duration) Option {
 			return fmt.Errorf("shared: lease %v is shorter than a second", d)
 		}
 		o.lease = d
+		return nil
+	}
+}
+
+// WithLogger sends warnings to logger instead of slog.Default(): that an outage begins, and how long it was when it ends, once for
+// each manager; and that a key is not ours, once a minute for each. Nil turns them off.
+func WithLogger(logger *slog.Logger) Option {
+	return func(o *options) error {
+		if logger == nil {
+			logger = slog.New(slog.DiscardHandler)
+		}
+		o.logger = logger
 		return nil
 	}
 }

@@ -40,6 +40,7 @@ type session struct {
 	topics   map[string]func(rest string)
 	agents   agents
 	parts    parts
+	warnings warnings
 }
 
 type (

@@ -121,11 +121,12 @@ func WithEviction() Option {
 	}
 }
 
-// WithLogger sends warnings about the engine to logger instead of slog.Default(). Nil turns them off.
+// WithLogger sends warnings about the engine to logger instead of slog.Default(), those of shared.WithLogger included. Nil turns them
+// off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		s.logger, s.quiet = logger, logger == nil
-		return nil
+		return s.pass(shared.WithLogger(logger))
 	}
 }
 
