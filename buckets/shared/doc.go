@@ -46,7 +46,15 @@
 //	a key holds what is not ours            KeyError, for all who wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
-// called again and again, at least once a second.
+// called again and again, at least once a second. That it is away and that it is back is logged, once for each manager that notices
+// (WithLogger).
+//
+// Under OutageWait a request waits as long as it may, by its max wait or its context's deadline, and then fails with a
+// *ratelimits.TooLongError that is an *OutageError, too. One that must not wait at all fails at once in an outage that is known, and
+// after WithCallTimeout otherwise.
+//
+// A key that is not ours is looked at again a second after that was found, when somebody asks. A store that was closed before its
+// managers lets all requests that need it fail with ErrClosed.
 //
 // # What the server keeps
 //
@@ -59,6 +67,7 @@
 //	s                       sorted set: sessions, by when they are dead if nothing is heard of them
 //	g:<credential>          hash: parts of the global limit, what cools down, the hold
 //	d:<credential>:<route>  hash: bucket hash of the route, or who finds it out and who waits for that
+//	v                       string: that the keys are ours, and of which version; for 30 days, by Open of buckets/shared/redis
 //	o:<session>             channel: what a session should look at
 //	rl:ip:{<address>}       hash: invalid responses of each session in the latest ten minutes
 //

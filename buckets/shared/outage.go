@@ -9,7 +9,8 @@ import (
 type Outage uint8
 
 const (
-	// OutageWait sends nothing until the server is back. No limit is ever exceeded.
+	// OutageWait sends nothing until the server is back. No limit is ever exceeded. Requests wait as long as they may, and then
+	// fail with an error that is an OutageError and a *ratelimits.TooLongError.
 	OutageWait Outage = iota
 	// OutageFail refuses requests with an OutageError at once.
 	OutageFail
