@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -27,7 +28,7 @@ type Option func(*options) error
 func WithApplication(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
-			return fmt.Errorf("shared: application name %q is empty or contains braces", name)
+			return errors.New("shared: the application has no name, or one with braces")
 		}
 		o.application = name
 		return nil
@@ -39,7 +40,7 @@ func WithApplication(name string) Option {
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
-			return fmt.Errorf("shared: address name %q is empty or contains braces", name)
+			return errors.New("shared: the address has no name, or one with braces")
 		}
 		o.address = name
 		return nil
