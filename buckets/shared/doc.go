@@ -13,12 +13,15 @@
 // loans of a process. When somebody else asks for the bucket, its holder is told, and returns it with all that became of it.
 //
 // The global limit of a credential is divided: each process has a part of it and paces itself, and once a second, at once if that is
-// urgent, a call of the script part moves the parts towards what is needed. One process alone has all of it. A part that shrinks goes to
-// others a second and a quarter later, when nothing that was sent with it can count any more, so that a newcomer has its fair part after
-// one and a half seconds.
+// urgent, a call of the script part moves the parts towards what is needed. A process has what it needs, all of it if
+// it needs that, and some of what nobody needs; the rest stays free for whoever comes or needs more, who gets it in one call. A part that
+// shrinks goes to others a second and a quarter later, when nothing that was sent with it can count any more: so long a newcomer waits if
+// all of the limit is needed, and has its fair part after one and a half seconds. That wait is predicted from the first answer on.
+//
+// A process without a global limit only says every ten seconds that it wants to hear of holds, every second if it hears no messages.
 //
 // One process at a time finds out the bucket hash of a route (script discover), and all know it from then on. Invalid responses are
-// counted by address (script invalid), whatever the application.
+// counted by address (script invalid), whatever the application; as long as nobody has counted any, a process asks once a minute.
 //
 // # What happens when something breaks
 //
