@@ -100,7 +100,6 @@ func TestOneAloneLosesNothing(t *testing.T) {
 		f.trickle(5, s)
 		s.send(1200)
 		took := f.until(time.Minute, func() bool { return s.waiting() == 0 })
-		t.Log(took)
 		ideal := 23 * (time.Second + s.trip)
 		assert.LessOrEqual(t, took, ideal*102/100)
 	})
