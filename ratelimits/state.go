@@ -8,7 +8,7 @@ type State struct {
 	Limit int
 	// Used is how many requests are charged that were answered, or never will be.
 	Used int
-	// Reset is how long it takes until all of those have certainly come back, 0 if they have.
+	// Reset is how long it takes until all of those have certainly come back, 0 if they have, or if no limit is known.
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
@@ -51,7 +51,10 @@ func (w *Window) State(now time.Duration) State {
 		Limit: int(w.limit), Used: max(w.charged(now)-int(w.inflight), 0), Period: w.longest,
 		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
 	}
-	if s.Used > 0 {
+	switch {
+	case w.limit == 0 && !w.unlimited:
+		s.Used = int(w.blinds) // somebody else may know of what
+	case s.Used > 0:
 		s.Reset = max(w.comesBack()-now, tick)
 	}
 	return s

@@ -137,7 +137,7 @@ func (r *returned) write(a *arguments, now time.Duration) {
 		limit = -1
 	}
 	rest := until(r.at+s.Reset, now)
-	if rest == 0 {
+	if rest == 0 && s.Limit > 0 {
 		s.Used = 0
 	}
 	a.add(r.number, limit, int64(s.Used), rest, s.Period.Milliseconds(), s.Stamp, until(r.at+s.Hold, now), int64(s.HoldClass),
