@@ -86,6 +86,7 @@ func (s *several) Close() error {
 
 // Nor can anybody tell whether it is one manager or several, each of which gets every third request.
 func TestSeveralManagersConformTogether(t *testing.T) {
+	long(t)
 	t.Parallel()
 	limitertest.Run(t, func(t *testing.T) httpclient.Limiter {
 		server := memory(t)

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"reflect"
+	"time"
 	"unsafe"
 )
 
@@ -9,6 +10,7 @@ import (
 // fields, pointers, maps of package sync and its like. It takes no locks, so nothing of it may change meanwhile. What hides
 // behind functions and channels it does not see.
 func (s *searcher) dump(where string, value any) {
+	_ = time.Local.String() // read from the system when it is used first, which may be while we look
 	d := dumper{searcher: s, where: where, seen: make(map[visit]struct{})}
 	d.visit(reflect.ValueOf(value))
 }
