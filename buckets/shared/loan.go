@@ -123,7 +123,10 @@ func (b *bucket) Return(now time.Duration, s ratelimits.State, sent []time.Durat
 	b.remember(now, s)
 	b.activate()
 	if l.wanted || l.until <= now || len(sent) > 0 || s.Hold > 0 {
-		b.say(now)
+		// Those who wait join one after the other when this has returned, and nobody of another process must come between.
+		b.gathers = now + gathering
+		b.due = true
+		b.wakeAt(now, b.gathers)
 	} // else nobody waits for it: it travels with the next beat, or with what comes before
 	return tickets
 }
