@@ -12,15 +12,13 @@ const (
 	// firstRetry is how long a call that failed is repeated after; twice that the next time, and so on.
 	firstRetry   = 20 * time.Millisecond
 	longestRetry = time.Second
-	// gathering is how long a bucket that is given back waits for what its process has to say besides.
-	gathering = time.Millisecond
 )
 
 // say lets the next call be made, which says all that there is to say. b.mu is held.
 func (b *bucket) say(now time.Duration) {
 	b.due = true
 	b.activate()
-	if b.calling || b.loan != nil || (b.failing > 0 || now < b.gathers) && b.timer != nil {
+	if b.calling || b.loan != nil || b.gathers || b.failing > 0 && b.timer != nil {
 		return
 	}
 	if away, _ := b.session.away(); away { // it is said when the server is back

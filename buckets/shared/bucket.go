@@ -48,7 +48,7 @@ type bucket struct {
 	failing  int    // calls in a row that failed
 	failedTo uint64 // the last ticket that there was when a call failed
 	timer    clockwork.Timer
-	gathers  time.Duration // until when nothing is said, as there is more to come
+	gathers  bool // nothing is said yet, as there is more to come
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)

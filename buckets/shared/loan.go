@@ -124,9 +124,15 @@ func (b *bucket) Return(now time.Duration, s ratelimits.State, sent []time.Durat
 	b.activate()
 	if l.wanted || l.until <= now || len(sent) > 0 || s.Hold > 0 {
 		// Those who wait join one after the other when this has returned, and nobody of another process must come between.
-		b.gathers = now + gathering
+		// Whoever calls holds a lock meanwhile that changed takes, so after that all have joined.
 		b.due = true
-		b.wakeAt(now, b.gathers)
+		b.gathers = b.session.spawn(func() {
+			b.notify()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.gathers = false
+			b.say(b.session.now())
+		})
 	} // else nobody waits for it: it travels with the next beat, or with what comes before
 	return tickets
 }
