@@ -50,14 +50,14 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		m := started(t)
 		familiar(t, m)
 		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
-		assert.Equal(t, 30*time.Second, m.EdgeWait())
+		assert.Equal(t, 30*time.Second, m.EdgeWait(""))
 		held := everything(m)
 		wait(30*time.Second - time.Millisecond)
 		require.Zero(t, countGranted(held), "interactions, too")
 
 		wait(2 * time.Millisecond)
 		require.Equal(t, 1, countGranted(held), "one goes first")
-		assert.Zero(t, m.EdgeWait())
+		assert.Zero(t, m.EdgeWait(""))
 		wait(time.Minute)
 		require.Equal(t, 1, countGranted(held), "until its answer is there")
 		for _, c := range held {
@@ -112,7 +112,7 @@ func TestSilentEdgeIsAskedLessAndLessOften(t *testing.T) {
 		for range 12 {
 			c.update(silent)
 			before := time.Now()
-			require.NotZero(t, m.EdgeWait())
+			require.NotZero(t, m.EdgeWait(""))
 			c.again(m)
 			for !c.granted() {
 				wait(100 * time.Millisecond)
@@ -129,7 +129,7 @@ func TestSilentEdgeIsAskedLessAndLessOften(t *testing.T) {
 		c.update(roomy)
 		c.again(m)
 		c.update(silent)
-		assert.LessOrEqual(t, m.EdgeWait(), 2600*time.Millisecond, "a success begins again from the shortest")
+		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "a success begins again from the shortest")
 	})
 }
 
@@ -142,7 +142,7 @@ func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
 		for _, c := range flying {
 			c.update(silent)
 		}
-		assert.LessOrEqual(t, m.EdgeWait(), 2600*time.Millisecond, "they left before the first refusal came back")
+		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "they left before the first refusal came back")
 	})
 }
 
@@ -155,7 +155,7 @@ func TestShorterEdgeRefusalNeverShortensALongerOne(t *testing.T) {
 		first.update(refused(ratelimits.ClassEdge, time.Minute))
 		second.update(refused(ratelimits.ClassEdge, time.Second))
 		third.update(roomy) // it had left before, and says nothing of what comes
-		assert.Equal(t, time.Minute, m.EdgeWait())
+		assert.Equal(t, time.Minute, m.EdgeWait(""))
 		held := ask(m, message(2))
 		wait(59 * time.Second)
 		assert.False(t, held.granted())

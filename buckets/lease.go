@@ -60,6 +60,11 @@ var leases = sync.Pool{New: func() any { return new(held) }}
 // keep the place in the queue.
 func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r}) }
 
+// Refused says that a 429 has arrived, of which only status and headers are known yet. Until the lease ends, by an Update with what the
+// whole response says, nothing leaves that the refusal may be about. It does not end the lease and does not block. Calling it
+// is optional, for responses whose body comes late.
+func (l Lease) Refused(r ratelimits.Response) {}
+
 // Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
 // caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.
 func (l Lease) Release() { l.end(&outcome{sent: true}) }

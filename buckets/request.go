@@ -21,6 +21,9 @@ type Request struct {
 	// Authorization is the value of the Authorization header, empty if none is sent. It separates the buckets of
 	// different credentials. Only a keyed hash of it is kept.
 	Authorization string
+	// Server names the server that the request goes to, empty for Discord. Requests to different servers share nothing: no bucket, no
+	// global limit, no hold, no budget of invalid requests.
+	Server string
 	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
 	// hidden limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
 	// limit. It is called at most twice, when the request has to wait or has met such a limit, and never under a lock. It

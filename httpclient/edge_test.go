@@ -39,7 +39,7 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 				assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
 				assert.Less(t, first.took, slack, "it was not repeated")
 				assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
-				assert.Equal(t, edge.Hold, transport.Manager().EdgeWait())
+				assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
 
 				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
 				otherBot.Header.Set("Authorization", "Bot other")

@@ -199,7 +199,7 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 		return nil, done, err
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
 		response.Body.Close()
-		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter)}
+		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}
 	case !x.body.repeatable():
 		response.Body = withHead(refusal, response.Body)
 		return response, done, nil

@@ -26,9 +26,9 @@ var (
 )
 
 // edgeWait asks the limiter how long everything is held back after a refusal at the edge, 0 if it does not know.
-func edgeWait(l Limiter) time.Duration {
-	if e, ok := l.(interface{ EdgeWait() time.Duration }); ok {
-		return e.EdgeWait()
+func edgeWait(l Limiter, server string) time.Duration {
+	if e, ok := l.(interface{ EdgeWait(string) time.Duration }); ok {
+		return e.EdgeWait(server)
 	}
 	return 0
 }
