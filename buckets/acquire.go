@@ -29,6 +29,7 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 // AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
 	if lease, ok := m.atOnce(ctx, r); ok {
+		lease.held.request = r
 		return lease, nil
 	}
 	return m.acquire(ctx, r)
@@ -70,13 +71,16 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 	}
 }
 
-// hand hands over what became of a request.
+// hand hands over what became of a request. Its place is over, unless it is given back at the end of the lease.
 func (m *RESTBucketManager) hand(r *Request, lease Lease, err error) (Lease, error) {
+	if r != nil { // else there is an error
+		r.shape, r.arrived = 0, 0
+	}
 	if err != nil {
 		m.counters.refuse(err)
 		return Lease{}, err
 	}
-	r.shape, r.arrived = lease.held.shape, lease.held.arrived
+	lease.held.request = r
 	m.castShadow(lease.held)
 	return lease, nil
 }
@@ -90,7 +94,7 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if m.closed() { // since we looked
 		return Lease{}, nil, forecast{}, ErrClosed
 	}
-	now := m.now()
+	now := b.now()
 	if lease, ok, err := b.tryGrant(now, a); ok || err != nil {
 		return lease, nil, forecast{}, err
 	}
@@ -182,14 +186,12 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 			return forecast{}, err
 		}
 	}
-	ahead := b.waiting()
-	if a.returns {
-		ahead = 0 // it comes back to its place
-	} else if err := m.full(a, ahead); err != nil {
-		return forecast{}, err
-	}
-	if a.priority {
-		ahead = b.ahead(arrived)
+	ahead := 0 // of one that comes back to its place
+	if !a.returns {
+		if err := m.full(a, b.waiting()); err != nil {
+			return forecast{}, err
+		}
+		ahead = b.ahead(a, arrived)
 	}
 	return b.refusal(now, a, ahead, b.answered(now, a, nil))
 }
@@ -256,7 +258,7 @@ func (m *RESTBucketManager) withdraw(w *waiter) bool {
 			return false
 		}
 		m.waiting.Add(-1)
-		b.dispatchFree(m.now())
+		b.dispatchFree(b.now())
 		return true
 	}
 }

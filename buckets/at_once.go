@@ -25,7 +25,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 		return Lease{}, false
 	}
 	b.lock()
-	now := m.now()
+	now := b.now()
 	b.partner.look()
 	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() || m.edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
@@ -38,10 +38,10 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 		return Lease{}, false
 	}
 	h.route, h.major, h.fields, h.shape = r.Route, major, r.Fields, r.shape
-	if r.arrived == 0 {
-		r.arrived = b.arrive(h.permit.Sent())
+	if h.arrived = r.arrived; h.arrived == 0 {
+		h.arrived = b.arrive(h.permit.Sent())
 	}
-	h.arrived = r.arrived
+	r.shape, r.arrived = 0, 0
 	b.launch(h)
 	t.grant(h)
 	b.unlock()

@@ -45,6 +45,7 @@ func TestTheShortPathDoesWhatTheLongOneDoes(t *testing.T) {
 			require.Equal(t, fmt.Sprint(errB), fmt.Sprint(errA))
 			require.Equal(t, other.arrived, one.arrived)
 			if errA == nil {
+				require.Equal(t, b.held.arrived, a.held.arrived)
 				flying = append(flying, pair{a, b, one, other})
 			}
 		}

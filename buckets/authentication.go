@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,7 @@ type authentication struct {
 
 	mu       sync.Mutex
 	global   *ratelimits.Global
-	refusals int // global 429s one after the other, those of one moment counted once
-	refused  ratelimits.Refusals
+	refusals ratelimits.Refusals // global 429s
 	line     line
 
 	credential string       // what stands for it in all processes, if limits are shared
@@ -54,7 +54,7 @@ func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
 
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (a *authentication) opens(now time.Duration) bool {
-	return !a.divided && a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals == 0
+	return !a.divided && a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals.Row() == 0
 }
 
 // force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
@@ -78,13 +78,11 @@ func (a *authentication) park(now time.Duration, b *RESTBucket) {
 	a.moveOn(now)
 }
 
-// grew counts those who wait for the global limit. One bucket in line stands for all who wait in it.
-func (a *authentication) grew(b *RESTBucket) {
+// count counts those who wait for the global limit. One bucket in line stands for all who wait in it.
+func (a *authentication) count(b *RESTBucket) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if b.lineOf == a {
-		a.line.count(b)
-	}
+	return a.line.count(b)
 }
 
 // wait returns the predicted wait for the global limit: until there is a slot, for those ahead in the same bucket, and for
@@ -111,21 +109,23 @@ func (a *authentication) holdWait(now time.Duration) time.Duration {
 }
 
 // report gives a slot back whose request has an outcome.
-func (a *authentication) report(now time.Duration, slot ratelimits.Slot, r *ratelimits.Response) {
+func (a *authentication) report(now time.Duration, h *held, r *ratelimits.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slot == (ratelimits.Slot{}) {
-		// there is no limit
-	} else if r.Status == 0 {
-		a.global.Lost(slot)
+	if r.Status == 0 {
+		a.global.Lost(h.slot)
 	} else {
-		a.global.Report(now, slot)
+		a.global.Report(now, h.slot)
 	}
-	if r.Class != ratelimits.ClassGlobal {
-		a.refusals = 0
-		a.refused.Accepted()
+	if !h.entry.exempt && passedGlobal(r) {
+		a.refusals.Accepted(h.permit.Sent())
 	}
 	a.moveOn(now)
+}
+
+// passedGlobal reports that the server has looked at a request behind its global limit.
+func passedGlobal(r *ratelimits.Response) bool {
+	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != ratelimits.ClassGlobal && r.Class != ratelimits.ClassEdge
 }
 
 // settle takes in the end of a request that has a slot, or that shows that a global 429 is over.
@@ -133,7 +133,7 @@ func (a *authentication) settle(now time.Duration, h *held, o *outcome) {
 	switch {
 	case a.open.Load() && h.slot == ratelimits.Slot{}, h.slot == ratelimits.Slot{} && h.entry.exempt:
 	case o.sent:
-		a.report(now, h.slot, &o.response)
+		a.report(now, h, &o.response)
 	default:
 		a.giveBack(now, h.slot)
 	}
@@ -161,11 +161,10 @@ func (a *authentication) refuse(now, d time.Duration) time.Duration {
 	a.mu.Lock()
 	a.open.Store(false)
 	free := a.global.HoldWait(now) == 0
+	most := time.Duration(min(a.refusals.Row(), maxRefusals)) * time.Second / 2
+	longer := a.refusals.Again(now, !free)
 	if free {
-		most := time.Duration(min(a.refusals, maxRefusals)) * time.Second / 2
-		d += time.Duration(rand.Float64() * float64(most))
-		a.refusals++
-		d = max(d, a.refused.Again(false))
+		d = max(d+time.Duration(rand.Float64()*float64(most)), longer)
 	}
 	a.mu.Unlock()
 	a.hold(now, d)
@@ -188,7 +187,7 @@ func (a *authentication) hold(now, d time.Duration) {
 	}
 	a.mu.Unlock()
 	if longer {
-		a.manager.refuseLate(now, a)
+		a.manager.refuseLate(a)
 	}
 }
 

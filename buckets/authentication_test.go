@@ -318,3 +318,40 @@ func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
 		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 	})
 }
+
+// Interactions are not held by a global 429, so their success does not show that it is over, and neither does what was on its way
+// before.
+func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, message(1), roomy)
+				discover(t, m, followUp(1), roomy)
+				early := asks(m, message(1), 30)
+				refusals, c := 0, ask(m, message(1))
+				for start := time.Now(); time.Since(start) < time.Minute; wait(100 * time.Millisecond) {
+					discover(t, m, followUp(1), roomy)
+					if refusals%2 == 1 && len(early) > 0 {
+						early[0].update(roomy)
+						early = early[1:]
+					}
+					if c.granted() {
+						refusals++
+						c.update(refused(ratelimits.ClassGlobal, 500*time.Millisecond))
+						c.again(m)
+					}
+				}
+				assert.LessOrEqual(t, refusals, 12)
+				c.cancel()
+				wait(0)
+				for _, e := range early {
+					e.update(roomy)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}

@@ -33,19 +33,22 @@ type RESTBucket struct {
 
 // live is what a bucket consists of while it is used.
 type live struct {
-	window     ratelimits.Window
-	flying     *held // in flight
-	queue      *queue
-	arrived    time.Duration // when the latest request did
-	limit      int32         // that the latest response named, and the route that it was for
-	limitOf    *routeEntry
-	idle       bool     // since the garbage collector looked last
-	partner    *partner // nil if it is not shared
-	scout      *scout   // nil if it is not an UNKNOWN bucket that is shared
-	inLine     bool
-	lineOf     gate        // in whose line, if it is in one
-	nextInLine *RESTBucket // this and the next: guarded by the gate it stands in line for
-	brought    int         // how many waited in it when that was counted last
+	window  ratelimits.Window
+	latest  time.Duration // of all times that it was
+	flying  *held         // in flight
+	queue   *queue
+	arrived time.Duration // when the latest request did
+	limit   int32         // that the latest response named, and the route that it was for
+	limitOf *routeEntry
+	idle    bool     // since the garbage collector looked last
+	partner *partner // nil if it is not shared
+	scout   *scout   // nil if it is not an UNKNOWN bucket that is shared
+
+	inLine bool
+	lineOf gate // in whose line, if it is in one
+	// Guarded by the gate it stands in line for.
+	nextInLine, previousInLine *RESTBucket
+	brought                    int // how many waited in it when they were counted last
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
@@ -58,6 +61,12 @@ type queue struct {
 }
 
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
+
+// now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
+func (b *RESTBucket) now() time.Duration {
+	b.latest = max(b.latest, b.manager().now())
+	return b.latest
+}
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
 func (b *RESTBucket) arrive(now time.Duration) time.Duration {
@@ -85,7 +94,15 @@ func (b *RESTBucket) open() *queue {
 	return b.queue
 }
 
-// waiting returns the number of requests that wait.
+// queued returns the number of requests in the queue, without those that a hidden limit holds.
+func (b *RESTBucket) queued() int {
+	if b.queue == nil {
+		return 0
+	}
+	return b.queue.waiting.Len()
+}
+
+// waiting returns the number of all requests that wait.
 func (b *RESTBucket) waiting() int {
 	if b.live == nil || b.queue == nil {
 		return 0
@@ -97,10 +114,16 @@ func (b *RESTBucket) waiting() int {
 	return n
 }
 
-// ahead returns how many wait who arrived before.
-func (b *RESTBucket) ahead(arrived time.Duration) (n int) {
+// ahead returns how many wait before an ask at its place. Those whom a hidden limit holds are before nobody else.
+func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
 	if b.queue == nil {
 		return 0
+	}
+	if lane := b.queue.laneOf(a); lane != nil {
+		n = lane.waiting.Len()
+	}
+	if !a.priority {
+		return n + b.queue.waiting.Len()
 	}
 	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
 		n++
@@ -218,6 +241,7 @@ func (b *RESTBucket) land(h *held) {
 // what it can of p.
 func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 	b.partner.follow(now)
+	b.inLine = b.inLine && b.lineOf.count(b)
 	q := b.queue
 	if q == nil {
 		b.scout.release(now)
@@ -313,7 +337,7 @@ func (b *RESTBucket) ring() {
 		return
 	}
 	b.queue.alarm.rang()
-	now := b.manager().now()
+	now := b.now()
 	if overdue := b.queue.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
 		b.refuseOverdue(now)
 	}
@@ -332,7 +356,7 @@ func (b *RESTBucket) dispatchFree(now time.Duration) {
 func (b *RESTBucket) serve(p passes) {
 	b.lock()
 	defer b.unlock()
-	now := b.manager().now()
+	now := b.now()
 	b.inLine = false
 	b.dispatch(now, &p)
 	b.giveBack(now, p)
@@ -345,9 +369,6 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	b.open().waiting.Insert(&w.Element)
 	b.partner.join(now, w)
 	b.manager().waiting.Add(1)
-	if b.inLine {
-		b.lineOf.grew(b)
-	}
 	b.dispatchFree(now)
 	if a.atOnce && w.Queued() && b.answered(now, &w.ask, w) {
 		b.refuseLate(now)
@@ -365,7 +386,7 @@ func (b *RESTBucket) remove(w *waiter) bool {
 		return false
 	}
 	if b.queue.waiting.Remove(&w.Element) {
-		b.partner.leave(b.manager().now(), w)
+		b.partner.leave(b.now(), w)
 		if w.lane != nil {
 			w.lane.busy = false
 		}

@@ -60,3 +60,36 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 		})
 	}
 }
+
+// A clock that goes back, as one of a test may, or a time that was read before another one but is used after it, makes nothing
+// seem longer ago than it is.
+func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &brokenClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
+		wait(6 * time.Second)
+		second := ask(m, message(1))
+		require.True(t, second.granted())
+		clock.back.Store(int64(10 * time.Second))
+		second.update(limited("messages", 2, 0, 5*time.Second))
+		clock.back.Store(0)
+		third := ask(m, message(1))
+		wait(4 * time.Second)
+		require.False(t, third.granted(), "the window is open")
+		wait(2 * time.Second)
+		require.True(t, third.granted())
+		third.update(roomy)
+	})
+}
+
+// brokenClock can be told to be late, also about what has passed.
+type brokenClock struct {
+	clockwork.Clock
+	back atomic.Int64
+}
+
+func (c *brokenClock) Since(t time.Time) time.Duration {
+	return c.Clock.Since(t) - time.Duration(c.back.Load())
+}

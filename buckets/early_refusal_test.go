@@ -273,3 +273,33 @@ func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 		tooLong(t, probe)
 	})
 }
+
+// What is said of a wait that became too long counts from when the request was made, like its maximum, and names what it is for.
+func TestLateRefusalTellsTheWholeWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class  ratelimits.Class
+		global bool
+	}{{ratelimits.ClassEdge, true}, {ratelimits.ClassGlobal, true}, {ratelimits.ClassShared, false}} {
+		t.Run(c.class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 2, 1, 4*time.Second))
+				flying := ask(m, message(1))
+				waiting := patient(m, 5*time.Second)
+				require.False(t, waiting.done())
+				wait(2 * time.Second)
+				flying.update(refused(c.class, 3700*time.Millisecond))
+				err := tooLong(t, waiting)
+				assert.Equal(t, 5*time.Second, err.Max)
+				assert.Equal(t, 2*time.Second, err.Waited)
+				assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond)) // two of which it has waited
+				assert.Greater(t, err.Wait, err.Max)
+				assert.Equal(t, c.class, err.Class)
+				assert.Equal(t, c.global, err.Global)
+				drained(t, m)
+			})
+		})
+	}
+}

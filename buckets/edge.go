@@ -20,12 +20,12 @@ type edge struct {
 	manager *RESTBucketManager
 	active  atomic.Bool // there is a hold or a probe; without, nobody takes the lock
 
-	mu      sync.Mutex
-	window  ratelimits.Window // without a limit: only its holds and its probing are used
-	backoff *ratelimits.Backoff
-	refused ratelimits.Refusals
-	line    line
-	life    uint32 // changes when the manager is closed: what was taken before is not given back
+	mu       sync.Mutex
+	window   ratelimits.Window // without a limit: only its holds and its probing are used
+	backoff  *ratelimits.Backoff
+	refusals ratelimits.Refusals
+	line     line
+	life     uint32 // changes when the manager is closed: what was taken before is not given back
 }
 
 func newEdge(m *RESTBucketManager) *edge {
@@ -85,8 +85,11 @@ func (e *edge) park(now time.Duration, b *RESTBucket) {
 	e.move(now)
 }
 
-// grew does nothing: nobody asks how many wait at the edge.
-func (e *edge) grew(*RESTBucket) {}
+func (e *edge) count(b *RESTBucket) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.line.count(b)
+}
 
 // move lets the line move when it can. The lock is held.
 func (e *edge) move(now time.Duration) {
@@ -124,7 +127,7 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) (h
 	if r.Class == ratelimits.ClassEdge {
 		wait := r.RetryAfter
 		// The refusals of one moment count once: only one that comes after the hold grows the next.
-		wait = max(wait, e.refused.Again(e.window.HoldWait(now) > 0))
+		wait = max(wait, e.refusals.Again(now, e.window.HoldWait(now) > 0))
 		if !r.HasRetryAfter && e.window.HoldWait(now) == 0 {
 			wait = e.backoff.Next()
 		}
@@ -137,13 +140,13 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) (h
 		e.active.Store(true)
 	} else if !e.window.Probing() && e.window.InFlight() == 0 {
 		e.backoff.Reset()
-		e.refused.Accepted()
+		e.refusals.Accepted(p.permit.Sent())
 		e.active.Store(e.line.length > 0)
 	}
 	e.move(now)
 	e.mu.Unlock()
 	if longer {
-		e.manager.refuseLate(now, nil)
+		e.manager.refuseLate(nil)
 	}
 	return held
 }
@@ -185,6 +188,6 @@ func (e *edge) reset() {
 	e.window = ratelimits.Window{}
 	e.window.Unlimit()
 	e.backoff.Reset()
-	e.refused.Accepted()
+	e.refusals = ratelimits.Refusals{}
 	e.active.Store(false)
 }

@@ -18,8 +18,9 @@ type passes struct {
 // gate is what a bucket can stand in line for.
 type gate interface {
 	park(now time.Duration, b *RESTBucket)
-	// grew is told that more wait in a bucket that may stand in line there. The bucket's lock is held.
-	grew(b *RESTBucket)
+	// count is told that how many wait in a bucket may have changed that stands in line there. It reports whether it still does: not
+	// if nobody waits in it any more. The bucket's lock is held.
+	count(b *RESTBucket) bool
 }
 
 // pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.

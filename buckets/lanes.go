@@ -92,7 +92,7 @@ func (b *RESTBucket) refuseLane(now, d time.Duration, shape uint64) time.Duratio
 	q := b.open()
 	lane := q.openLane(shape)
 	before := lane.hold.Wait(now)
-	lane.hold.Extend(now, max(d, lane.refusals.Again(before > 0)))
+	lane.hold.Extend(now, max(d, lane.refusals.Again(now, before > 0)))
 	q.detours(now)
 	if before > 0 {
 		return 0
@@ -117,20 +117,5 @@ func (q *queue) detours(now time.Duration) {
 		w := e.Value
 		e = e.Next()
 		q.detour(now, w)
-	}
-}
-
-// refuseLate refuses those in lanes who would wait too long.
-func (q *queue) refuseLate(b *RESTBucket, now time.Duration) {
-	for _, lane := range q.lanes {
-		ahead := 0
-		for e := lane.waiting.Head(); e != nil; ahead++ {
-			w := e.Value
-			e = e.Next()
-			if _, err := b.refusal(now, &w.ask, ahead, true); err != nil {
-				lane.waiting.Remove(&w.Element)
-				b.answer(w, Lease{}, err)
-			}
-		}
 	}
 }

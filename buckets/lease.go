@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type held struct {
 	generation atomic.Uint32
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	ender      Ender                      // of a lease that is not a manager's
+	request    *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
 	grant
 }
 
@@ -81,6 +83,13 @@ type outcome struct {
 	clashes  bool          // its limits and those of other routes of its bucket contradict each other
 }
 
+// comesBack reports that the request may be sent again in its old place: it was refused, or failed in a way that will pass. Everything
+// else is an answer.
+func (o *outcome) comesBack() bool {
+	status := o.response.Status
+	return !o.sent || status == 0 || status >= http.StatusInternalServerError || o.response.Class != ratelimits.ClassOK
+}
+
 // shapeOf returns the request's shape.
 func (g *grant) shapeOf(seed maphash.Seed) uint64 {
 	if g.shape == 0 {
@@ -99,12 +108,15 @@ func (l Lease) end(o *outcome) {
 	} else {
 		h.entry.manager.settle(h, o)
 	}
+	if h.request != nil && o.comesBack() {
+		h.request.arrived, h.request.shape = h.arrived, max(h.shape, o.shape)
+	}
 	h.free()
 }
 
 // free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
 func (h *held) free() {
-	h.ender = nil
+	h.ender, h.request = nil, nil
 	h.grant = grant{}
 	leases.Put(h)
 }

@@ -40,11 +40,12 @@ func (a *alarm) stop() {
 }
 
 // line is the buckets that stand before a gate, each at most once. They are served in turn, one request each, so a bucket
-// with a long queue does not hold up the others. The gate's mutex guards it, and nextInLine of the buckets in it.
+// with a long queue does not hold up the others. A bucket in which nobody waits any more leaves. The gate's mutex guards it, and
+// what the buckets in it need for that.
 type line struct {
 	head, tail *RESTBucket
 	length     int
-	waiting    int // requests in the buckets' queues, when they came into the line
+	waiting    int // requests in the buckets' queues
 	alarm      alarm
 }
 
@@ -52,6 +53,7 @@ type line struct {
 const left = -1
 
 func (l *line) push(b *RESTBucket) {
+	b.previousInLine = l.tail
 	if l.tail == nil {
 		l.head = b
 	} else {
@@ -59,33 +61,51 @@ func (l *line) push(b *RESTBucket) {
 	}
 	l.tail = b
 	l.length++
-	b.brought = b.waiting()
+	b.brought = b.queued()
 	l.waiting += b.brought
 }
 
-// count takes in how many wait now in a bucket, if it still stands in the line.
-func (l *line) count(b *RESTBucket) {
+// count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
+// bucket still stands in the line, or is about to be served.
+func (l *line) count(b *RESTBucket) bool {
 	if b.brought == left {
-		return
+		return true
 	}
-	n := b.waiting()
+	n := b.queued()
+	if n == 0 {
+		l.remove(b)
+		return false
+	}
 	l.waiting += n - b.brought
 	b.brought = n
+	return true
 }
 
+// pop takes the first bucket out, nil if there is none.
 func (l *line) pop() *RESTBucket {
 	b := l.head
-	if b == nil {
-		return nil
+	if b != nil {
+		l.remove(b)
 	}
-	l.head, b.nextInLine = b.nextInLine, nil
-	if l.head == nil {
-		l.tail = nil
+	return b
+}
+
+func (l *line) remove(b *RESTBucket) {
+	before, after := b.previousInLine, b.nextInLine
+	if before == nil {
+		l.head = after
+	} else {
+		before.nextInLine = after
 	}
+	if after == nil {
+		l.tail = before
+	} else {
+		after.previousInLine = before
+	}
+	b.previousInLine, b.nextInLine = nil, nil
 	l.length--
 	l.waiting -= b.brought
 	b.brought = left
-	return b
 }
 
 // clear empties the line.

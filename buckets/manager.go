@@ -200,7 +200,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	entry := m.entry(route.Route(), authorization)
 	a := ask{request: &Request{Route: route}, entry: entry}
 	b := m.enter(&a)
-	now := m.now()
+	now := b.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
 	b.partner.adopt(now, h)

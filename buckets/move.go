@@ -11,7 +11,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	b := h.lock()
-	now := m.now()
+	now := b.now()
 	if !b.misplaced(now, h, o) {
 		b.apply(now, h, o)
 		b.dispatchFree(now)
@@ -24,8 +24,8 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	permit, ticket := h.permit, h.ticket
 	b.depart(h)
 	h.lane, h.ordered, h.ticket = nil, false, 0
-	h.permit = there.window.Adopt(now, permit.Sent())
-	there.partner.adopt(now, h)
+	h.permit = there.window.AdoptFrom(there.now(), &b.window, permit)
+	there.partner.adopt(there.now(), h)
 	there.launch(h)
 	there.unlock()
 	b.unlock()
@@ -39,11 +39,11 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	b.window.Return(now, permit) // it was not counted here
 	b.partner.drop(now, ticket)
 	b.scout.found(now, target.hash)
-	b.dispatchFree(m.now())
+	b.dispatchFree(b.now())
 	b.unlock()
 	there.lock()
-	there.apply(m.now(), h, o)
-	there.dispatchFree(m.now())
+	there.apply(there.now(), h, o)
+	there.dispatchFree(there.now())
 	there.unlock()
 	m.tidy(touched)
 }
@@ -53,10 +53,10 @@ func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
 	for _, b := range touched {
 		b.lock()
 		if b.queue != nil {
-			b.queue.detours(m.now())
+			b.queue.detours(b.now())
 		}
-		b.dispatchFree(m.now())
-		b.refuseLate(m.now())
+		b.dispatchFree(b.now())
+		b.refuseLate(b.now())
 		b.unlock()
 	}
 }
@@ -78,11 +78,11 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 			target.unlock()
 			touched[target] = struct{}{}
 		}
-		if source.family.place != unknown && source.holds(m.now()) {
+		if source.family.place != unknown && source.holds(source.now()) {
 			with(source.major, source.handOverHolds)
 		}
 		source.empty(e, with)
-		source.dispatchFree(m.now())
+		source.dispatchFree(source.now())
 		source.unlock()
 	}
 	e.settleIn(to)
@@ -110,11 +110,10 @@ func (m *RESTBucketManager) bucketsOf(b *RESTBucket) []*RESTBucket {
 // empty moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
 // major parameter in which they belong from now on, locked.
 func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
-	now := b.manager().now()
 	for h := b.flying; h != nil; {
 		next := h.next
 		if h.entry == e {
-			transfer(h.major, func(to *RESTBucket) { b.handOver(now, h, to) })
+			transfer(h.major, func(to *RESTBucket) { b.handOver(h, to) })
 		}
 		h = next
 	}
@@ -153,26 +152,28 @@ func (b *RESTBucket) holds(now time.Duration) bool {
 // handOverHolds holds in another bucket what is held here, by limits that are not those of the bucket: the resource's, those
 // of bodies, and, where no hash is known, whatever it is.
 func (b *RESTBucket) handOverHolds(to *RESTBucket) {
-	now := b.manager().now()
+	now := b.now()
 	if class := b.window.HoldClass(now); !b.family.named() || class == ratelimits.ClassShared {
-		to.hold(now, b.window.HoldWait(now), class)
+		to.hold(to.now(), b.window.HoldWait(now), class)
 	}
 	if b.queue != nil {
 		for shape, lane := range b.queue.lanes {
-			to.open().openLane(shape).hold.Extend(now, lane.hold.Wait(now))
+			to.open().openLane(shape).hold.Extend(to.now(), lane.hold.Wait(now))
 		}
 	}
 }
 
 // handOver moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
-func (b *RESTBucket) handOver(now time.Duration, h *held, to *RESTBucket) {
+func (b *RESTBucket) handOver(h *held, to *RESTBucket) {
+	now := b.now()
 	b.depart(h)
-	b.window.Lost(now, h.permit)
+	permit := h.permit
+	h.permit = to.window.AdoptFrom(to.now(), &b.window, permit)
+	b.window.Lost(now, permit)
 	b.partner.settle(now, h, &outcome{sent: true})
 	b.scout.found(now, to.family.hash)
-	h.permit = to.window.Adopt(now, h.permit.Sent())
-	to.partner.adopt(now, h)
-	h.uncast(now, to)
+	to.partner.adopt(to.now(), h)
+	h.uncast(to)
 	h.lane = nil
 	if h.ordered {
 		to.open().ordered++
@@ -186,5 +187,5 @@ func (b *RESTBucket) takeOver(w *waiter) {
 	w.ordered = w.ordered || b.family.place == erratic
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
-	b.partner.join(b.manager().now(), w)
+	b.partner.join(b.now(), w)
 }

@@ -105,13 +105,13 @@ func (a *authentication) changed() {
 	a.heard = a.heard || first
 	a.mu.Unlock()
 	if longer {
-		a.manager.refuseLate(now, a)
+		a.manager.refuseLate(a)
 	}
 	if closed {
 		a.refuseClosed(now)
 	}
 	if a.serve(); first {
-		a.manager.refuseLate(a.manager.now(), a) // those who do not wait
+		a.manager.refuseLate(a) // those who do not wait
 	}
 }
 
@@ -125,8 +125,8 @@ func (a *authentication) refuseClosed(now time.Duration) {
 		}
 		b.mu.Lock()
 		if b.live != nil && b.inLine && b.lineOf == gate(a) {
-			b.refuseOverdue(now)
-			if b.refuseLate(now); err != nil && b.queue != nil {
+			b.refuseOverdue(b.now())
+			if b.refuseLate(b.now()); err != nil && b.queue != nil {
 				b.refuseAll(err)
 			}
 		}

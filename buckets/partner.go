@@ -71,7 +71,7 @@ func (p *partner) changed() {
 	if b.evicted.Load() || b.live == nil {
 		return
 	}
-	now := b.manager().now()
+	now := b.now()
 	b.dispatchFree(now)
 	b.refuseLate(now) // what is ahead of them may have changed
 	b.refuseOverdue(now)

@@ -131,17 +131,7 @@ func (b *RESTBucket) close() {
 	if b.live == nil || b.queue == nil {
 		return
 	}
-	q := b.queue
-	q.alarm.stop()
-	for e := q.waiting.Head(); e != nil; e = q.waiting.Head() {
-		q.waiting.Remove(e)
-		b.answer(e.Value, Lease{}, ErrClosed)
-	}
-	for _, lane := range q.lanes {
-		for e := lane.waiting.Head(); e != nil; e = lane.waiting.Head() {
-			lane.waiting.Remove(e)
-			b.answer(e.Value, Lease{}, ErrClosed)
-		}
-	}
-	clear(q.lanes)
+	b.queue.alarm.stop()
+	b.refuseAll(ErrClosed)
+	clear(b.queue.lanes)
 }

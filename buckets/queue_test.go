@@ -220,3 +220,76 @@ func b2i(b bool) int {
 	}
 	return 0
 }
+
+// A Request that is used again after its end is a new one: it waits behind those that came before it.
+func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	used := limited("messages", 1, 0, time.Second)
+	notFound := used
+	notFound.Status = 404
+	for _, c := range []struct {
+		name  string
+		end   func(buckets.Lease)
+		keeps bool // its place
+	}{
+		{"success", update(used), false},
+		{"not found", update(notFound), false},
+		{"refused", update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second)), true},
+		{"server error", update(plain(502)), true},
+		{"lost", buckets.Lease.Release, true},
+		{"not sent", buckets.Lease.Return, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), used)
+				wait(1100 * time.Millisecond)
+				again := ask(m, message(1))
+				require.True(t, again.granted())
+				others := asks(m, message(1), 2)
+				c.end(again.lease)
+				wait(0)
+				again.again(m)
+				for !again.granted() || !others[1].granted() {
+					wait(200 * time.Millisecond)
+					for _, c := range append(others, again) {
+						if c.granted() && !c.ended {
+							c.ended = true
+							c.update(used)
+						}
+					}
+				}
+				assert.Equal(t, c.keeps, again.at.Before(others[1].at))
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// Nor does one that was given up, or what was found out of its body before.
+func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		waiting := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
+		waiting.cancel()
+		wait(0)
+		require.ErrorIs(t, waiting.failed(), context.Canceled)
+		other := ask(m, message(1))
+		asked := 0
+		waiting.request.Fields = func() []string { asked++; return nil }
+		waiting.context = background
+		waiting.again(m)
+		assert.Equal(t, 1, asked)
+		wait(11 * time.Second)
+		assert.True(t, other.granted())
+		assert.False(t, waiting.granted())
+		other.update(limited("messages", 1, 0, time.Second))
+		wait(2 * time.Second)
+		assert.True(t, waiting.granted())
+		waiting.update(roomy)
+		drained(t, m)
+	})
+}

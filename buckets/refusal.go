@@ -3,6 +3,7 @@ package buckets
 import (
 	"time"
 
+	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -54,24 +55,43 @@ func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool
 	return f, nil
 }
 
+// expel takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
+// them. It reports whether there are any; then somebody else may be the first, and has to be woken.
+func (b *RESTBucket) expel(judge func(w *waiter, ahead int) error) (any bool) {
+	q := b.queue
+	each := func(waiting *fifo.Queue[*waiter], ahead int) {
+		for e := waiting.Head(); e != nil; {
+			w := e.Value
+			e = e.Next()
+			if err := judge(w, ahead); err != nil {
+				b.remove(w)
+				b.answer(w, Lease{}, err)
+				any = true
+				continue
+			}
+			ahead++
+		}
+	}
+	each(&q.waiting, 0)
+	for _, lane := range q.lanes {
+		each(&lane.waiting, q.waiting.Len())
+	}
+	return any
+}
+
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
 func (b *RESTBucket) refuseLate(now time.Duration) {
 	if b.queue == nil {
 		return
 	}
-	ahead := 0
-	for e := b.queue.waiting.Head(); e != nil; {
-		w := e.Value
-		e = e.Next()
+	late := b.expel(func(w *waiter, ahead int) error {
 		answered := w.atOnce && b.answered(now, &w.ask, w) // nobody else is asked that, as there may be very many
-		if _, err := b.refusal(now, &w.ask, ahead, answered); err != nil {
-			b.remove(w)
-			b.answer(w, Lease{}, err)
-			continue
-		}
-		ahead++
+		_, err := b.refusal(now, &w.ask, ahead, answered)
+		return err
+	})
+	if late {
+		b.dispatchFree(now)
 	}
-	b.queue.refuseLate(b, now)
 }
 
 // answerPatience is how long even those who do not wait wait for the answer of others.
@@ -84,17 +104,22 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 		return
 	}
 	b.queue.overdue = 0
-	for e := b.queue.waiting.Head(); e != nil; {
-		w := e.Value
-		e = e.Next()
+	late := b.expel(func(w *waiter, _ int) error {
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
-			b.remove(w)
-			b.answer(w, Lease{}, w.tooLong(now, b, forecast{}))
-			continue
+			return w.tooLong(now, b, forecast{})
 		}
 		b.queue.awaitOverdue(w)
+		return nil
+	})
+	if late {
+		b.dispatchFree(now)
 	}
 	b.watchOverdue(now)
+}
+
+// refuseAll tells all who wait the same.
+func (b *RESTBucket) refuseAll(err error) {
+	b.expel(func(*waiter, int) error { return err })
 }
 
 // overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost
@@ -122,7 +147,7 @@ func (b *RESTBucket) watchOverdue(now time.Duration) {
 
 // refuseLate refuses those who wait, under one authentication or under all of them, and would wait too long after a hold was
 // raised.
-func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {
+func (m *RESTBucketManager) refuseLate(a *authentication) {
 	if m.waiting.Load() == 0 {
 		return
 	}
@@ -132,7 +157,7 @@ func (m *RESTBucketManager) refuseLate(now time.Duration, a *authentication) {
 		}
 		b.mu.Lock()
 		if b.live != nil {
-			b.refuseLate(now)
+			b.refuseLate(b.now())
 		}
 		b.mu.Unlock()
 	}

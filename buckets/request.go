@@ -13,8 +13,10 @@ import (
 // Request is what is to be sent, as far as limits are concerned. Most callers use Acquire, which fills one in; a Request
 // of one's own adds two things: the field names of the body, and that a request keeps its place.
 //
-// A request that was refused by Discord is acquired again with the same Request, and then stands in the queue where it
-// stood before: ahead of all that came after it. A Request must not be used by two goroutines at once.
+// A request that was refused by Discord, was lost or was answered by a server error is acquired again with the same Request, after
+// its lease has ended, and then stands in the queue where it stood before: ahead of all that came after it. After any other
+// answer, and after an error of AcquireRequest, the Request is as good as new. It must not be used by two goroutines at
+// once.
 type Request struct {
 	// Route is the compiled route.
 	Route routes.CompiledRoute
@@ -30,8 +32,10 @@ type Request struct {
 	// may be nil. A panic in it counts as no fields.
 	Fields func() []string
 
-	shape   uint64        // from the fields; 0: not looked at yet
-	arrived time.Duration // when it was first acquired, made unique within its bucket; 0: not yet
+	// Of a request that comes back: what was found out of its fields, and when it was acquired first, made unique within its bucket.
+	// While it is acquired, the first is kept here, too. 0: not known.
+	shape   uint64
+	arrived time.Duration
 }
 
 // tuning is what a context says about the requests made with it.

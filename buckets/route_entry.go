@@ -140,11 +140,10 @@ func (b *RESTBucket) clashes(e *routeEntry, r *ratelimits.Response) bool {
 	return contradicted && e.clashes.Add(1) >= apartClashes
 }
 
-// headless reports a response which shows that a route has no limits: an ordinary answer without any. A server error carries no
-// headers in any case, and neither does an answer to a credential that is not valid.
+// headless reports a response which shows that a route has no limits: a success without any. An error without them proves nothing:
+// whatever has made it may stand before what counts.
 func headless(r *ratelimits.Response) bool {
-	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK &&
-		r.Status >= 200 && r.Status < 500 && r.Status != http.StatusUnauthorized
+	return !r.Limited && r.Bucket == "" && 200 <= r.Status && r.Status < http.StatusBadRequest
 }
 
 // limitsOnly reports a 429 of the route that does not name its bucket, as user and bearer tokens get them.

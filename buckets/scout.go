@@ -40,7 +40,7 @@ func (s *scout) changed() {
 		return
 	}
 	s.heard = true
-	now := m.now()
+	now := b.now()
 	b.dispatchFree(now)
 	b.refuseLate(now) // those who do not wait
 	b.refuseOverdue(now)

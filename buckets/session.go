@@ -132,21 +132,6 @@ func (b *RESTBucket) outage() error {
 	return nil
 }
 
-// refuseAll tells all who wait the same.
-func (b *RESTBucket) refuseAll(err error) {
-	q := b.queue
-	for e := q.waiting.Head(); e != nil; e = q.waiting.Head() {
-		b.remove(e.Value)
-		b.answer(e.Value, Lease{}, err)
-	}
-	for _, lane := range q.lanes {
-		for e := lane.waiting.Head(); e != nil; e = lane.waiting.Head() {
-			b.remove(e.Value)
-			b.answer(e.Value, Lease{}, err)
-		}
-	}
-}
-
 // answered reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
 // to be asked for that, even those who do not wait have to wait for their answer.
 func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {

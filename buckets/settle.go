@@ -35,7 +35,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		m.settleGates(h, o)
 	}
 	b := h.lock()
-	now := m.now()
+	now := b.now()
 	h.entry.authentication.settle(now, h, o)
 	o.clashes = o.sent && b.clashes(h.entry, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
@@ -82,7 +82,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 			continue
 		}
 		other := m.lockedBucket(f, b.major)
-		now := m.now()
+		now := other.now()
 		other.hold(now, saidHold(r), ratelimits.ClassShared)
 		other.refuseLate(now)
 		other.unlock()
@@ -117,7 +117,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	}
 	r := &o.response
 	if h.lane != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
-		h.lane.refusals.Accepted()
+		h.lane.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
 	b.window.Report(now, h.permit, b.partner.see(*r))

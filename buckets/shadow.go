@@ -3,7 +3,6 @@ package buckets
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -72,7 +71,7 @@ func (h *held) cast(b *RESTBucket) {
 	b.lock()
 	defer b.unlock()
 	if !b.evicted.Load() {
-		now, sent := b.manager().now(), h.permit.Sent()
+		now, sent := b.now(), h.permit.Sent()
 		s := shadow{bucket: b, permit: b.window.Adopt(now, sent)}
 		s.ticket, s.loans = b.partner.shade(now, sent)
 		h.shadows = append(h.shadows, s)
@@ -81,7 +80,8 @@ func (h *held) cast(b *RESTBucket) {
 
 // uncast takes the charge off a bucket, which is locked, because the request is in flight there now. The lock for moves is
 // held.
-func (h *held) uncast(now time.Duration, b *RESTBucket) {
+func (h *held) uncast(b *RESTBucket) {
+	now := b.now()
 	for i, s := range h.shadows {
 		if s.bucket == b {
 			b.window.Return(now, s.permit)
@@ -97,7 +97,7 @@ func (s shadow) end(o *outcome) {
 	b := s.bucket
 	b.lock()
 	defer b.unlock()
-	now := b.manager().now()
+	now := b.now()
 	if o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError) {
 		b.window.Lost(now, s.permit)
 		b.partner.unshade(now, s, &outcome{sent: true})

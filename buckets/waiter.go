@@ -30,13 +30,18 @@ func (a *ask) major() major { return a.entry.manager.majorOf(a.request.Route) }
 // asked returns when it was asked.
 func (a *ask) asked() time.Duration { return a.latest - a.longest }
 
-// tooLong returns the error for a request whose wait is forecast to be longer than it may be.
+// tooLong returns the error for a request whose wait is forecast to be longer than it may be, or that has waited longer.
 func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
+	waited := max(now-a.asked(), 0)
+	if f.wait > 0 || now > a.latest {
+		f.wait += waited // in all, as what it may wait
+	}
 	return &ratelimits.TooLongError{
 		Route:    a.request.Route.Route().String(),
 		Class:    f.class,
 		Global:   f.global,
 		Wait:     f.wait,
+		Waited:   waited,
 		Max:      a.longest,
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),

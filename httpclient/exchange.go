@@ -214,7 +214,7 @@ func (x *exchange) obey() error {
 	if x.manager != nil {
 		return nil
 	}
-	wait := max(min(x.retryAfter, ratelimits.LongestTrust), x.refusals.Again(false))
+	wait := max(min(x.retryAfter, ratelimits.LongestTrust), x.refusals.Again(0, false))
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}

@@ -18,9 +18,11 @@ type TooLongError struct {
 	Class Class
 	// Global reports that the wait comes from the limit of the whole authentication or IP address, not from the bucket.
 	Global bool
-	// Wait is the predicted wait, counting the queue ahead: the next window, and a whole period for each full window
-	// that the requests ahead will need.
+	// Wait is the predicted wait, counted like Max from when the request was made, and counting the queue ahead: the next window,
+	// and a whole period for each full window that the requests ahead will need. It is 0 if nothing can be predicted.
 	Wait time.Duration
+	// Waited is the part of Wait that was over already: 0 if the request was refused at once. Asked again, it would wait for the rest.
+	Waited time.Duration
 	// Max is the longest wait that was acceptable: the max rate limit, the request's own, or the time to the deadline.
 	Max time.Duration
 	// Deadline reports that Max was given by the context's deadline.
@@ -44,10 +46,8 @@ func (e *TooLongError) Error() string {
 	} else {
 		b.WriteString(" would have to wait") // nobody knows how long
 	}
-	if e.Global {
-		b.WriteString(" for the global limit")
-	}
-	if e.Limit > 0 {
+	b.WriteString(e.reason())
+	if e.Limit > 0 && !e.Global {
 		fmt.Fprintf(&b, " (%d requests per %v)", e.Limit, e.Period.Round(time.Millisecond))
 	}
 	switch {
@@ -63,6 +63,25 @@ func (e *TooLongError) Error() string {
 		b.WriteString(e.Cause.Error())
 	}
 	return b.String()
+}
+
+// reason says what is waited for, unless it is only the window.
+func (e *TooLongError) reason() string {
+	switch {
+	case e.Class == ClassEdge:
+		return " because the edge has refused this address"
+	case e.Class == ClassGlobal:
+		return " for the global limit, which is held"
+	case e.Global:
+		return " for the global limit"
+	case e.Class == ClassShared:
+		return " for a limit of the resource, which was met"
+	case e.Class == ClassSubLimit:
+		return " for a hidden limit, which was met"
+	case e.Class == ClassUser:
+		return " for its bucket, which was used up"
+	}
+	return ""
 }
 
 // Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.

@@ -1,6 +1,9 @@
 package ratelimits
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
@@ -12,21 +15,24 @@ const (
 // Global is the limit over everything that one authentication sends, paced ahead of time: at most limit requests in any
 // second, whatever the phase of the server's own seconds, because no header ever tells.
 //
-// It has as many slots as the limit. A slot is taken at the moment of sending and comes back when it is certain that the
-// server processed its request at least a second before it can process the next one:
+// A request takes a slot at the moment of sending. The slot comes back when it is certain that the server processed the
+// request at least a second before it can process the next one:
 //
-//	free      taken by Take
 //	in flight until Report, which knows the round trip, or until two seconds have passed
 //	cooling   until one second after the latest moment at which the request can have been processed
+//	free      after that
 //
 // A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The way back of
 // the old request and the way there of the new one add to that, so a part of the smallest round trip seen is taken
 // off again, once enough round trips have been seen: three quarters, because the smallest way there and the
 // smallest way back seldom meet in one round trip.
+//
+// There are as many slots as have been in use at once, so a high limit costs nothing that is not used.
 type Global struct {
+	limit    int // 0: there is none
 	slots    []globalSlot
-	heap     []int32 // slots by the time at which they come back, earliest first
-	spare    []int32 // slots that the limit has no room for
+	heap     []int32 // the slots that are not free, by the time at which they come back, earliest first
+	free     []int32
 	hold     Throttle
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
@@ -34,11 +40,10 @@ type Global struct {
 
 // globalSlot is one place of the limit.
 type globalSlot struct {
-	back   time.Duration // when it comes back, before credit is taken off
-	before time.Duration // when it would have come back, had it not been taken
-	sent   time.Duration
-	place  int32  // where it stands in the heap, -1 if it is spare
-	use    uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
+	back  time.Duration // when it comes back, before credit is taken off
+	sent  time.Duration
+	place int32  // where it stands in the heap, -1 if it is free
+	use   uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
 }
 
 // Slot is a slot of a Global that is held by one request. The zero value is no slot.
@@ -49,43 +54,16 @@ type Slot struct {
 
 // NewGlobal returns a limit of so many requests per second. Zero or less means that there is no limit, only holds.
 func NewGlobal(limit int) *Global {
-	limit = max(limit, 0)
-	g := &Global{slots: make([]globalSlot, limit), heap: make([]int32, limit)}
-	for i := range g.slots {
-		g.slots[i].place = int32(i)
-		g.heap[i] = int32(i)
-	}
+	g := &Global{}
+	g.Resize(limit)
 	return g
 }
 
 // Limit returns the number of requests per second, 0 if there is no limit.
-func (g *Global) Limit() int { return len(g.heap) }
+func (g *Global) Limit() int { return g.limit }
 
-// Resize changes the limit, which must be more than zero and was so before. A smaller one gives up the slots that are free, or
-// will be first, so that never more requests are sent in a second than the larger of both allows, and a second later never more
-// than the new one.
-func (g *Global) Resize(limit int) {
-	for len(g.heap) > limit {
-		first := g.heap[0]
-		g.swap(0, int32(len(g.heap)-1))
-		g.heap = g.heap[:len(g.heap)-1]
-		g.slots[first].place = -1
-		g.down(0)
-		g.spare = append(g.spare, first)
-	}
-	for len(g.heap) < limit {
-		if len(g.spare) == 0 {
-			g.spare = append(g.spare, int32(len(g.slots)))
-			g.slots = append(g.slots, globalSlot{})
-		}
-		last := len(g.spare) - 1
-		index := g.spare[last]
-		g.spare = g.spare[:last]
-		g.slots[index].place = int32(len(g.heap))
-		g.heap = append(g.heap, index)
-		g.up(g.slots[index].place)
-	}
-}
+// Resize changes the limit, for the requests that are taken from now on. More than a billion counts as that.
+func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
 // Take takes a slot for a request that is sent now. When there is none, or a hold, it takes nothing and returns how long
 // to wait before asking again.
@@ -96,30 +74,60 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	return g.Force(now), 0
 }
 
-// Force takes the slot that comes back first, even if that is not yet, and in spite of a hold. It is for a request that is
-// sent in any case and is counted by the server: the others make room for it.
+// Force takes a slot even if the limit is used up, and in spite of a hold. It is for a request that is sent in any case and is
+// counted by the server: the others make room for it.
 func (g *Global) Force(now time.Duration) Slot {
-	if len(g.heap) == 0 {
+	if g.limit == 0 {
 		return Slot{}
 	}
-	first := g.heap[0]
-	s := &g.slots[first]
-	s.sent, s.before = now, s.back
+	g.expire(now)
+	if len(g.free) == 0 {
+		g.free = append(g.free, int32(len(g.slots)))
+		g.slots = append(g.slots, globalSlot{place: -1})
+	}
+	last := len(g.free) - 1
+	index := g.free[last]
+	g.free = g.free[:last]
+	s := &g.slots[index]
+	s.sent, s.back = now, now+globalPatience+g.credit()
+	s.place = int32(len(g.heap))
 	s.use++
-	g.move(first, now+globalPatience+g.credit())
-	return Slot{index: first + 1, use: s.use}
+	g.heap = append(g.heap, index)
+	g.up(s.place)
+	return Slot{index: index + 1, use: s.use}
 }
 
 // Wait returns how long it will be until Take can succeed, as far as is known: outcomes may make it shorter.
 func (g *Global) Wait(now time.Duration) time.Duration {
+	g.expire(now)
 	wait := g.hold.Wait(now)
-	if len(g.heap) > 0 {
-		wait = max(wait, g.slots[g.heap[0]].back-g.credit()-now)
+	if g.limit > 0 && len(g.heap) >= g.limit {
+		wait = max(wait, g.nth(len(g.heap)-g.limit)-g.credit()-now)
 	}
 	return wait
 }
 
-// Report gives a slot back whose request was answered. A slot that was given back already, or taken again after two seconds
+// nth returns when the slot comes back that does so after n others.
+func (g *Global) nth(n int) time.Duration {
+	if n == 0 {
+		return g.slots[g.heap[0]].back
+	}
+	backs := make([]time.Duration, len(g.heap)) // only while forced requests exceed the limit, or after it has become lower
+	for i, index := range g.heap {
+		backs[i] = g.slots[index].back
+	}
+	slices.Sort(backs)
+	return backs[n]
+}
+
+// expire frees the slots that have come back.
+func (g *Global) expire(now time.Duration) {
+	for len(g.heap) > 0 && g.slots[g.heap[0]].back-g.credit() <= now {
+		g.release(g.heap[0])
+	}
+}
+
+// Report gives a slot back whose request was answered. A slot that was given back already, or has come back after two seconds
 // without an outcome, is left alone.
 func (g *Global) Report(now time.Duration, slot Slot) {
 	s := g.held(slot)
@@ -134,7 +142,16 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 		g.samples++
 	}
 	s.use++
-	g.move(slot.index-1, min(now+globalPeriod, s.sent+globalPatience+g.credit()))
+	if s.place < 0 {
+		return
+	}
+	before := s.back
+	s.back = min(now+globalPeriod, s.sent+globalPatience+g.credit())
+	if s.back < before {
+		g.up(s.place)
+	} else {
+		g.down(s.place)
+	}
 }
 
 // Lost gives a slot back whose request was sent and will never be answered. It may still be on its way to the server, so the
@@ -145,14 +162,16 @@ func (g *Global) Lost(slot Slot) {
 	}
 }
 
-// Return gives a slot back whose request was never sent. It comes back when it would have without it.
+// Return gives a slot back whose request was never sent.
 func (g *Global) Return(slot Slot) {
 	s := g.held(slot)
 	if s == nil {
 		return
 	}
 	s.use++
-	g.move(slot.index-1, s.before)
+	if s.place >= 0 {
+		g.release(slot.index - 1)
+	}
 }
 
 // Hold holds everything back for d from now on, and reports whether that is longer than before. A shorter hold never shortens
@@ -162,17 +181,17 @@ func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(now) }
 
+// LiftHold ends the hold.
+func (g *Global) LiftHold() { g.hold = Throttle{} }
+
 // Idle reports that no slot is in flight or cooling and there is no hold, so that nothing is lost by forgetting this limit.
 func (g *Global) Idle(now time.Duration) bool {
-	if g.hold.Wait(now) > 0 {
-		return false
-	}
-	for i := range g.slots {
-		if g.slots[i].back > now {
+	for _, index := range g.heap {
+		if g.slots[index].back > now {
 			return false
 		}
 	}
-	return true
+	return g.hold.Wait(now) == 0
 }
 
 // held returns the slot if it is still held by this very request.
@@ -196,19 +215,18 @@ func (g *Global) credit() time.Duration {
 	return g.smallest / 4 * 3
 }
 
-func (g *Global) enough() int { return 2 * len(g.heap) }
+func (g *Global) enough() int { return 2 * g.limit }
 
-// move changes when a slot comes back and puts it in its place in the heap.
-func (g *Global) move(index int32, back time.Duration) {
-	earlier := back < g.slots[index].back
-	g.slots[index].back = back
-	if g.slots[index].place < 0 {
-		return
-	}
-	if earlier {
-		g.up(g.slots[index].place)
-	} else {
-		g.down(g.slots[index].place)
+// release takes a slot out of the heap and makes it free.
+func (g *Global) release(index int32) {
+	place, last := g.slots[index].place, int32(len(g.heap)-1)
+	g.swap(place, last)
+	g.heap = g.heap[:last]
+	g.slots[index].place = -1
+	g.free = append(g.free, index)
+	if place < last {
+		g.up(place)
+		g.down(place)
 	}
 }
 

@@ -2,11 +2,13 @@ package ratelimits_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -100,6 +102,102 @@ func TestGlobalForcedRequestMakesTheOthersWait(t *testing.T) {
 	takeGlobal(t, g, second)
 	globalWaits(t, g, second, 500*ms)
 	takeGlobal(t, g, 1500*ms)
+}
+
+// The slot of a request in flight is its own, however many are sent in any case meanwhile.
+func TestGlobalForcedRequestsTakeNoSlotFromThoseInFlight(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(2)
+	slow, quick := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
+	for range 5 {
+		g.Report(100*ms, g.Force(100*ms))
+	}
+	g.Report(300*ms, quick)
+	globalWaits(t, g, 300*ms, 1000*ms) // until the quick one's is back, and those that were forced
+	takeGlobal(t, g, 1300*ms)
+	globalWaits(t, g, 1300*ms, 700*ms)
+	g.Report(1900*ms, slow)
+	takeGlobal(t, g, 2*second)
+}
+
+func TestGlobalReturnOfAForcedRequestLetsTheOthersGo(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	forced, other := g.Force(0), g.Force(0)
+	g.Return(forced)
+	globalWaits(t, g, 0, 2*second)
+	g.Return(other)
+	g.Return(other)
+	takeGlobal(t, g, 0)
+}
+
+// Whoever sets a limit that nobody reaches pays for what is used of it.
+func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1 << 30, 1 << 40, math.MaxInt} {
+		g := ratelimits.NewGlobal(limit)
+		for range 1000 {
+			takeGlobal(t, g, 0)
+		}
+		assert.GreaterOrEqual(t, g.Limit(), 1_000_000_000)
+		g.Resize(limit)
+		g.Resize(1)
+		globalWaits(t, g, 0, 2*second)
+		takeGlobal(t, g, 2*second)
+	}
+}
+
+// A server that counts all there are, forced ones too, in seconds of any phase, never sees one too many that was not forced.
+func TestGlobalLimitMakesRoomForWhatIsForced(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		g := ratelimits.NewGlobal(limit)
+		g.Report(0, g.Force(0)) // no round trip may count for the distance of two requests
+		now := second
+		type flight struct {
+			slot ratelimits.Slot
+			sent time.Duration
+		}
+		var flying []flight
+		var done []time.Duration // when those ended that did
+		for range 100 {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				now += time.Duration(rapid.IntRange(1, 600).Draw(t, "ms")) * ms
+			case 1:
+				flying = append(flying, flight{g.Force(now), now})
+			case 2:
+				slot, wait := g.Take(now)
+				if wait > 0 {
+					continue
+				}
+				counted := 0
+				for _, f := range flying {
+					if now-f.sent < 2*second {
+						counted++
+					}
+				}
+				for _, at := range done {
+					if now-at < second {
+						counted++
+					}
+				}
+				require.Less(t, counted, limit)
+				flying = append(flying, flight{slot, now})
+			case 3:
+				if len(flying) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
+				g.Report(now, flying[i].slot)
+				if now-flying[i].sent < second { // later outcomes are bounded by patience
+					done = append(done, now)
+				}
+				flying = slices.Delete(flying, i, i+1)
+			}
+		}
+	})
 }
 
 func TestGlobalForceTakesThroughAHold(t *testing.T) {

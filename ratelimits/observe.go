@@ -29,6 +29,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.
 	w.resize(now, int32(r.Limit))
 	// A refused request is not counted, so its numbers do not show how the bucket fills up.
 	accepted := r.Class == ClassOK
+	w.blinds = min(w.blinds, int32(since)) // whatever was answered before it was sent is in its count
+	if accepted {
+		defer w.agree(p, m.spent, since)
+	}
 	if w.closing.denied(m.reset(), m.sent) {
 		w.closing, w.longest, w.period = closing{}, m.after, m.after
 	}
@@ -42,7 +46,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.
 	}
 	switch {
 	case w.sliding != nil && !accepted:
-		w.blind(now, earlier)
+		w.blind(now, earlier, p)
 		return
 	case w.sliding != nil:
 		if w.sliding.observe(w.kind, now, m, w.charged(now)+1, since) {
@@ -111,6 +115,24 @@ func (w *Window) observeUnproven(p Permit, m sample, bound int32, moved bool) {
 func (w *Window) raise(m sample, bound int32) {
 	if m.spent > w.used {
 		w.used = bound
+	}
+}
+
+// agree takes off what was charged only because the server might have counted it, when its count shows that it has not: that of a
+// request since whose sending nothing was answered, or the largest of all, when no request is left that may have been processed later.
+// What the server has counted once is never taken off.
+func (w *Window) agree(p Permit, spent int32, since int) {
+	doubts := len(w.troubles().doubts)
+	w.unheard = w.unheard || p.unheard
+	switch {
+	case w.sliding != nil:
+	case since == 0 && spent+w.inflight < w.used:
+		w.used = max(spent+w.inflight, w.said)
+		if doubts > 0 {
+			w.trouble.doubts = nil
+		}
+	case w.inflight == 0 && w.blinds == 0 && doubts == 0 && !w.unheard:
+		w.used = min(w.used, max(w.said, spent))
 	}
 }
 
@@ -201,7 +223,7 @@ func (w *Window) prove(kind Kind, m sample) {
 		w.sliding = &sliding{period: period, returns: w.returns(period)}
 	case KindLeaky:
 		low, high := w.evidence.series.slotLow, w.evidence.series.slotHigh
-		w.sliding = &sliding{full: w.closing.latest + time.Duration(w.blinds)*high, slotLow: low, slotHigh: high}
+		w.sliding = &sliding{full: w.closing.latest + times(int(w.blinds), high), slotLow: low, slotHigh: high}
 	}
 	if w.sliding != nil {
 		w.closing, w.blinds = closing{}, 0

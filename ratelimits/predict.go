@@ -7,6 +7,7 @@ import "time"
 // known that would make it wait.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	w.advance(now)
+	ahead = min(max(ahead, 0), largestSensible)
 	return max(w.predict(now, ahead)-now, w.troubles().hold.Wait(now), 0)
 }
 
@@ -27,7 +28,15 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	} else if w.adrift() {
 		next = max(now, w.outcome+w.longest)
 	}
-	return next + time.Duration((ahead-room)/int(w.limit))*w.longest
+	return next + times((ahead-room)/int(w.limit), w.longest)
+}
+
+// times returns n times d, a hundred years at most: nobody can be told to wait any longer.
+func times(n int, d time.Duration) time.Duration {
+	if n > 0 && d > longest/time.Duration(n) {
+		return longest
+	}
+	return time.Duration(n) * d
 }
 
 // Limit returns the number of requests per window, 0 if it is not known or there is none.

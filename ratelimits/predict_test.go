@@ -1,6 +1,7 @@
 package ratelimits_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -133,4 +134,28 @@ func TestThoseBeyondAWindowThatOpensNowWaitForItsEnd(t *testing.T) {
 			assert.Equal(t, want, b.Predict(now, ahead), "%d ahead", ahead)
 		}
 	}
+}
+
+func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
+	t.Parallel()
+	const aDay = 24 * time.Hour
+	for name, b := range map[string]*bucket{
+		"one a day":              known(t, 1, aDay),
+		"one a day, fixed":       fixed(t, 2, aDay),
+		"largest of all":         known(t, 1_000_000_000, aDay),
+		"largest of all, in log": log(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := time.Duration(0)
+			for _, ahead := range []int{0, 110_000, 1 << 31, math.MaxInt - 1, math.MaxInt} {
+				wait := b.Predict(0, ahead)
+				require.GreaterOrEqual(t, wait, before, "%d ahead", ahead)
+				before = wait
+			}
+			require.Positive(t, before)
+			require.Equal(t, b.Predict(0, 0), b.Predict(0, -5))
+		})
+	}
+	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
 }

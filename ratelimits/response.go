@@ -47,7 +47,7 @@ type Response struct {
 	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
 	ResetAfter time.Duration
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
-	// of the body, unless the header asks for more than that value rounded up to a second.
+	// of the body, unless that and the header contradict each other.
 	RetryAfter time.Duration
 	// Stamp is when the window ends by Discord's clock, in milliseconds, 0 if absent. It is a name of the window, good only to be
 	// compared with other stamps of the same bucket. Only limits that are shared between processes need it, so ParseResponse
@@ -92,9 +92,8 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 		return r
 	}
 	refusal := parseRefusal(body)
-	if refusal.hasRetryAfter {
-		r.RetryAfter = longerWait(r.RetryAfter, r.HasRetryAfter, refusal.retryAfter)
-		r.HasRetryAfter = true
+	if refusal.hasRetryAfter && (!r.HasRetryAfter || f.bodyCounts(&r, refusal.retryAfter)) {
+		r.RetryAfter, r.HasRetryAfter = refusal.retryAfter, true
 	}
 	r.Code = refusal.code
 	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
@@ -105,16 +104,24 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 // full again before that wait is over cannot be what refused.
 const headerRounding = time.Second + tick
 
-// longerWait combines the Retry-After header with the body's retry_after. The header is the body rounded up to a second, so
-// the body is the precise one, unless the header asks for more than that: then they disagree, and the longer one counts.
-func longerWait(header time.Duration, hasHeader bool, body time.Duration) time.Duration {
-	if !hasHeader || header-body < time.Second || header > longestSensible && body <= longestSensible {
-		return body
+// bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
+// header is the body's value rounded up to a second, or the time until the whole bucket is full, where the body says when the next
+// request may go; so a shorter body is the precise one. What is neither is a contradiction. Then the longer one counts, unless
+// the body is in milliseconds or the server is not Discord, which always names a scope.
+func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
+	header := r.RetryAfter
+	switch {
+	case header > longestSensible || body > longestSensible:
+		return body < header
+	case body > header+tick:
+		milliseconds := body / 1000
+		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
 	}
-	return header
+	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
 }
 
-// classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected.
+// classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected. Without a scope a
+// 429 is never taken for a sub-limit's: servers that send none refuse more the longer they are asked.
 func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	scope := strings.TrimSpace(fields.scope)
 	switch {
@@ -124,7 +131,7 @@ func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 		return ClassShared
 	case scope == "" && fields.bucket == "" && fromEdge(fields, refusal):
 		return ClassEdge
-	case hasRoom:
+	case hasRoom && strings.EqualFold(scope, "user"):
 		return ClassSubLimit
 	}
 	return ClassUser

@@ -82,28 +82,43 @@ func TestHeaderNamesAreComparedWithoutCase(t *testing.T) {
 	}, r)
 }
 
-func TestRefusalWaitsForTheLongerOfHeaderAndBody(t *testing.T) {
+func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		header, body string
+		scopeless    bool
 		want         time.Duration
 		absent       bool
 	}{
-		"header is the body rounded up": {header: "1", body: `{"retry_after": 0.661}`, want: 661 * ms},
-		"body is a whole second":        {header: "2", body: `{"retry_after": 2}`, want: 2 * time.Second},
-		"body far beyond the header":    {header: "1", body: `{"retry_after": 1163.5}`, want: 1163*time.Second + 500*ms},
-		"header far beyond the body":    {header: "30", body: `{"retry_after": 0.5}`, want: 30 * time.Second},
-		"header alone":                  {header: "7", body: `{}`, want: 7 * time.Second},
-		"body alone":                    {body: `{"retry_after": 0.25}`, want: 250 * ms},
-		"body as text":                  {header: "1", body: `{"retry_after": "0.002"}`, want: 2 * ms},
-		"a billion seconds":             {header: "1000000000", body: `{"retry_after": 1e9}`, want: 1e9 * time.Second},
-		"body of the wrong type":        {header: "3", body: `{"retry_after": {}}`, want: 3 * time.Second},
-		"negative body":                 {header: "3", body: `{"retry_after": -1}`, want: 3 * time.Second},
-		"neither":                       {body: `{}`, absent: true},
+		"header is the body rounded up":      {header: "1", body: `{"retry_after": 0.661}`, want: 661 * ms},
+		"body is a whole second":             {header: "2", body: `{"retry_after": 2}`, want: 2 * time.Second},
+		"body far beyond the header":         {header: "1", body: `{"retry_after": 1163.5}`, want: 1163*time.Second + 500*ms},
+		"the same from another server":       {header: "1", body: `{"retry_after": 1163.5}`, scopeless: true, want: time.Second},
+		"a little beyond the header":         {header: "1", body: `{"retry_after": 1.3}`, scopeless: true, want: time.Second},
+		"body in milliseconds":               {header: "0.91", body: `{"retry_after": 910}`, want: 910 * ms},
+		"in milliseconds, no scope":          {header: "0.91", body: `{"retry_after": 910}`, scopeless: true, want: 910 * ms},
+		"in milliseconds, header rounded up": {header: "1", body: `{"retry_after": 910}`, want: time.Second},
+		"many milliseconds":                  {header: "62", body: `{"retry_after": 61500}`, want: 62 * time.Second},
+		"header is when the bucket is full":  {header: "5", body: `{"retry_after": 0.5}`, want: 500 * ms}, // reset-after is 4.2 s
+		"the same without a scope":           {header: "5", body: `{"retry_after": 0.5}`, scopeless: true, want: 500 * ms},
+		"header far beyond both":             {header: "30", body: `{"retry_after": 0.5}`, want: 30 * time.Second},
+		"header alone":                       {header: "7", body: `{}`, want: 7 * time.Second},
+		"body alone":                         {body: `{"retry_after": 0.25}`, want: 250 * ms},
+		"body alone, no scope":               {body: `{"retry_after": 90}`, scopeless: true, want: 90 * time.Second},
+		"body as text":                       {header: "1", body: `{"retry_after": "0.002"}`, want: 2 * ms},
+		"a billion seconds":                  {header: "1000000000", body: `{"retry_after": 1e9}`, want: 1e9 * time.Second},
+		"body beyond all measure":            {header: "3", body: `{"retry_after": 1e9}`, want: 3 * time.Second},
+		"header beyond all measure":          {header: "1e9", body: `{"retry_after": 3}`, want: 3 * time.Second},
+		"body of the wrong type":             {header: "3", body: `{"retry_after": {}}`, want: 3 * time.Second},
+		"negative body":                      {header: "3", body: `{"retry_after": -1}`, want: 3 * time.Second},
+		"neither":                            {body: `{}`, absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := limited("5", "0", "1", "X-RateLimit-Scope", "user")
+			h := limited("5", "0", "4.2")
+			if !c.scopeless {
+				h.Set("X-RateLimit-Scope", "user")
+			}
 			if c.header != "" {
 				h.Set("Retry-After", c.header)
 			}
@@ -128,6 +143,9 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 		"user":                               {scope("user"), api, ClassUser},
 		"shared":                             {limited("5", "4", "1", "X-RateLimit-Scope", "shared"), api, ClassShared},
 		"sub-limit: the bucket has room":     {limited("5", "4", "1", "X-RateLimit-Scope", "user"), api, ClassSubLimit},
+		"sub-limit: the wait is longer":      {limited("5", "0", "1", "X-RateLimit-Scope", "user", "Retry-After", "600"), `{"retry_after": 600}`, ClassSubLimit},
+		"room without scope":                 {limited("5", "4", "1"), api, ClassUser},
+		"a longer wait without scope":        {limited("5", "0", "1", "Retry-After", "600"), `{"retry_after": 600}`, ClassUser},
 		"global by header":                   {header("Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), api, ClassGlobal},
 		"global by scope":                    {header("X-RateLimit-Scope", "global"), api, ClassGlobal},
 		"global by body":                     {header("Via", "1.1 google"), `{"retry_after": 1, "global": true}`, ClassGlobal},

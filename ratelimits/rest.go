@@ -58,7 +58,7 @@ func (p *packing) window(w *Window) {
 	blind, rolled, compares := w.blinds != 0, w.previous != interval{}, w.closing.least != 0
 	together, slides := w.evidence.series != nil, w.sliding != nil
 	p.flags(&w.unlimited, &w.recalled, &w.probing, &blind, &rolled, &together, &slides)
-	p.flags(&w.closing.known, &w.closing.single, &compares, &w.evidence.has)
+	p.flags(&w.closing.known, &w.closing.single, &compares, &w.evidence.has, &w.unheard)
 	p.digits((*uint8)(&w.kind), (*uint8)(&w.evidence.favourite), &w.evidence.distrust)
 	p.counts(&w.limit, &w.used, &w.said, &w.passed)
 	p.count(&w.answered)

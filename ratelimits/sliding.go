@@ -35,7 +35,7 @@ func (s *sliding) next(kind Kind, now time.Duration, limit, inflight int) (at ti
 	if inflight >= limit {
 		return 0, false
 	}
-	room := max(time.Duration(limit-1)*s.slotLow-time.Duration(inflight)*s.slotHigh, 0)
+	room := max(times(limit-1, s.slotLow)-times(inflight, s.slotHigh), 0)
 	return max(s.full-room, now), true
 }
 
@@ -114,8 +114,8 @@ func (s *sliding) last(kind Kind) time.Duration {
 // predict returns the time at which a request can probably go that has so many others ahead of it.
 func (s *sliding) predict(kind Kind, now time.Duration, limit, inflight, ahead int) time.Duration {
 	if kind == KindLeaky {
-		room := time.Duration(limit-1-inflight-ahead) * s.slotHigh
-		return max(s.full, now) - room
+		room := limit - 1 - inflight - ahead
+		return max(s.full, now) + times(max(-room, 0), s.slotHigh) - times(max(room, 0), s.slotHigh)
 	}
 	s.expire(now)
 	missing := len(s.returns) + inflight + 1 + ahead - limit
@@ -127,7 +127,7 @@ func (s *sliding) predict(kind Kind, now time.Duration, limit, inflight, ahead i
 		return s.returns[place]
 	}
 	place -= len(s.returns) // those still in flight, and the ones after them, return a period after they are answered
-	return now + s.period*time.Duration(1+place/limit)
+	return now + times(1+place/limit, s.period)
 }
 
 func (s *sliding) expire(now time.Duration) {

@@ -33,6 +33,7 @@ func NewWindow(now time.Duration, s State) Window {
 		w.limit, w.longest = int32(min(s.Limit, largestSensible)), max(s.Period, 0)
 		if s.Reset > 0 {
 			w.used = int32(min(max(s.Used, 0), largestSensible))
+			w.unheard = w.used > 0
 			w.closing.narrow(now, interval{now, now + min(s.Reset, LongestTrust)}, 0)
 		}
 	}

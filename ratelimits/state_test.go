@@ -73,3 +73,20 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	over := ratelimits.NewWindow(0, ratelimits.State{Limit: 1, Used: 1, Period: time.Second})
 	take(t, &over, 0) // the window is over, whatever was used of it
 }
+
+// What was answered elsewhere may have been counted after a request whose answer comes here, and counts a few only.
+func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	w := ratelimits.NewWindow(second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
+	early := w.Adopt(second, second-10*ms)
+	w.Report(second+10*ms, early, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 3, ResetAfter: 10 * second})
+	assert.LessOrEqual(t, w.Remaining(second+10*ms), 1)
+
+	var from, to ratelimits.Window
+	sent, _ := from.Take(0)
+	other := from.Adopt(0, 0)
+	from.Lost(10*ms, other)
+	moved := to.AdoptFrom(10*ms, &from, sent)
+	to.Report(20*ms, moved, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: 10 * second})
+	assert.Equal(t, 3, to.Remaining(20*ms), "the lost one may have come later")
+}

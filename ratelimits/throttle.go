@@ -9,12 +9,13 @@ type Throttle struct {
 }
 
 // Extend holds for d from now on, if that is longer than the hold that exists, and reports whether it was. Zero or
-// less changes nothing.
+// less changes nothing, and more than a hundred years count as that.
 func (t *Throttle) Extend(now, d time.Duration) bool {
-	if d <= 0 || now+d <= t.until {
+	until := now + min(d, longest)
+	if d <= 0 || until <= t.until {
 		return false
 	}
-	t.until = now + d
+	t.until = until
 	return true
 }
 

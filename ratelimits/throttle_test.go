@@ -3,6 +3,7 @@ package ratelimits
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -50,4 +51,31 @@ func TestOtherRefusalsSayWhatToExpect(t *testing.T) {
 		"queue full: GET /gateway refused, 7 of at most 7 requests wait for its bucket")
 	assert.ErrorContains(t, &QueueFullError{Total: true}, "in all buckets")
 	assert.ErrorContains(t, &EdgeError{Route: "GET /gateway", Hold: time.Minute}, "held for 1m0s")
+}
+
+func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  TooLongError
+		want string
+	}{
+		{TooLongError{Limit: 5, Period: time.Second}, "would wait 3s (5 requests per 1s), longer"},
+		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "would wait 3s for its bucket, which was used up (5 requests per 1s), longer"},
+		{TooLongError{Class: ClassShared}, "would wait 3s for a limit of the resource, which was met, longer"},
+		{TooLongError{Class: ClassSubLimit}, "would wait 3s for a hidden limit, which was met, longer"},
+		{TooLongError{Global: true, Limit: 5, Period: time.Second}, "would wait 3s for the global limit, longer"},
+		{TooLongError{Global: true, Class: ClassGlobal}, "would wait 3s for the global limit, which is held, longer"},
+		{TooLongError{Global: true, Class: ClassEdge}, "would wait 3s because the edge has refused this address, longer"},
+	} {
+		c.err.Route, c.err.Wait, c.err.Max = "GET /gateway", 3*time.Second, 2*time.Second
+		assert.EqualError(t, &c.err, "rate limit too long: GET /gateway "+c.want+" than its max rate limit of 2s")
+	}
+}
+
+func TestHoldCanBeAsLongAsANumberIs(t *testing.T) {
+	t.Parallel()
+	var hold Throttle
+	assert.True(t, hold.Extend(time.Hour, math.MaxInt64))
+	assert.Greater(t, hold.Wait(time.Hour), 50*365*24*time.Hour)
+	assert.False(t, hold.Extend(time.Hour, math.MaxInt64))
 }

@@ -35,6 +35,6 @@ func (w *Window) inTrouble() *trouble {
 
 // over reports that nothing of it matters any more to a window that has nothing in flight.
 func (t *trouble) over(w *Window, now time.Duration) bool {
-	return t.hold.Until() <= w.outcome && t.refusals == Refusals{} && t.raised == 0 && len(t.doubts) == 0 &&
+	return t.hold.Until() <= w.outcome && t.refusals.Row() == 0 && t.raised == 0 && len(t.doubts) == 0 &&
 		t.hidden.over(now, w.passed) && t.surprise.over(w.turn)
 }

@@ -47,7 +47,7 @@ type Window struct {
 	used     int32 // charged in the current window, those in flight included
 	inflight int32
 	said     int32  // the most that the server has counted in the current window, and what was sent since
-	blinds   int32  // answered without limits in this turn, the last one at blindAt
+	blinds   int32  // answered without limits in this turn and not counted by a response since, the last one at blindAt
 	passed   int32  // let through since the last 429 of a shared resource
 	answered uint32 // outcomes so far, wrapping: orders sends against outcomes
 	turn     uint32 // how often the window was replaced by a new one
@@ -55,6 +55,7 @@ type Window struct {
 	kind      Kind
 	unlimited bool
 	recalled  bool // what is known is from before the window was forgotten
+	unheard   bool // requests may be counted in the current window whose responses came elsewhere
 	probing   bool
 	probeOut  bool // the one request that goes first is in flight
 
@@ -76,6 +77,7 @@ type Permit struct {
 	turn     uint32
 	probe    bool
 	adopted  bool
+	unheard  bool // others have been answered elsewhere since it was sent
 }
 
 // Sent returns the time at which the permit was taken.
@@ -158,7 +160,7 @@ func (w *Window) roll(now time.Duration, end interval) {
 		w.used += w.blinds // it may have closed before they were processed
 	}
 	blind := w.blinds > 0
-	w.blinds, w.said = 0, 0
+	w.blinds, w.said, w.unheard = 0, 0, false
 	w.evidence.trim(w.used - w.inflight)
 	w.raiseLimit()
 	w.nextTurn()
@@ -204,6 +206,16 @@ func (w *Window) Adopt(now, sent time.Duration) Permit {
 	return p
 }
 
+// AdoptFrom is Adopt for a request that was sent with a permit of another window. Whatever has been answered there since may belong
+// here, too, and have been processed after it.
+func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
+	p := w.Adopt(now, sent.sent)
+	elsewhere := from.answered - sent.answered
+	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
+	p.unheard = elsewhere > 0
+	return p
+}
+
 // Report says what the response to a request was. A response without limits changes nothing that is known.
 func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	w.advance(now)
@@ -217,13 +229,13 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	if r.Limited && 1 <= r.Limit && r.Limit <= largestSensible {
 		w.observe(now, p, &r, earlier)
 	} else {
-		w.blind(now, earlier)
+		w.blind(now, earlier, p)
 	}
 	switch r.Class {
 	case ClassOK:
 		if r.Status > 0 && r.Status < 500 {
 			if w.trouble != nil {
-				w.trouble.refusals.Accepted()
+				w.trouble.refusals.Accepted(p.sent)
 			}
 			w.probing = w.probing && !p.probe
 		}
@@ -251,9 +263,12 @@ func (w *Window) land(p Permit) {
 
 // blind keeps a request charged that was answered without limits: the server may have counted it, or not. A log can tell
 // when its places come back only as long as it knows who took them.
-func (w *Window) blind(now, earlier time.Duration) {
+func (w *Window) blind(now, earlier time.Duration, p Permit) {
 	w.blinds++
 	w.blindAt = now
+	if !p.adopted {
+		w.said = max(w.said-1, 0)
+	}
 	if w.kind == KindUnproven && w.used-w.inflight > 1 {
 		w.evidence.remember(earlier)
 		w.evidence.trim(w.used - w.inflight)
@@ -339,5 +354,5 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 
 func (w *Window) again(now time.Duration) time.Duration {
 	t := w.inTrouble()
-	return t.refusals.Again(t.hold.Wait(now) > 0)
+	return t.refusals.Again(now, t.hold.Wait(now) > 0)
 }

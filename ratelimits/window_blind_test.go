@@ -163,3 +163,48 @@ func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 		})
 	}
 }
+
+// A server that was broken for a while may have counted what it could not answer, until an answer tells how many it counts.
+func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	for range 3 {
+		b.exchange(100*ms, broken)
+	}
+	b.left(100*ms, 1)
+	b.exchange(200*ms, ok(5, 3, 9800*ms))
+	b.left(200*ms, 3)
+}
+
+func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.many(100*ms, 2)
+	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
+	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
+	b.left(200*ms, 2)
+}
+
+// What a server has counted once is charged, whatever it says later of fewer.
+func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.exchange(100*ms, ok(5, 2, 9900*ms)) // others are there
+	b.exchange(200*ms, ok(5, 4, 9800*ms))
+	b.left(200*ms, 1)
+}
+
+// The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
+func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for range 100 {
+		b.exchange(0, broken)
+	}
+	for i := range 3 { // a bucket of five that gives one back each second
+		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*second))
+	}
+	require.LessOrEqual(t, b.Reset(), 5*second)
+	require.LessOrEqual(t, b.State(0).Reset, 5*second)
+	b.send(0)
+}

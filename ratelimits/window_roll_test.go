@@ -166,7 +166,7 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.Report(110*ms, late, ok(5, 3, 10*second))
 	b.left(110*ms, 2) // the other one may have come later
 	b.Report(120*ms, early, ok(5, 4, 10*second))
-	b.left(120*ms, 2)
+	b.left(120*ms, 3) // now both have said how many there were
 }
 
 // What is in doubt for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
