@@ -131,8 +131,7 @@ const longestWait = 100 * 365 * 24 * time.Hour
 // ask works out what is asked for.
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
-	route := r.Route.Route()
-	entry := m.entry(route, r.Authorization)
+	entry := m.entry(r)
 	a := ask{request: r, entry: entry, returns: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
@@ -162,7 +161,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 		b.lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
 			b.unlock()
-			a.entry = m.entryOf(entryKey{a.entry.route, a.entry.authentication.id}, a.request.Authorization)
+			a.entry = m.entry(a.request)
 			continue
 		}
 		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.family.Load() == f {

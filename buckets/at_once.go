@@ -14,7 +14,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	if t := tuningOf(ctx); t.ordered || t.priority {
 		return Lease{}, false
 	}
-	entry := m.entry(r.Route.Route(), r.Authorization)
+	entry := m.entry(r)
 	f := entry.family.Load()
 	if f.place == unknown || f.place == erratic {
 		return Lease{}, false
@@ -27,7 +27,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	b.lock()
 	now := b.now()
 	b.partner.look()
-	if b.queue != nil || b.inLine || !b.isFor(entry, f) || m.closed() || m.edge.active.Load() || !b.partner.decides(now) {
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -59,8 +59,8 @@ func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *tally) *he
 	if !ok {
 		return nil
 	}
-	m, gate := entry.manager, entry.authentication
-	if !m.budget.hasPlenty(t) {
+	gate := entry.authentication
+	if !gate.server.budget.hasPlenty(t) {
 		b.window.Return(now, permit)
 		return nil
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// authentication is one credential: the global limit and the holds that are above all its buckets. Requests without a
+// authentication is one credential at one server: the global limit and the holds that are above all its buckets. Requests without a
 // credential share one, as Discord counts them by IP address. The credential itself is not kept, only a keyed hash.
 type authentication struct {
-	manager *RESTBucketManager
-	id      uint64
-	entries atomic.Int64 // route entries that refer to it
-	probes  atomic.Int64 // requests in flight in UNKNOWN buckets
+	manager   *RESTBucketManager
+	server    *server
+	id        uint64
+	anonymous bool         // there is no credential
+	entries   atomic.Int64 // route entries that refer to it
+	probes    atomic.Int64 // requests in flight in UNKNOWN buckets
 
 	families map[familyKey]*family // guarded by the manager's lock for moves
 
@@ -26,6 +28,7 @@ type authentication struct {
 	mu       sync.Mutex
 	global   *ratelimits.Global
 	refusals ratelimits.Refusals // global 429s
+	reading  int                 // of which only the headers are known
 	line     line
 
 	credential string       // what stands for it in all processes, if limits are shared
@@ -54,13 +57,13 @@ func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
 
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (a *authentication) opens(now time.Duration) bool {
-	return !a.divided && a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals.Row() == 0
+	return !a.divided && a.global.Limit() == 0 && a.global.HoldWait(now) == 0 && a.line.length == 0 && a.refusals.Row() == 0 && a.reading == 0
 }
 
 // force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
 // but counts them all the same when they carry a credential (observed by several client authors).
 func (a *authentication) force(now time.Duration) ratelimits.Slot {
-	if a.id == 0 || a.open.Load() {
+	if a.anonymous || a.open.Load() {
 		return ratelimits.Slot{}
 	}
 	a.mu.Lock()
@@ -149,7 +152,7 @@ func (a *authentication) giveBack(now time.Duration, slot ratelimits.Slot) {
 
 // moveOn lets the line move when it can. The lock is held.
 func (a *authentication) moveOn(now time.Duration) {
-	if a.line.length > 0 && a.follow(now) {
+	if a.line.length > 0 && a.reading == 0 && a.follow(now) {
 		a.wakeAt(now, now+a.global.Wait(now))
 	}
 }
@@ -226,6 +229,15 @@ func (a *authentication) serve() {
 		a.mu.Unlock()
 		b.serve(passes{slot: slot, hasSlot: true})
 	}
+}
+
+// lift ends the hold.
+func (a *authentication) lift(now time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.global.LiftHold()
+	a.refusals = ratelimits.Refusals{}
+	a.moveOn(now)
 }
 
 // idle reports that nothing is lost by forgetting this authentication.

@@ -33,16 +33,18 @@ type RESTBucket struct {
 
 // live is what a bucket consists of while it is used.
 type live struct {
-	window  ratelimits.Window
-	latest  time.Duration // of all times that it was
-	flying  *held         // in flight
-	queue   *queue
-	arrived time.Duration // when the latest request did
-	limit   int32         // that the latest response named, and the route that it was for
-	limitOf *routeEntry
-	idle    bool     // since the garbage collector looked last
-	partner *partner // nil if it is not shared
-	scout   *scout   // nil if it is not an UNKNOWN bucket that is shared
+	window   ratelimits.Window
+	latest   time.Duration // of all times that it was
+	flying   *held         // in flight
+	queue    *queue
+	arrived  time.Duration // when the latest request did
+	limit    int32         // that the latest response named, and the route that it was for
+	limitOf  *routeEntry
+	reading  int      // refusals of which only the headers are known
+	idle     bool     // since the garbage collector looked last
+	unlinked bool     // from those of other processes, as nobody has locked it yet
+	partner  *partner // nil if it is not shared
+	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
 
 	inLine bool
 	lineOf gate // in whose line, if it is in one
@@ -61,6 +63,8 @@ type queue struct {
 }
 
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
+
+func (b *RESTBucket) server() *server { return b.family.authentication.server }
 
 // now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
 func (b *RESTBucket) now() time.Duration {
@@ -144,7 +148,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 		return Lease{}, false, nil
 	}
 	var p passes
-	if err := b.manager().budget.take(now, a, b, &p); err != nil {
+	if err := b.server().budget.take(now, a, b, &p); err != nil {
 		return Lease{}, false, err
 	}
 	if missing := b.pass(now, a, &p); missing != nil {
@@ -156,7 +160,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
 func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
-	if a.ordered && b.queue != nil && b.queue.ordered > 0 {
+	if b.reading > 0 || a.ordered && b.queue != nil && b.queue.ordered > 0 {
 		return 0, false
 	}
 	if b.partner.look(); !b.partner.decides(now) {
@@ -210,6 +214,9 @@ func (b *RESTBucket) launch(h *held) {
 	if b.family.place == unknown {
 		b.family.authentication.probes.Add(1)
 	}
+	if h.reading == bucketWaits {
+		b.reading++
+	}
 	if h.bucket.Load() != b { // it may have been here before
 		h.bucket.Store(b)
 	}
@@ -224,6 +231,9 @@ func (b *RESTBucket) launch(h *held) {
 func (b *RESTBucket) land(h *held) {
 	if b.family.place == unknown {
 		b.family.authentication.probes.Add(-1)
+	}
+	if h.reading == bucketWaits {
+		b.reading--
 	}
 	if h.previous == nil {
 		b.flying = h.next
@@ -278,7 +288,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			}
 			break
 		}
-		if err := b.manager().budget.take(now, &w.ask, b, p); err != nil {
+		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {
 			b.remove(w)
 			b.answer(w, Lease{}, err)
 			continue

@@ -15,7 +15,7 @@ func (m *RESTBucketManager) collect() {
 	}
 	m.counters.evicted.Add(int64(evicted))
 	m.collectPlaces()
-	m.budget.used(m.now()) // what other processes have used up is not told
+	m.discord.budget.used(m.now()) // what other processes have used up is not told
 	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
 
@@ -94,5 +94,7 @@ func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) 
 	if len(a.families) == 0 && a.idle(now) {
 		m.authentications.Delete(a.id)
 		a.close()
+		a.server.authentications--
+		m.evictServer(now, a.server)
 	}
 }

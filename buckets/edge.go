@@ -14,16 +14,17 @@ const (
 	edgeHoldMax = 10 * time.Minute
 )
 
-// edge is the gate of everything that leaves this IP address. It stands open until the network in front of Discord refuses
+// edge is the gate of everything that leaves this IP address for one server. It stands open until the network in front of Discord refuses
 // something; then it holds everything back, interactions too, and lets one request through first when it opens again.
 type edge struct {
 	manager *RESTBucketManager
-	active  atomic.Bool // there is a hold or a probe; without, nobody takes the lock
+	active  atomic.Bool // see busy; without, nobody takes the lock
 
 	mu       sync.Mutex
 	window   ratelimits.Window // without a limit: only its holds and its probing are used
 	backoff  *ratelimits.Backoff
 	refusals ratelimits.Refusals
+	reading  int // refusals of which only the headers are known
 	line     line
 	life     uint32 // changes when the manager is closed: what was taken before is not given back
 }
@@ -59,6 +60,9 @@ func (e *edge) take(now time.Duration) (edgePermit, bool) {
 }
 
 func (e *edge) enter(now time.Duration) (edgePermit, bool) {
+	if e.reading > 0 {
+		return edgePermit{}, false
+	}
 	permit, ok := e.window.Take(now)
 	return edgePermit{permit, ok, e.life}, ok
 }
@@ -93,7 +97,7 @@ func (e *edge) count(b *RESTBucket) bool {
 
 // move lets the line move when it can. The lock is held.
 func (e *edge) move(now time.Duration) {
-	if at, ok := e.window.Next(now); ok && e.line.length > 0 && !e.manager.closed() {
+	if at, ok := e.window.Next(now); ok && e.line.length > 0 && e.reading == 0 && !e.manager.closed() {
 		e.line.alarm.set(e.manager.settings.clock, now, at, e.ring)
 	}
 }
@@ -141,7 +145,7 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) (h
 	} else if !e.window.Probing() && e.window.InFlight() == 0 {
 		e.backoff.Reset()
 		e.refusals.Accepted(p.permit.Sent())
-		e.active.Store(e.line.length > 0)
+		e.active.Store(e.busy(now))
 	}
 	e.move(now)
 	e.mu.Unlock()
@@ -163,10 +167,8 @@ func (e *edge) serve() {
 	for {
 		e.mu.Lock()
 		now := e.manager.now()
-		if at, ok := e.window.Next(now); !ok || at > now || e.line.length == 0 {
-			if e.line.length == 0 && !e.window.Probing() && e.window.InFlight() == 0 {
-				e.active.Store(false)
-			}
+		if at, ok := e.window.Next(now); !ok || at > now || e.line.length == 0 || e.reading > 0 {
+			e.active.Store(e.busy(now))
 			e.move(now)
 			e.mu.Unlock()
 			return
@@ -178,12 +180,31 @@ func (e *edge) serve() {
 	}
 }
 
+// busy reports that there is something that the lock has to be taken for. The lock is held.
+func (e *edge) busy(now time.Duration) bool {
+	return e.window.HoldWait(now) > 0 || e.window.Probing() || e.window.InFlight() > 0 || e.line.length > 0 || e.reading > 0
+}
+
+// idle reports that there is nothing to remember.
+func (e *edge) idle() bool { return !e.active.Load() }
+
+// lift ends the hold.
+func (e *edge) lift(now time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.window.LiftHold()
+	e.backoff.Reset()
+	e.refusals = ratelimits.Refusals{}
+	e.move(now)
+}
+
 // reset opens the gate and forgets everything.
 func (e *edge) reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.line.alarm.stop()
 	e.line.clear()
+	e.reading = 0
 	e.life++
 	e.window = ratelimits.Window{}
 	e.window.Unlimit()

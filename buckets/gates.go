@@ -26,7 +26,7 @@ type gate interface {
 // pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
 func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
 	if !p.hasEdge {
-		e := b.manager().edge
+		e := b.server().edge
 		if p.edge, p.hasEdge = e.take(now); !p.hasEdge {
 			return e
 		}
@@ -43,7 +43,7 @@ func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
 // giveBack gives back what was taken of the gates and not used.
 func (b *RESTBucket) giveBack(now time.Duration, p passes) {
 	if p.hasEdge {
-		b.manager().edge.giveBack(now, p.edge)
+		b.server().edge.giveBack(now, p.edge)
 	}
 	if p.hasSlot {
 		b.family.authentication.giveBack(now, p.slot)

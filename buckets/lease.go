@@ -48,6 +48,8 @@ type grant struct {
 	lane    *lane
 	ordered bool
 	tally   *tally // that counted it
+
+	reading reading // what waits while its refusal is read; guarded by the bucket's lock
 }
 
 // lease returns the lease that was just made of h.
@@ -64,8 +66,16 @@ func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, respon
 
 // Refused says that a 429 has arrived, of which only status and headers are known yet. Until the lease ends, by an Update with what the
 // whole response says, nothing leaves that the refusal may be about. It does not end the lease and does not block. Calling it
-// is optional, for responses whose body comes late.
-func (l Lease) Refused(r ratelimits.Response) {}
+// is optional, for responses whose body comes late, and it must not be called while another goroutine ends the lease.
+func (l Lease) Refused(r ratelimits.Response) {
+	h := l.held
+	if h == nil || h.generation.Load() != l.generation || h.ender != nil {
+		return
+	}
+	b := h.lock()
+	defer b.unlock()
+	b.pause(h, &r)
+}
 
 // Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
 // caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.

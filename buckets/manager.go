@@ -2,6 +2,8 @@ package buckets
 
 import (
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +24,10 @@ type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
 	seed     maphash.Seed
-	edge     *edge
 	counters counters
 	tallies  tallies
 	families atomic.Uint64 // how many there have been
-	budget   *budget
+	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
 	calls    calls
@@ -41,8 +42,9 @@ type RESTBucketManager struct {
 	authentications *xsync.Map[uint64, *authentication]
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
-	// other locks, and guards the creation and removal of entries, authentications and families.
+	// other locks, and guards the creation and removal of entries, authentications, servers and families.
 	moves     sync.Mutex
+	servers   map[string]*server
 	throttled ratelimits.Throttle // for authentications that are yet to come
 
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
@@ -76,13 +78,12 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
 		tallies:         newTallies(),
-		budget:          nil,
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
-	m.edge = newEdge(m)
-	m.budget = newBudget(s.budget, s.budgetPeriod, m.tallies, m.othersInvalid)
+	m.servers = make(map[string]*server)
+	m.discord = m.server("")
 	m.calls.manager = m
 	return m
 }
@@ -111,13 +112,10 @@ func (m *RESTBucketManager) Start() error {
 	if m.state.Load() == running {
 		return ErrStarted
 	}
-	m.stop, m.gone = make(chan struct{}), make(chan struct{})
-	m.moves.Lock()
-	m.join()
-	m.clear() // somebody may have come while it was closed, and has left what belongs to the session before
-	m.moves.Unlock()
-	m.state.Store(running)
+	m.begin()
 	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)
+	m.stop, m.gone = make(chan struct{}), make(chan struct{})
+	m.state.Store(running)
 	go func(stop <-chan struct{}, gone chan<- struct{}) {
 		defer close(gone)
 		defer ticker.Stop()
@@ -131,6 +129,14 @@ func (m *RESTBucketManager) Start() error {
 		}
 	}(m.stop, m.gone)
 	return nil
+}
+
+// begin starts the session, and forgets what somebody has left that came while the manager was closed.
+func (m *RESTBucketManager) begin() {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	m.join()
+	m.clear()
 }
 
 // Close ends everything: whoever waits gets ErrClosed, the garbage collector and all timers stop. Leases that are still
@@ -148,7 +154,6 @@ func (m *RESTBucketManager) Close() error {
 	<-m.gone
 	m.moves.Lock()
 	m.clear()
-	m.edge.reset()
 	m.throttled = ratelimits.Throttle{}
 	m.moves.Unlock()
 	m.part() // under no lock, as what still runs of the session may need them to end
@@ -168,6 +173,12 @@ func (m *RESTBucketManager) clear() {
 	for key, e := range m.entries.All() {
 		e.evicted.Store(true)
 		m.entries.Delete(key)
+	}
+	now := m.now()
+	for _, s := range m.servers {
+		s.edge.reset()
+		s.authentications = 0
+		m.evictServer(now, s)
 	}
 }
 
@@ -197,8 +208,9 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	if route.IsZero() || m.closed() {
 		return
 	}
-	entry := m.entry(route.Route(), authorization)
-	a := ask{request: &Request{Route: route}, entry: entry}
+	request := &Request{Route: route, Authorization: authorization}
+	entry := m.entry(request)
+	a := ask{request: request, entry: entry}
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
@@ -212,10 +224,37 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	lease.Update(r)
 }
 
-// EdgeWait returns how long everything that leaves this address for a server (see Request.Server) is held back after a refusal of the
-// network in front of it, 0 if it is not.
-func (m *RESTBucketManager) EdgeWait(server string) time.Duration { return m.edge.wait(m.now()) }
+// LiftHolds ends all holds of this manager at once: those of buckets, of hidden limits, of global limits and of the edge, and what
+// Throttle holds. Where something was held by a 429 one request goes first, and what it is answered counts again. Holds that
+// processes share stay. It does not block.
+func (m *RESTBucketManager) LiftHolds() {
+	m.moves.Lock()
+	m.throttled = ratelimits.Throttle{}
+	servers := slices.Collect(maps.Values(m.servers))
+	m.moves.Unlock()
+	for _, s := range servers {
+		s.edge.lift(m.now())
+	}
+	for _, a := range m.authentications.All() {
+		a.lift(m.now())
+	}
+	for b := range m.buckets.all() {
+		b.lift()
+	}
+}
 
-// LiftHolds ends all holds at once: those of buckets, of hidden limits, of global limits and of the edge, and what Throttle holds. Where
-// something was held one request goes first, and what it is answered counts again.
-func (m *RESTBucketManager) LiftHolds() {}
+// lift ends the holds of a bucket. One that rests has none.
+func (b *RESTBucket) lift() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.live == nil {
+		return
+	}
+	b.window.LiftHold()
+	if b.queue != nil {
+		for _, lane := range b.queue.lanes {
+			lane.hold = ratelimits.Throttle{}
+		}
+		b.dispatchFree(b.now())
+	}
+}

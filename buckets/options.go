@@ -90,25 +90,27 @@ func WithClock(clock clockwork.Clock) Option {
 	}
 }
 
-// WithPollPeriod sets how often the garbage collector looks for stale buckets. Zero or less means the default.
+// WithPollPeriod sets how often the garbage collector looks for stale buckets, at most once in a millisecond. Zero or less means the
+// default.
 func WithPollPeriod(d time.Duration) Option {
 	return func(s *settings) {
 		if d > 0 {
-			s.pollPeriod = d
+			s.pollPeriod = max(d, time.Millisecond)
 		}
 	}
 }
 
 // WithExpireAfter sets how long after its reset an idle bucket is kept. Zero or less lets it go at the first look after
-// its reset. Higher values keep more knowledge, and more memory.
+// its reset. Higher values keep more knowledge, and more memory; more than a hundred years count as that.
 func WithExpireAfter(d time.Duration) Option {
-	return func(s *settings) { s.expireAfter = max(d, 0) }
+	return func(s *settings) { s.expireAfter = min(max(d, 0), longestWait) }
 }
 
 // WithGlobalLimit sets how many requests per second one authentication may send, for bots whose limit Discord has raised.
-// Zero or less means that there is no such limit; a 429 of the global class is obeyed in any case.
+// Zero or less means that there is no such limit; a 429 of the global class is obeyed in any case. More than a billion counts as
+// that. It costs memory as far as it is used.
 func WithGlobalLimit(perSecond int) Option {
-	return func(s *settings) { s.globalLimit = max(perSecond, 0) }
+	return func(s *settings) { s.globalLimit = min(max(perSecond, 0), 1_000_000_000) }
 }
 
 // WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet. Values that are none of

@@ -7,14 +7,18 @@ import (
 )
 
 // share links an authentication to those of other processes: each has a part of the global limit.
-func (a *authentication) share(authorization string) {
+func (a *authentication) share(r *Request) {
 	session := a.manager.session()
 	if session == nil {
 		return
 	}
 	a.mu.Lock() // others may have something to say at once
 	defer a.mu.Unlock()
-	a.credential = session.Credential(authorization)
+	text := r.Authorization
+	if r.Server != "" {
+		text = r.Server + " " + text
+	}
+	a.credential = session.Credential(text)
 	limit := a.global.Limit()
 	if limit > 0 {
 		a.global = ratelimits.NewGlobal(1) // closed until there is a part
@@ -42,11 +46,11 @@ func (a *authentication) follow(now time.Duration) bool {
 	return true
 }
 
-// takeSlot takes a slot of the global limit, or returns how long to wait for one. known is false if only the others can tell. The
-// lock is held.
+// takeSlot takes a slot of the global limit, or returns how long to wait for one. known is false if only the others can tell, or a
+// refusal that is being read. The lock is held.
 func (a *authentication) takeSlot(now time.Duration) (slot ratelimits.Slot, wait time.Duration, known bool) {
 	a.needs(now)
-	if !a.follow(now) {
+	if a.reading > 0 || !a.follow(now) {
 		return ratelimits.Slot{}, 0, false
 	}
 	slot, wait = a.global.Take(now)

@@ -5,27 +5,27 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
-// hash returns what stands for a credential: a hash with a key that only this manager has, 0 if there is no credential.
-func (m *RESTBucketManager) hash(authorization string) uint64 {
-	if authorization == "" {
-		return 0
+// hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is
+// no credential and the server is Discord.
+func (m *RESTBucketManager) hash(r *Request) uint64 {
+	switch {
+	case r.Server != "":
+		return maphash.Comparable(m.seed, [2]string{r.Server, r.Authorization}) | 1
+	case r.Authorization != "":
+		return maphash.String(m.seed, r.Authorization) | 1
 	}
-	return maphash.String(m.seed, authorization) | 1
+	return 0
 }
 
-// entry returns what is known of a route under an authentication.
-func (m *RESTBucketManager) entry(route routes.Route, authorization string) *routeEntry {
-	return m.entryOf(entryKey{route, m.hash(authorization)}, authorization)
-}
-
-func (m *RESTBucketManager) entryOf(key entryKey, authorization string) *routeEntry {
+// entry returns what is known of a request's route under its authentication.
+func (m *RESTBucketManager) entry(r *Request) *routeEntry {
+	key := entryKey{r.Route.Route(), m.hash(r)}
 	for {
 		e, ok := m.entries.Load(key)
 		if !ok {
-			e = m.newEntry(key, authorization)
+			e = m.newEntry(key, r)
 		}
 		if !e.used.Load() {
 			e.used.Store(true)
@@ -36,35 +36,39 @@ func (m *RESTBucketManager) entryOf(key entryKey, authorization string) *routeEn
 	}
 }
 
-func (m *RESTBucketManager) newEntry(key entryKey, authorization string) *routeEntry {
+// newEntry makes what is not there yet. Nobody can find it before it is complete, and what panics meanwhile leaves nothing behind.
+func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, _ := m.entries.LoadOrCompute(key, func() (*routeEntry, bool) {
-		e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, authorization), route: key.route, exempt: key.route.GlobalExempt()}
-		e.authentication.entries.Add(1)
-		start := unknown
-		if key.route.OneShot() {
-			start = unlimited // every request has its own major parameter, and there is nothing to discover
-		}
-		e.settleIn(e.home(start, ""))
-		return e, false
-	})
+	if e, ok := m.entries.Load(key); ok {
+		return e
+	}
+	e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, r), route: key.route, exempt: key.route.GlobalExempt()}
+	e.authentication.entries.Add(1)
+	start := unknown
+	if key.route.OneShot() {
+		start = unlimited // every request has its own major parameter, and there is nothing to discover
+	}
+	e.settleIn(e.home(start, ""))
+	m.entries.Store(key, e)
 	return e
 }
 
-// authentication returns the gate of a credential. The lock for moves is held.
-func (m *RESTBucketManager) authentication(id uint64, authorization string) *authentication {
-	a, _ := m.authentications.LoadOrCompute(id, func() (*authentication, bool) {
-		now := m.now()
-		a := &authentication{
-			manager: m, id: id,
-			global:   ratelimits.NewGlobal(m.settings.globalLimit),
-			families: make(map[familyKey]*family),
-		}
-		a.share(authorization)
-		a.global.Hold(now, m.throttled.Wait(now))
-		return a, false
-	})
+// authentication returns the gate of a request's credential. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
+	if a, ok := m.authentications.Load(id); ok {
+		return a
+	}
+	now := m.now()
+	a := &authentication{
+		manager: m, id: id, server: m.server(r.Server), anonymous: r.Authorization == "",
+		global:   ratelimits.NewGlobal(m.settings.globalLimit),
+		families: make(map[familyKey]*family),
+	}
+	a.share(r)
+	a.global.Hold(now, m.throttled.Wait(now))
+	a.server.authentications++
+	m.authentications.Store(id, a)
 	return a
 }
 
@@ -99,16 +103,25 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
-		b := &RESTBucket{family: f, major: major, live: &live{}}
-		b.mu.Lock() // others may have something to say of it at once
-		b.partner, b.scout = m.newPartner(b), m.newScout(b)
-		b.mu.Unlock()
+		b := &RESTBucket{family: f, major: major, live: &live{unlinked: m.session() != nil}}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
 		b.window.Recall(int(f.limit.Load()), time.Duration(f.period.Load()))
 		return b
 	})
+}
+
+// link connects a bucket that was just made, and is locked, with those of other processes. They may have something to say of it at
+// once, so it is not done while the table makes it.
+func (b *RESTBucket) link() {
+	defer func() {
+		if b.unlinked { // a panic leaves no lock held
+			b.mu.Unlock()
+		}
+	}()
+	b.partner, b.scout = b.manager().newPartner(b), b.manager().newScout(b)
+	b.unlinked = false
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.

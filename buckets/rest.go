@@ -18,6 +18,9 @@ func (b *RESTBucket) lock() {
 	if b.live == nil {
 		b.wake()
 	}
+	if b.unlinked {
+		b.link()
+	}
 }
 
 func (b *RESTBucket) unlock() { b.mu.Unlock() }

@@ -53,19 +53,19 @@ func (m *RESTBucketManager) session() SharedSession {
 }
 
 // othersInvalid returns how many invalid responses other processes have counted.
-func (m *RESTBucketManager) othersInvalid() int {
-	if session := m.session(); session != nil {
+func (m *RESTBucketManager) othersInvalid(s *server) int {
+	if session := m.session(); session != nil && s.name == "" { // it knows of Discord only
 		return session.Others()
 	}
 	return 0
 }
 
 // reportInvalid counts an invalid response. It returns the fraction of the budget that was passed by it, 0 if none.
-func (m *RESTBucketManager) reportInvalid() (passed float64) {
-	if session := m.session(); session != nil {
+func (m *RESTBucketManager) reportInvalid(s *server) (passed float64) {
+	if session := m.session(); session != nil && s.name == "" {
 		session.Invalid()
 	}
-	return m.budget.report(m.now())
+	return s.budget.report(m.now())
 }
 
 // majorOf returns the major parameter of a route. Where it is shared, all processes have to hash a token in the same way.

@@ -28,7 +28,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	}
 	passed := 0.0
 	if o.sent && o.response.Invalid() {
-		passed = m.reportInvalid()
+		passed = m.reportInvalid(h.entry.authentication.server)
 	}
 	h.tally.settle(o) // after that, so that it is never in neither
 	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
@@ -37,6 +37,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	b := h.lock()
 	now := b.now()
 	h.entry.authentication.settle(now, h, o)
+	h.resume(now)
 	o.clashes = o.sent && b.clashes(h.entry, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
 		b.unlock()
@@ -55,16 +56,16 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	if o.held > 0 {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
-	m.settings.budgetUsed(m.budget, passed, m.now)
+	m.settings.budgetUsed(h.entry.authentication.server.budget, passed, m.now)
 }
 
 // settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.
 func (m *RESTBucketManager) settleGates(h *held, o *outcome) {
-	now := m.now()
+	now, edge := m.now(), h.entry.authentication.server.edge
 	if o.sent {
-		o.held = m.edge.report(now, h.edge, o.response)
+		o.held = edge.report(now, h.edge, o.response)
 	} else {
-		m.edge.giveBack(now, h.edge)
+		edge.giveBack(now, h.edge)
 	}
 	if o.response.Class == ratelimits.ClassGlobal {
 		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
@@ -78,7 +79,7 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 	defer m.moves.Unlock()
 	for _, a := range m.authentications.All() {
 		f := a.families[b.family.familyKey]
-		if f == nil || f == b.family || f.place == unknown {
+		if f == nil || f == b.family || f.place == unknown || a.server != b.server() {
 			continue
 		}
 		other := m.lockedBucket(f, b.major)

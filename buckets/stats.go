@@ -30,7 +30,7 @@ type Stats struct {
 	TooLong, QueueFull, OverBudget, Cancelled uint64
 	// Responses counts the responses by class; what is not a 429 is under ratelimits.ClassOK.
 	Responses [ratelimits.NumClasses]uint64
-	// Invalid is the number of responses of the latest period that count against Discord's limit of invalid requests,
+	// Invalid is the number of Discord's responses of the latest period that count against its limit of invalid requests,
 	// InvalidLimit how many there may be, 0 if that is not bounded.
 	Invalid, InvalidLimit int
 	// Lost counts the requests whose outcome was never known.
@@ -109,12 +109,14 @@ func (m *RESTBucketManager) Stats() Stats {
 		Evicted:   uint64(c.evicted.Value()),
 
 		OverBudget: uint64(c.overBudget.Value()),
-		Invalid:    m.budget.used(m.now()), InvalidLimit: m.budget.limit,
+		Invalid:    m.discord.budget.used(m.now()), InvalidLimit: m.discord.budget.limit,
 	}
 }
 
 // BucketSnapshot is what is known of a bucket at one moment. It contains no credential and no token.
 type BucketSnapshot struct {
+	// Server is the server that the bucket is of (see Request.Server), empty for Discord.
+	Server string
 	// Hash is the bucket hash, UnknownHash for a route whose hash is not known, empty for one whose responses name none.
 	Hash string
 	// Route is the method and template if only one route uses the bucket, otherwise empty.
@@ -155,7 +157,7 @@ func (b *RESTBucket) snapshot() BucketSnapshot {
 	defer b.mu.Unlock()
 	now, window := b.manager().now(), b.look()
 	s := BucketSnapshot{
-		Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
+		Server: b.server().name, Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
 		Kind: window.Kind(), Unlimited: window.Unlimited(),
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
@@ -167,8 +169,8 @@ func (b *RESTBucket) snapshot() BucketSnapshot {
 	if !b.family.route.IsZero() {
 		s.Route = b.family.route.String()
 	}
-	if id := b.family.authentication.id; id != 0 {
-		s.Authentication = "#" + strconv.FormatUint(id&0xffffff, 16)
+	if a := b.family.authentication; !a.anonymous {
+		s.Authentication = "#" + strconv.FormatUint(a.id&0xffffff, 16)
 	}
 	return s
 }

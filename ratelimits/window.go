@@ -302,6 +302,13 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	w.probing = true
 }
 
+// LiftHold ends the hold. One request goes first all the same.
+func (w *Window) LiftHold() {
+	if w.trouble != nil {
+		w.trouble.hold = Throttle{}
+	}
+}
+
 // Recall tells a new window what was known of the bucket before it was forgotten. That is no more than a guess: one request
 // goes first, and the first response that carries limits replaces it. But should there be none, it bounds what goes.
 func (w *Window) Recall(limit int, period time.Duration) {

@@ -1,0 +1,182 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// While the body of a 429 is still to come, nothing leaves that it may be about, and everything else does.
+func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
+	t.Parallel()
+	requests := map[string]buckets.Request{
+		"same bucket":         {Route: message(1), Authorization: bot},
+		"another bucket":      {Route: message(2), Authorization: bot},
+		"an interaction":      {Route: followUp(1), Authorization: bot},
+		"another credential":  {Route: message(1), Authorization: "Bot two"},
+		"another server":      {Route: message(1), Authorization: bot, Server: "one.example"},
+		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
+		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
+	}
+	for _, c := range []struct {
+		class  ratelimits.Class
+		passes []string
+	}{
+		{ratelimits.ClassUser, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassShared, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassSubLimit, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "the same, elsewhere"}},
+		{ratelimits.ClassEdge, []string{"another server"}},
+	} {
+		for _, limit := range []int{0, 50} {
+			t.Run(c.class.String(), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t, buckets.WithGlobalLimit(limit))
+					for name, request := range requests {
+						if request.Route != compile(routes.GetGateway) {
+							call(background, m, request).update(limited(name, 100, 90, time.Minute))
+						}
+					}
+					slow := call(background, m, requests["same bucket"])
+					slow.lease.Refused(refused(c.class, time.Second))
+					slow.lease.Refused(refused(c.class, time.Second))
+					callers := make(map[string]*caller)
+					for name, request := range requests {
+						callers[name] = call(background, m, request)
+					}
+					wait(3 * time.Second)
+					for name, waiting := range callers {
+						assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
+					}
+					slow.update(roomy) // it was nothing after all
+					wait(time.Millisecond)
+					for name, waiting := range callers {
+						require.True(t, waiting.granted(), "%s", name)
+						waiting.update(roomy)
+					}
+					last := ask(m, message(1))
+					require.True(t, last.granted())
+					last.update(roomy)
+					drained(t, m)
+				})
+			})
+		}
+	}
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// What the body says is what holds, also if the headers said something else.
+func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
+	t.Parallel()
+	for _, first := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		for _, last := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+			for _, limit := range []int{0, 50} {
+				t.Run(first.String()+" "+last.String(), func(t *testing.T) {
+					t.Parallel()
+					bubble(t, func(t *testing.T) {
+						m := started(t, buckets.WithGlobalLimit(limit))
+						discover(t, m, message(1), roomy)
+						slow := ask(m, message(1))
+						slow.lease.Refused(refused(first, time.Second))
+						all := asks(m, message(1), 20)
+						wait(4 * time.Second)
+						require.Zero(t, granted(t, all))
+						slow.update(refused(last, 10*time.Second))
+						wait(9 * time.Second)
+						require.Zero(t, granted(t, all))
+						wait(2 * time.Second)
+						drive(t, all)
+						drained(t, m)
+					})
+				})
+			}
+		}
+	}
+}
+
+// However the lease ends, and wherever its route has moved meanwhile, those who wait for its body go on.
+func TestNobodyWaitsForABodyThatNeverComes(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		for name, end := range map[string]func(buckets.Lease){"released": buckets.Lease.Release, "returned": buckets.Lease.Return} {
+			t.Run(class.String()+" "+name, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t)
+					discover(t, m, message(1), roomy)
+					slow, moves := ask(m, message(1)), ask(m, message(1))
+					slow.lease.Refused(refused(class, time.Second))
+					waiting := ask(m, message(1))
+					moves.update(limited("another hash", 100, 90, time.Minute))
+					require.False(t, waiting.done())
+					end(slow.lease)
+					slow.lease.Refused(refused(class, time.Second)) // too late to mean anything
+					wait(time.Millisecond)
+					require.True(t, waiting.granted())
+					waiting.update(limited("another hash", 100, 90, time.Minute))
+					drained(t, m)
+				})
+			})
+		}
+	}
+}
+
+func TestHoldsAreLiftedByHand(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		c := g.call(m)
+		require.False(t, c.done())
+		m.LiftHolds()
+		wait(time.Millisecond)
+		switch g.name {
+		case "global throttle", "global 429", "hold of the resource", "edge", "lane of a hidden limit":
+			require.True(t, c.granted())
+		default:
+			require.False(t, c.granted(), "it waits for something else")
+			open()
+		}
+		drive(t, []*caller{c})
+		m.LiftHolds()
+		drained(t, m)
+	})
+}
+
+// After a hold that was lifted one request goes first, if a 429 was the reason for it.
+func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
+		all := patiently(m, 5)
+		m.LiftHolds()
+		wait(0)
+		require.Equal(t, 1, granted(t, all))
+		assert.Zero(t, snapshot(t, m, "messages").HoldAfter)
+		drive(t, all)
+		drained(t, m)
+	})
+}
+
+// patiently asks n times, and is willing to wait for two hours.
+func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
+	for range n {
+		all = append(all, patient(m, 2*time.Hour))
+	}
+	return all
+}

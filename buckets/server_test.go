@@ -1,0 +1,132 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// at asks for a message in channel 1 of a server.
+func at(m *buckets.RESTBucketManager, server, authorization string) *caller {
+	return call(background, m, buckets.Request{Route: message(1), Authorization: authorization, Server: server})
+}
+
+// Whatever one server answers is nothing to another one, with the same credential or with none.
+func TestServersShareNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer ratelimits.Response
+	}{
+		{"used up", limited("messages", 1, 0, time.Hour)},
+		{"hold of the bucket", inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 1, 0, time.Hour)},
+		{"hold of the resource", inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 80, time.Hour)},
+		{"hidden limit", inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "messages", 100, 80, time.Hour)},
+		{"global", refused(ratelimits.ClassGlobal, time.Hour)},
+		{"edge", refused(ratelimits.ClassEdge, time.Hour)},
+	} {
+		for _, servers := range [][2]string{{"", "example.com"}, {"example.com", ""}, {"one.example", "two.example"}} {
+			for _, authorization := range []string{bot, ""} {
+				t.Run(c.name+" at "+servers[0]+" "+authorization, func(t *testing.T) {
+					t.Parallel()
+					bubble(t, func(t *testing.T) {
+						m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+						for _, server := range servers {
+							at(m, server, authorization).update(roomy)
+						}
+						at(m, servers[0], authorization).update(c.answer)
+						same, other := at(m, servers[0], authorization), at(m, servers[1], authorization)
+						assert.False(t, same.granted())
+						require.True(t, other.granted())
+						other.update(roomy)
+						same.cancel()
+						wait(0)
+						assert.Equal(t, c.answer.Class == ratelimits.ClassEdge, m.EdgeWait(servers[0]) > 0)
+						assert.Zero(t, m.EdgeWait(servers[1]))
+						assert.Zero(t, m.EdgeWait("nowhere.example"))
+						drained(t, m)
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for _, server := range []string{"", "one.example", "two.example"} {
+			for _, authorization := range []string{bot, ""} {
+				c := at(m, server, authorization)
+				require.True(t, c.granted(), "%q %q", server, authorization)
+				c.update(roomy)
+			}
+		}
+		assert.Equal(t, 6, m.Stats().Authentications)
+	})
+}
+
+// Another server cannot use up what Discord allows of invalid requests.
+func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))
+		at(m, "", bot).update(roomy)
+		at(m, "one.example", bot).update(roomy)
+		for range 10 {
+			at(m, "one.example", bot).update(plain(401))
+		}
+		var over *ratelimits.BudgetError
+		require.ErrorAs(t, at(m, "one.example", bot).failed(), &over)
+		assert.Zero(t, m.Stats().Invalid)
+		for range 10 {
+			c := at(m, "", bot)
+			require.True(t, c.granted())
+			c.update(plain(403))
+		}
+		assert.Equal(t, 10, m.Stats().Invalid)
+		require.ErrorAs(t, at(m, "", bot).failed(), &over)
+		drained(t, m)
+	})
+}
+
+func TestSnapshotsNameTheServer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		at(m, "", "").update(limited("discord", 5, 4, time.Minute))
+		at(m, "one.example", "").update(limited("one", 5, 4, time.Minute))
+		assert.Empty(t, snapshot(t, m, "discord").Server)
+		one := snapshot(t, m, "one")
+		assert.Equal(t, "one.example", one.Server)
+		assert.Equal(t, "-", one.Authentication)
+	})
+}
+
+// Servers come and go, like the redirects of a client that limits every host. What is held is remembered.
+func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		at(m, "one.example", "").update(roomy)
+		at(m, "one.example", "").update(refused(ratelimits.ClassEdge, 23*time.Hour))
+		at(m, "two.example", "").update(roomy)
+		wait(4 * time.Hour)
+		assert.Zero(t, m.Stats().Authentications)
+		assert.NotZero(t, m.EdgeWait("one.example"))
+		c := at(m, "one.example", "")
+		assert.False(t, c.done())
+		wait(20 * time.Hour)
+		require.True(t, c.granted())
+		c.update(roomy)
+		require.NoError(t, m.Close())
+		require.NoError(t, m.Start())
+		assert.Zero(t, m.EdgeWait("one.example"))
+	})
+}
