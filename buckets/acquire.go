@@ -153,7 +153,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 	major := a.major()
 	for {
-		f := a.entry.family.Load()
+		f := a.entry.familyOf(major)
 		b, found := m.findBucket(f, major)
 		if !found {
 			m.catchShadows(b)
@@ -164,7 +164,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			a.entry = m.entry(a.request)
 			continue
 		}
-		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.family.Load() == f {
+		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.familyOf(major) == f {
 			if f.place == erratic {
 				a.ordered = true
 			}

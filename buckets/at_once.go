@@ -15,11 +15,11 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 		return Lease{}, false
 	}
 	entry := m.entry(r)
-	f := entry.family.Load()
+	major := m.majorOf(r.Route)
+	f := entry.familyOf(major)
 	if f.place == unknown || f.place == erratic {
 		return Lease{}, false
 	}
-	major := m.majorOf(r.Route)
 	b := m.buckets.find(f, major)
 	if b == nil {
 		return Lease{}, false
@@ -27,7 +27,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	b.lock()
 	now := b.now()
 	b.partner.look()
-	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -48,9 +48,9 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	return h.lease(), true
 }
 
-// isFor reports that the bucket, which is locked, is where the route's requests belong.
-func (b *RESTBucket) isFor(e *routeEntry, f *family) bool {
-	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.family.Load() == f
+// isFor reports that the bucket, which is locked, is where the route's requests with that major parameter belong.
+func (b *RESTBucket) isFor(e *routeEntry, f *family, m major) bool {
+	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.familyOf(m) == f
 }
 
 // tryTake takes all that a request needs, or returns nil.

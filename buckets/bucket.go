@@ -40,6 +40,8 @@ type live struct {
 	arrived  time.Duration // when the latest request did
 	limit    int32         // that the latest response named, and the route that it was for
 	limitOf  *routeEntry
+	newest   naming
+	launched int
 	reading  int      // refusals of which only the headers are known
 	idle     bool     // since the garbage collector looked last
 	unlinked bool     // from those of other processes, as nobody has locked it yet
@@ -217,6 +219,8 @@ func (b *RESTBucket) launch(h *held) {
 	if h.reading == bucketWaits {
 		b.reading++
 	}
+	b.launched++
+	h.order = b.launched
 	if h.bucket.Load() != b { // it may have been here before
 		h.bucket.Store(b)
 	}

@@ -57,6 +57,9 @@ func (m *RESTBucketManager) collectPlaces() {
 			m.evictEntry(key, e)
 		}
 	}
+	for _, e := range m.entries.All() {
+		m.evictHomes(e)
+	}
 	for _, a := range m.authentications.All() {
 		m.evictFamilies(now, a)
 	}
@@ -79,7 +82,30 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 	}
 	m.entries.Delete(key)
 	e.family.Load().routes--
+	if homes := e.homes.Load(); homes != nil {
+		for _, f := range homes.All() {
+			f.routes--
+		}
+	}
 	e.authentication.entries.Add(-1)
+}
+
+// evictHomes forgets the homes of major parameters whose buckets are forgotten.
+func (m *RESTBucketManager) evictHomes(e *routeEntry) {
+	homes := e.homes.Load()
+	if homes == nil {
+		return
+	}
+	for major, f := range homes.All() {
+		if m.buckets.find(f, major) != nil {
+			continue
+		}
+		m.moves.Lock()
+		if e.homes.Load() == homes && !e.evicted.Load() && m.buckets.find(f, major) == nil {
+			e.leave(homes, major)
+		}
+		m.moves.Unlock()
+	}
 }
 
 // evictFamilies forgets the families of an authentication that nobody needs, and itself if it has none left.

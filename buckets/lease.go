@@ -49,7 +49,9 @@ type grant struct {
 	ordered bool
 	tally   *tally // that counted it
 
-	reading reading // what waits while its refusal is read; guarded by the bucket's lock
+	// Guarded by the bucket's lock.
+	reading reading // what waits while its refusal is read
+	order   int     // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.

@@ -18,7 +18,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		b.unlock()
 		return
 	}
-	target, all := h.entry.learn(now, b.family, &o.response)
+	target, scope := h.entry.learn(now, b, h, &o.response)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
 	permit, ticket := h.permit, h.ticket
@@ -27,17 +27,22 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	h.permit = there.window.AdoptFrom(there.now(), &b.window, permit)
 	there.partner.adopt(there.now(), h)
 	there.launch(h)
+	h.order = 0
 	there.unlock()
 	b.unlock()
 
-	var touched []*RESTBucket
-	if all {
-		touched = m.move(h.entry, b, target)
+	touched := m.move(h.entry, b, target, scope)
+	if scope >= majorMoves {
 		m.castShadowsOn(there)
 	}
 	b.lock()
-	b.window.Return(now, permit) // it was not counted here
-	b.partner.drop(now, ticket)
+	if scope == eitherCounts {
+		b.window.Lost(now, permit)
+		b.partner.lose(now, ticket)
+	} else {
+		b.window.Return(now, permit)
+		b.partner.drop(now, ticket)
+	}
 	b.scout.found(now, target.hash)
 	b.dispatchFree(b.now())
 	b.unlock()
@@ -61,16 +66,26 @@ func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
 	}
 }
 
-// move lets all requests of a route, waiting or in flight, move from the family of b to another one, each to the bucket of
-// its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It returns the
-// buckets that have to be dispatched.
-func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RESTBucket {
+// move lets requests of a route, waiting or in flight, move to another family: those in b, or those in all buckets of its family, each
+// to the bucket of its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It
+// returns the buckets that have to be dispatched.
+func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope scope) []*RESTBucket {
+	if scope < majorMoves {
+		return nil
+	}
 	e.moving.Lock()
 	defer e.moving.Unlock()
 	e.changing.Store(true)
 	defer e.changing.Store(false)
 	touched := make(map[*RESTBucket]struct{})
-	for _, source := range m.bucketsOf(b) {
+	sources := []*RESTBucket{b}
+	if scope == routeMoves {
+		sources = m.bucketsOf(e, b, to)
+	}
+	for _, source := range sources {
+		if source.family == to { // some are where they belong
+			continue
+		}
 		source.lock()
 		with := func(major major, f func(to *RESTBucket)) {
 			target := m.lockedBucket(to, major)
@@ -78,14 +93,18 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 			target.unlock()
 			touched[target] = struct{}{}
 		}
-		if source.family.place != unknown && source.holds(source.now()) {
-			with(source.major, source.handOverHolds)
+		if source.family.place != unknown && source.remembers(source.now()) {
+			with(source.major, source.handOverKnowledge)
 		}
 		source.empty(e, with)
 		source.dispatchFree(source.now())
 		source.unlock()
 	}
-	e.settleIn(to)
+	if scope == majorMoves {
+		e.settleMajorIn(b.major, to)
+	} else {
+		e.settleIn(to)
+	}
 	result := make([]*RESTBucket, 0, len(touched))
 	for b := range touched {
 		result = append(result, b)
@@ -93,14 +112,15 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family) []*RE
 	return result
 }
 
-// bucketsOf returns all buckets of b's family.
-func (m *RESTBucketManager) bucketsOf(b *RESTBucket) []*RESTBucket {
+// bucketsOf returns all buckets whose requests of a route move with those of b to another family: those of its family, and of major
+// parameters that live elsewhere unless they stay there.
+func (m *RESTBucketManager) bucketsOf(e *routeEntry, b *RESTBucket, to *family) []*RESTBucket {
+	all := []*RESTBucket{b}
 	if b.family.place == unknown {
-		return []*RESTBucket{b}
+		return all
 	}
-	var all []*RESTBucket
 	for other := range m.buckets.all() {
-		if other.family == b.family {
+		if other != b && other.family == e.familyOf(other.major) && (other.family == b.family || to.place != named) {
 			all = append(all, other)
 		}
 	}
@@ -144,15 +164,16 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 	}
 }
 
-// holds reports whether something is held back that still is when a route moves to another bucket.
-func (b *RESTBucket) holds(now time.Duration) bool {
-	return b.window.HoldWait(now) > 0 || b.queue != nil && len(b.queue.lanes) > 0
+// remembers reports whether something is known here that still counts when a route moves to another bucket.
+func (b *RESTBucket) remembers(now time.Duration) bool {
+	return b.window.HoldWait(now) > 0 || b.window.State(now).Used > 0 || b.queue != nil && len(b.queue.lanes) > 0
 }
 
-// handOverHolds holds in another bucket what is held here, by limits that are not those of the bucket: the resource's, those
-// of bodies, and, where no hash is known, whatever it is.
-func (b *RESTBucket) handOverHolds(to *RESTBucket) {
+// handOverKnowledge tells another bucket what is charged here, as nobody knows to which of both it belongs, and holds there what is held
+// here by limits that are not those of the bucket: the resource's, those of bodies, and, where no hash is known, whatever it is.
+func (b *RESTBucket) handOverKnowledge(to *RESTBucket) {
 	now := b.now()
+	to.window.Inherit(to.now(), b.window.State(now))
 	if class := b.window.HoldClass(now); !b.family.named() || class == ratelimits.ClassShared {
 		to.hold(to.now(), b.window.HoldWait(now), class)
 	}
@@ -179,6 +200,7 @@ func (b *RESTBucket) handOver(h *held, to *RESTBucket) {
 		to.open().ordered++
 	}
 	to.launch(h)
+	h.order = 0
 }
 
 // takeOver lets somebody wait here who waited in another bucket.

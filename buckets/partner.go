@@ -194,6 +194,13 @@ func (p *partner) drop(now time.Duration, t Ticket) {
 	}
 }
 
+// lose says that a request may have been counted here, although its response speaks of another bucket.
+func (p *partner) lose(now time.Duration, t Ticket) {
+	if p != nil && t != 0 && !p.lent {
+		p.shared.Report(now, t, ratelimits.Response{})
+	}
+}
+
 // adopt gives a request in flight a ticket that was sent without one.
 func (p *partner) adopt(now time.Duration, h *held) {
 	if p != nil && !p.lent {

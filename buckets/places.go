@@ -81,6 +81,9 @@ func (e *routeEntry) home(place place, hash string) *family {
 	f := e.authentication.families[key]
 	if f == nil {
 		f = &family{authentication: e.authentication, familyKey: key, id: e.manager.families.Add(1)}
+		if place == apart {
+			f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]
+		}
 		e.authentication.families[key] = f
 	}
 	return f

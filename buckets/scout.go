@@ -102,6 +102,6 @@ func (m *RESTBucketManager) follow(b *RESTBucket, hash string) bool {
 	if !ok || m.closed() || e.family.Load() != b.family {
 		return false
 	}
-	m.tidy(m.move(e, b, e.homeOf(hash)))
+	m.tidy(m.move(e, b, e.homeOf(hash), routeMoves))
 	return true
 }

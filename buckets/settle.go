@@ -38,7 +38,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	now := b.now()
 	h.entry.authentication.settle(now, h, o)
 	h.resume(now)
-	o.clashes = o.sent && b.clashes(h.entry, &o.response)
+	o.clashes = o.sent && b.clashes(now, h, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
 		b.unlock()
 		m.relocate(h, o)
@@ -90,11 +90,6 @@ func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
 	}
 }
 
-// misplaced reports that a response shows that its request does not belong into this bucket.
-func (b *RESTBucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.family, &o.response) || o.clashes && b.family.place == named)
-}
-
 // lock locks the bucket in which the lease is in flight and returns it.
 func (h *held) lock() *RESTBucket {
 	for {
@@ -117,6 +112,7 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 		return
 	}
 	r := &o.response
+	b.name(h, r)
 	if h.lane != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
 		h.lane.refusals.Accepted(h.permit.Sent())
 	}

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -115,4 +117,38 @@ func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 		}
 		assert.Len(t, seen, len(ids))
 	})
+}
+
+// Two routes that turn out to share a bucket use all of its first window, and no more, whichever is answered first.
+func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"fixed": discordsim.Fixed(5, 2*time.Second), "sliding": discordsim.Sliding(5, 2*time.Second),
+	} {
+		for seed := range uint64(20) {
+			t.Run(name+" "+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					config := one(discordsim.Rule{Quota: quota, Hash: "channel"})
+					config.Seed, config.FullLog = seed, true
+					config.Latency = discordsim.Latency{RoundTrip: 100 * time.Millisecond, Jitter: 80 * time.Millisecond}
+					w := newWorld(t, config)
+					for range 10 {
+						w.post(1, 1)
+						w.send(background, "GET", "/channels/1/messages", nil)
+					}
+					w.finish()
+					refusedNothing(t, w)
+					inTime := 0
+					for _, e := range w.Events() {
+						if e.At.Before(w.Events()[0].At.Add(2 * time.Second)) {
+							inTime++
+						}
+					}
+					assert.Equal(t, 5, inTime, "requests in the first window")
+					drained(t, w.manager)
+				})
+			})
+		}
+	}
 }

@@ -230,8 +230,8 @@ func TestLaneMovesWithItsRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		flying := call(background, m, change("1", "topic"))
-		call(background, m, change("1", "name")).update(renamed)
+		first, flying := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+		first.update(renamed)
 		name := call(background, m, change("1", "name"))
 		flying.update(limited("renamed bucket", 100, 99, 15*time.Second))
 		topic := call(background, m, change("1", "topic"))

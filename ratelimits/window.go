@@ -318,6 +318,13 @@ func (w *Window) Recall(limit int, period time.Duration) {
 	}
 }
 
+// Relearn lets the next response that carries limits replace what is known of them, with one request first.
+func (w *Window) Relearn() {
+	if w.limit > 0 {
+		w.recalled, w.probing = true, true
+	}
+}
+
 // Unlimit says that this bucket's responses carry no limits, so that nothing has to wait. The first response that does
 // carry them ends it.
 func (w *Window) Unlimit() {

@@ -1,0 +1,358 @@
+package buckets_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// A route whose hash changes once is not one whose hash changes all the time, in whatever order the answers come.
+func TestOneChangeOfAHashIsOneChange(t *testing.T) {
+	t.Parallel()
+	old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
+	for name, order := range map[string][]int{
+		"in order":        {0, 1, 2, 3, 4, 5},
+		"the other way":   {5, 4, 3, 2, 1, 0},
+		"new ones first":  {3, 0, 4, 1, 5, 2},
+		"old ones at end": {3, 4, 5, 0, 1, 2},
+	} {
+		for _, apart := range []time.Duration{0, time.Millisecond} {
+			t.Run(name+" "+apart.String(), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t)
+					discover(t, m, message(1), old)
+					var flying []*caller
+					for range 6 {
+						flying = append(flying, ask(m, message(1)))
+						wait(apart)
+					}
+					for _, i := range order {
+						if i < 3 { // sent before it changed
+							flying[i].update(old)
+						} else {
+							flying[i].update(new)
+						}
+					}
+					late := ask(m, message(1))
+					late.update(new)
+					all := asks(m, message(1), 20)
+					assert.Equal(t, 20, granted(t, all), "not one at a time")
+					assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
+					for _, c := range all {
+						c.update(new)
+					}
+					drained(t, m)
+				})
+			})
+		}
+	}
+}
+
+// Answers that are overtaken are counted where they say, and where the route is now.
+func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
+		early := ask(m, message(1))
+		wait(time.Millisecond)
+		later := ask(m, message(1))
+		later.update(limited("new", 5, 4, time.Minute))
+		early.update(limited("old", 5, 3, time.Minute))
+		assert.Equal(t, 3, snapshot(t, m, "new").Remaining)
+		assert.LessOrEqual(t, snapshot(t, m, "old").Remaining, 3)
+		drained(t, m)
+	})
+}
+
+// byChannel is a server with a bucket hash of its own for each channel.
+func byChannel(call discordsim.Call) discordsim.Variant {
+	return discordsim.Variant{Hash: "hash of " + call.Major}
+}
+
+// A hash for each channel is as good as one for all: no request is refused, and each channel is as fast as its limit.
+func TestHashOfItsOwnForEachChannel(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				config := one(discordsim.Rule{Quota: quota, Vary: byChannel})
+				config.Latency = discordsim.Latency{RoundTrip: 600 * time.Millisecond, Jitter: 10 * time.Millisecond}
+				w := newWorld(t, config)
+				for range 3 {
+					start := time.Now()
+					for range 10 {
+						for channel := range 8 {
+							w.post(channel+1, 1)
+						}
+					}
+					w.finish()
+					assert.Less(t, time.Since(start), 5*time.Second, "and not one at a time")
+					wait(2 * time.Second)
+				}
+				refusedNothing(t, w)
+				drained(t, w.manager)
+			})
+		})
+	}
+}
+
+// Where several channels have a hash in common, but not all of them, each ends in its own.
+func TestHashForSomeChannels(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
+			n, _ := strconv.Atoi(call.Major)
+			return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
+		}}))
+		for range 30 {
+			for channel := range 9 {
+				w.post(channel+1, 1)
+			}
+			wait(100 * time.Millisecond)
+		}
+		w.finish()
+		refusedNothing(t, w)
+		for b := range w.manager.Buckets() {
+			if n, err := strconv.Atoi(b.Major); err == nil && b.Limit > 0 && b.InFlight > 0 {
+				assert.Equal(t, "group "+strconv.Itoa(n%3), b.Hash)
+			}
+		}
+		drained(t, w.manager)
+	})
+}
+
+// A route whose hash changes for all moves as a whole when a second channel says so.
+func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for channel := range 4 {
+			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
+		}
+		used := asks(m, message(4), 4)
+		for _, c := range used {
+			c.update(limited("old", 5, 0, 10*time.Second))
+		}
+		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
+		assert.Equal(t, 4, snapshotOf2(t, m, "old", "2").Remaining, "one channel may be the only one")
+		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
+		third, fourth := ask(m, message(3)), ask(m, message(4))
+		assert.True(t, third.granted())
+		assert.Equal(t, 1, snapshotOf2(t, m, "new", "3").InFlight)
+		assert.False(t, fourth.granted(), "nobody knows that the server counts anew")
+		third.update(limited("new", 5, 3, 10*time.Second))
+		wait(11 * time.Second)
+		require.True(t, fourth.granted())
+		fourth.update(limited("new", 5, 4, 10*time.Second))
+		drained(t, m)
+	})
+}
+
+// snapshotOf2 returns the bucket of a hash and a major parameter.
+func snapshotOf2(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.BucketSnapshot) {
+	t.Helper()
+	for b := range m.Buckets() {
+		if b.Hash == hash && b.Major == major {
+			return b
+		}
+	}
+	require.Fail(t, "no such bucket", "%s of %s", hash, major)
+	return found
+}
+
+// What is known of channels with a hash of their own is forgotten with their buckets.
+func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for channel := range 200 {
+			discover(t, m, message(channel+1), limited("hash of "+strconv.Itoa(channel+1), 5, 4, time.Second))
+		}
+		wait(time.Minute)
+		assert.Zero(t, m.Stats().Buckets)
+		wait(3 * time.Hour)
+		assert.Zero(t, m.Stats().Routes)
+		assert.Zero(t, m.Stats().Authentications, "and so is everything else")
+		for range 2 {
+			discover(t, m, message(7), limited("hash of 7", 5, 4, time.Second))
+		}
+		all := asks(m, message(7), 4)
+		assert.Equal(t, 3, granted(t, all))
+		require.NoError(t, m.Close())
+	})
+}
+
+// A limit that changes is heard of by one route before the other. They share their bucket all the same, and neither is refused.
+func TestChangeOfALimitThatRoutesHearOfOneAfterTheOtherSplitsNothing(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string][2]int{"lower": {8, 5}, "higher": {5, 8}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				lower := min(limits[0], limits[1])
+				used, refusals := 0, 0
+				exchange := func(c *caller, limit int, changed bool) {
+					used++
+					if used > lower && changed {
+						refusals++
+					}
+					c.update(limited("same", limit, max(limit-used, 0), time.Second))
+				}
+				for window := range 40 {
+					wait(1100 * time.Millisecond)
+					used = 0
+					posts, lists := asks(m, message(1), 4), asks(m, list(1), 4)
+					for i := range 4 {
+						for _, one := range []struct {
+							c     *caller
+							heard bool
+						}{{posts[i], window > 5}, {lists[i], window > 8+i}} {
+							if one.c.granted() {
+								limit := limits[0]
+								if one.heard {
+									limit = limits[1]
+								}
+								exchange(one.c, limit, window > 5)
+							}
+						}
+					}
+					for _, c := range append(posts, lists...) {
+						c.cancel()
+						wait(0)
+						if c.granted() {
+							c.lease.Release()
+						}
+					}
+				}
+				b := 0
+				for s := range m.Buckets() {
+					if s.Major == "1" {
+						b++
+						assert.Empty(t, s.Route, "it is shared")
+					}
+				}
+				assert.Equal(t, 1, b)
+				if name == "lower" {
+					assert.LessOrEqual(t, refusals, 3, "while nothing had said so")
+				}
+			})
+		})
+	}
+}
+
+// Routes that have been split come together again when they agree.
+func TestRoutesThatAgreeAgainShareTheirBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for range 8 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 50, 49, time.Second))
+			wait(2 * time.Second)
+		}
+		apart := 0
+		for b := range m.Buckets() {
+			if b.Hash == "same" && b.Route != "" {
+				apart++
+			}
+		}
+		require.Equal(t, 1, apart, "one of them")
+		for range 8 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 5, 3, time.Second))
+			wait(2 * time.Second)
+		}
+		all := append(asks(m, message(1), 4), asks(m, list(1), 4)...)
+		n := 0
+		for _, c := range all {
+			if c.granted() {
+				n++
+				c.lease.Release()
+			}
+		}
+		assert.Equal(t, 5, n)
+		require.NoError(t, m.Close())
+	})
+}
+
+// What errors are limited by is not what a route is limited by whose successes name no limit.
+func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	missing := limited("errors", 5, 0, 30*time.Second)
+	missing.Status = 404
+	for _, first := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			if first {
+				discover(t, m, message(1), missing)
+				wait(31 * time.Second)
+			}
+			discover(t, m, message(1), plain(200))
+			for range 3 {
+				all := asks(m, message(1), 20)
+				require.Equal(t, 20, granted(t, all))
+				for i, c := range all {
+					if i%2 == 0 {
+						c.update(missing)
+					} else {
+						c.update(plain(200))
+					}
+				}
+			}
+			// A refusal is obeyed, and over when something succeeds.
+			c := ask(m, message(1))
+			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "errors", 5, 0, time.Minute))
+			c.again(m)
+			require.False(t, c.granted())
+			wait(time.Minute + time.Second)
+			require.True(t, c.granted())
+			c.update(plain(200))
+			all := asks(m, message(1), 20)
+			require.Equal(t, 20, granted(t, all))
+			for _, c := range all {
+				c.update(plain(200))
+			}
+			drained(t, m)
+		})
+	}
+}
+
+// refusedNothing asserts that no request was refused, and shows the first that was.
+func refusedNothing(t *testing.T, w *world) {
+	t.Helper()
+	if refusals := w.Refusals(); len(refusals) > 0 {
+		assert.Fail(t, "refused", "%d, the first %+v", w.Report().Refused.Total(), refusals[0])
+	}
+}
+
+func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		route := compile(routes.GetMyUser)
+		for i := range 6 {
+			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
+			wait(time.Millisecond)
+		}
+		all := asks(m, route, 3)
+		for i, c := range all {
+			require.Equal(t, i+1, granted(t, all), "one at a time")
+			c.update(limited([]string{"first", "second"}[i%2], 50, 48, time.Minute))
+		}
+		drained(t, m)
+	})
+}
