@@ -102,7 +102,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	response, err := x.send(now, content)
 	defer closeInPanic(response)
 	if err != nil {
-		if neverSent(err) && !x.repeatedBelow() {
+		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
 			lease.Return()
 		} else {
 			lease.Release()

@@ -47,12 +47,13 @@ var (
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrRetryTime: the time of WithRetryTime has passed.
 	ErrRetryTime = errors.New("the time for retries has passed")
-	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay.
+	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
 	errTooLate = errors.New("it waited for its limit until then")
 	errUnsafe  = errors.New("it may have been carried out")
 	errOver    = errors.New("its context or the transport has ended, or will before the next attempt")
+	errLasting = errors.New("it would fail again")
 )
 
 // retry counts the attempts of one request.
@@ -82,6 +83,8 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
+	case permanent(x.request, err):
+		return 0, errLasting
 	case !x.harmless(err):
 		return 0, errUnsafe
 	case !x.body.repeatable():
@@ -117,7 +120,8 @@ func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Res
 	if err == nil {
 		return response, nil
 	}
-	if x.retry.failures == 0 && (reason == errOver || reason == errUnsafe || x.retrying.times == 0) {
+	untold := reason == errOver || reason == errUnsafe || reason == errLasting || x.retrying.times == 0
+	if x.retry.failures == 0 && untold {
 		return nil, err
 	}
 	return nil, x.inVain(reason, err)
@@ -216,5 +220,5 @@ func passing(status int) bool {
 // neverSent reports an error from before anything was sent: no connection came about.
 func neverSent(err error) bool {
 	var operation *net.OpError
-	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect")
+	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)
 }
