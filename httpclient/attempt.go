@@ -109,6 +109,9 @@ func (a *attempt) outgoing(content io.ReadCloser) *http.Request {
 	if content == nil && x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
 	}
+	if x.body.measured {
+		a.request.ContentLength = x.body.length
+	}
 	if x.header != nil {
 		a.request.Header = x.header
 	}

@@ -20,6 +20,7 @@ type Transport struct {
 	behaviour
 	credentials *credentials
 	deadlines   deadlines
+	buffered    buffered
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -37,6 +38,7 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials()}
 	t.deadlines.epoch = time.Now()
+	t.buffered.max = t.maxBuffered
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -118,10 +120,11 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if tuning := tuningOf(request.Context()); tuning.hasTimeout {
 		x.attemptTimeout = tuning.timeout
 	}
+	x.body.room.of = &t.buffered
+	defer x.body.close()
 	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
 		return nil, err
 	}
-	defer x.body.close()
 	x.prepare(route)
 	response, err := x.run()
 	if response != nil && t.hideLimits {
