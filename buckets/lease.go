@@ -22,7 +22,7 @@ type Lease struct {
 type held struct {
 	generation atomic.Uint32
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	ender      Ender                      // of a lease that is not a manager's
+	ender      atomic.Pointer[Ender]      // of a lease that is not a manager's
 	grant
 }
 
@@ -63,7 +63,13 @@ func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, respon
 // Refused says that a 429 has arrived, of which only status and headers are known yet. Until the lease ends, by an Update with what the
 // whole response says, nothing leaves that the refusal may be about. It does not end the lease and does not block. Calling it
 // is optional, for responses whose body comes late.
-func (l Lease) Refused(r ratelimits.Response) {}
+func (l Lease) Refused(r ratelimits.Response) {
+	if e := l.foreign(); e != nil {
+		if told, ok := e.(interface{ Refused(ratelimits.Response) }); ok {
+			told.Refused(r)
+		}
+	}
+}
 
 // Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
 // caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.
@@ -94,8 +100,8 @@ func (l Lease) end(o *outcome) {
 	if h == nil || h.generation.Load() != l.generation || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return
 	}
-	if h.ender != nil {
-		h.ender.End(o.sent, o.response)
+	if e := h.ender.Load(); e != nil {
+		(*e).End(o.sent, o.response)
 	} else {
 		h.entry.manager.settle(h, o)
 	}
@@ -104,7 +110,9 @@ func (l Lease) end(o *outcome) {
 
 // free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
 func (h *held) free() {
-	h.ender = nil
+	if h.ender.Load() != nil {
+		h.ender.Store(nil)
+	}
 	h.grant = grant{}
 	leases.Put(h)
 }
