@@ -56,7 +56,7 @@ type attempt struct {
 // send sends the request once, within its time.
 func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, error) {
 	a := x.newAttempt(now)
-	response, err := x.base.RoundTrip(a.outgoing(content))
+	response, err := roundTrip(x.base, a.outgoing(content))
 	if err != nil {
 		err = a.explain(err)
 		a.span.end()
@@ -76,6 +76,24 @@ func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, e
 		response.Body = (*timedBody)(a)
 	}
 	return response, nil
+}
+
+// roundTrip sends a request through the transport below. Nobody looks at a response that comes with an error, so that is closed.
+func roundTrip(base http.RoundTripper, request *http.Request) (*http.Response, error) {
+	response, err := base.RoundTrip(request)
+	if err != nil && response != nil {
+		if response.Body != nil {
+			response.Body.Close()
+		}
+		response = nil
+	}
+	return response, err
+}
+
+// isSwitched reports that a connection is the caller's from now on: net/http gives a body that can be written to then.
+func isSwitched(response *http.Response) bool {
+	_, ok := response.Body.(io.Writer)
+	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
 // newAttempt begins an attempt. The memory of the first is part of the exchange; that of others is new, as the transport below

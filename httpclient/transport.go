@@ -109,7 +109,10 @@ func (t *Transport) CloseIdleConnections() {
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
-		return t.base.RoundTrip(withoutSecrets(request))
+		return roundTrip(t.base, withoutSecrets(request))
+	}
+	if request.Cancel != nil {
+		return t.roundTripUntil(request)
 	}
 	route, err := t.match(request)
 	if err != nil {
