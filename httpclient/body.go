@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // body gives a request's body again for each attempt.
@@ -81,6 +82,13 @@ func (b *body) next() (io.ReadCloser, error) {
 	return b.get()
 }
 
+// smallBody is how large a body is in bytes that is sent in one piece, or in two.
+const smallBody = 32 << 10
+
+// small reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
+// together with the headers, so it is better left as it is.
+func (b *body) small(length int64) bool { return b.get != nil && 0 < length && length <= smallBody }
+
 // repeatable reports whether another attempt can send the same body.
 func (b *body) repeatable() bool { return !b.gone }
 
@@ -93,19 +101,36 @@ func (b *body) close() {
 	}
 }
 
-// fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
-func (b *body) fields(header http.Header) []string {
-	contentType := header.Get("Content-Type")
-	if b.get == nil || contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
-		return nil
+const (
+	// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
+	maxLooked = 1 << 20
+	// lookPatience is for how long, should GetBody return what has to be waited for.
+	lookPatience = 100 * time.Millisecond
+)
+
+// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is.
+func (b *body) decode(into any) bool {
+	if b.get == nil {
+		return false
 	}
 	content, err := b.get()
 	if err != nil {
-		return nil
+		return false
 	}
 	defer content.Close()
+	giveUp := time.AfterFunc(lookPatience, func() { content.Close() })
+	defer giveUp.Stop()
+	return json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(into) == nil
+}
+
+// fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
+func (b *body) fields(header http.Header) []string {
+	contentType := header.Get("Content-Type")
+	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
+		return nil
+	}
 	var object map[string]json.RawMessage
-	if json.NewDecoder(content).Decode(&object) != nil {
+	if !b.decode(&object) {
 		return nil
 	}
 	names := make([]string, 0, len(object))

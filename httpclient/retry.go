@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -193,19 +192,12 @@ func (x *exchange) repeatedBelow() bool {
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
 // and interactions).
 func (x *exchange) enforcesNonce() bool {
-	if x.ask.Route.Route() != routes.CreateMessage || x.body.get == nil {
-		return false
-	}
-	content, err := x.body.get()
-	if err != nil {
-		return false
-	}
-	defer content.Close()
 	var message struct {
 		Nonce   any  `json:"nonce"`
 		Enforce bool `json:"enforce_nonce"`
 	}
-	return json.NewDecoder(content).Decode(&message) == nil && message.Enforce && message.Nonce != nil && message.Nonce != ""
+	return x.ask.Route.Route() == routes.CreateMessage && x.body.decode(&message) &&
+		message.Enforce && message.Nonce != nil && message.Nonce != ""
 }
 
 // passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
