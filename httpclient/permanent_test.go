@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func attempts(below http.RoundTripper, count *atomic.Int32) http.RoundTripper {
 
 func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
-	_, badURL := url.Parse("http://[::1")
+	_, badURL := url.Parse(strings.TrimSuffix("http://[::1]", "]"))
 	_, badPort := net.ResolveTCPAddr("tcp", "discord.com:99999")
 	for name, err := range map[string]error{
 		"a certificate that cannot be verified": &tls.CertificateVerificationError{Err: errors.New("my own check")},
