@@ -40,16 +40,17 @@ func misconfigured(err error) bool {
 }
 
 // unsendable reports a request that http.Transport refuses before it sends anything. Its errors have no types, so this looks at what it
-// looks at; except for the scheme, which may be one that was registered.
+// looks at; except for what depends on the scheme, which may be one that was registered, and on the protocol of the connection.
 func unsendable(r *http.Request, err error) bool {
-	switch {
-	case r.URL == nil, r.URL.Host == "", r.Header == nil, r.Method != "" && !isHeaderName(r.Method),
-		r.ContentLength != 0 && r.Body == nil, !isHeaderValue(r.URL.RequestURI()):
+	if r.URL == nil || r.URL.Host == "" || r.Header == nil || r.Method != "" && !isHeaderName(r.Method) ||
+		r.ContentLength != 0 && r.Body == nil || !isHeaderValue(r.URL.RequestURI()) {
 		return true
-	case r.URL.Scheme != "http" && r.URL.Scheme != "https":
+	}
+	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
-	return !isHeader(r.Header) || !isHeader(r.Trailer)
+	return !isHeader(r.Header) || !isHeader(r.Trailer) ||
+		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
 }
 
 func isHeader(header http.Header) bool {

@@ -194,6 +194,36 @@ func TestAServerWithoutTLSIsAskedOnce(t *testing.T) {
 	assert.EqualValues(t, 1, count.Load())
 }
 
+// HTTP/2 refuses headers that are fine with HTTP/1.
+func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, change := range map[string]func(*http.Request){
+		"upgrade":           func(r *http.Request) { r.Header.Set("Upgrade", "websocket") },
+		"transfer encoding": func(r *http.Request) { r.Header.Set("Transfer-Encoding", "gzip") },
+		"connection":        func(r *http.Request) { r.Header.Set("Connection", "upgrade") },
+		"too many":          func(r *http.Request) { r.Header.Set("X-A", strings.Repeat("a", 2<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var count atomic.Int32
+			transport := newTransport(t, attempts(server.Client().Transport, &count))
+			get := func(change func(*http.Request)) *call {
+				r := getChannel(t)
+				r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
+				change(r)
+				return send(transport, r).wait()
+			}
+			assertStatus(t, http.StatusNotFound, get(func(*http.Request) {})) // the server says what it accepts
+			assert.ErrorContains(t, get(change).err, "http2: ")
+			assert.EqualValues(t, 2, count.Load())
+			assert.Zero(t, transport.Manager().Stats().Lost)
+		})
+	}
+}
+
 // follower is a transport below that follows redirects by itself.
 type follower struct{ client *http.Client }
 
