@@ -270,21 +270,25 @@ func TestTheStreamsOfAClientsBodiesAreKeptUpToTheSameBound(t *testing.T) {
 	})
 }
 
-// What a Client has found to be too long is not looked through again.
-func TestAClientsStreamThatIsTooLongIsReadAheadOnce(t *testing.T) {
+// The Transport of a Client would read into memory again what the Client has found to be too long.
+func TestAClientsStreamThatIsTooLongTakesRoomOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := new(gate)
 		limiter.shut.Store(true)
-		client := httpclient.New("", httpclient.WithMaxReplay(100), httpclient.WithLimiter(limiter))
+		client := httpclient.New("", httpclient.WithMaxReplay(1000), httpclient.WithMaxBufferedTotal(1500), httpclient.WithLimiter(limiter))
 		defer client.Close()
-		text := &counted{Reader: strings.NewReader(strings.Repeat("a", 1000))}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages",
-			httpclient.Multipart(nil, httpclient.File{Content: struct{ io.Reader }{text}}))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.LessOrEqual(t, text.read, 101)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages",
+				httpclient.Multipart(nil, httpclient.File{Content: io.LimitReader(endless{}, 2000)}))
+			done <- err
+		}()
+		synctest.Wait()
+		assertRoom(t, client.Transport(), 500)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
 	})
 }
 
