@@ -6,17 +6,33 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Ender is what a limiter other than RESTBucketManager does when a lease of its ends.
+// Ender is what a limiter other than RESTBucketManager does when a lease of its ends. If it has a method
+// Refused(ratelimits.Response) as well, that is called by Lease.Refused: before End, unless the two come at the same time from
+// different goroutines.
 type Ender interface {
 	// End is called once, with whether the request was sent and what its response said: the zero Response if nobody knows.
 	End(sent bool, r ratelimits.Response)
 }
 
 // NewLease returns a lease whose end is told to somebody else. It is for limiters that stand in for a RESTBucketManager.
-func NewLease(e Ender) Lease {
+func NewLease(e Ender) Lease { return newLease(&e) }
+
+func newLease(e *Ender) Lease {
 	h := leases.Get().(*held)
-	h.ender = e
+	h.ender.Store(e)
 	return h.lease()
+}
+
+// foreign returns what the lease tells its end if it is not a manager's and has not ended, nil otherwise.
+func (l Lease) foreign() Ender {
+	if l.held == nil {
+		return nil
+	}
+	// In this order: what the lease stood for may be used again meanwhile, and has another generation then.
+	if e := l.held.ender.Load(); e != nil && l.held.generation.Load() == l.generation {
+		return *e
+	}
+	return nil
 }
 
 // Unlimited is a limiter without limits: everything goes at once. Use it where something else limits, or in tests.
@@ -27,11 +43,13 @@ func (Unlimited) AcquireRequest(ctx context.Context, r *Request) (Lease, error) 
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, err
 	}
-	return NewLease(nothing{}), nil
+	return newLease(&noEnd), nil
 }
 
 // nothing is to be done at the end of a lease.
 type nothing struct{}
+
+var noEnd Ender = nothing{} // of all leases for which there is nothing to do
 
 func (nothing) End(bool, ratelimits.Response) {}
 

@@ -23,7 +23,7 @@ type Lease struct {
 type held struct {
 	generation atomic.Uint32
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	ender      Ender                      // of a lease that is not a manager's
+	ender      atomic.Pointer[Ender]      // of a lease that is not a manager's
 	request    *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
 	grant
 }
@@ -70,8 +70,14 @@ func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, respon
 // whole response says, nothing leaves that the refusal may be about. It does not end the lease and does not block. Calling it
 // is optional, for responses whose body comes late, and it must not be called while another goroutine ends the lease.
 func (l Lease) Refused(r ratelimits.Response) {
+	if e := l.foreign(); e != nil {
+		if told, ok := e.(interface{ Refused(ratelimits.Response) }); ok {
+			told.Refused(r)
+		}
+		return
+	}
 	h := l.held
-	if h == nil || h.generation.Load() != l.generation || h.ender != nil {
+	if h == nil || h.generation.Load() != l.generation {
 		return
 	}
 	b := h.lock()
@@ -115,8 +121,8 @@ func (l Lease) end(o *outcome) {
 	if h == nil || h.generation.Load() != l.generation || !h.generation.CompareAndSwap(l.generation, l.generation+1) {
 		return
 	}
-	if h.ender != nil {
-		h.ender.End(o.sent, o.response)
+	if e := h.ender.Load(); e != nil {
+		(*e).End(o.sent, o.response)
 	} else {
 		h.entry.manager.settle(h, o)
 	}
@@ -128,7 +134,10 @@ func (l Lease) end(o *outcome) {
 
 // free makes what the lease stood for available to others. Old leases may still know it, hence the generation stays.
 func (h *held) free() {
-	h.ender, h.request = nil, nil
+	h.request = nil
+	if h.ender.Load() != nil {
+		h.ender.Store(nil)
+	}
 	h.grant = grant{}
 	leases.Put(h)
 }

@@ -9,34 +9,47 @@ import (
 	"time"
 )
 
-// DefaultAttemptTimeout is how long one attempt may take, unless WithAttemptTimeout says otherwise.
+// DefaultAttemptTimeout is how long an attempt may go without progress, unless WithAttemptTimeout says otherwise.
 const DefaultAttemptTimeout = 15 * time.Second
 
-// WithAttemptTimeout sets how long one attempt may take, from sending until the response's body is read: with a large upload,
-// that is most of it. The time in queues is not counted, and neither are pauses. Zero or less means no bound. The default is
-// DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
+// WithAttemptTimeout sets how long one attempt may go without progress; then it ends with an *AttemptTimeoutError. Zero or less means
+// that it may for ever. The default is DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
+//
+// Progress is whatever moves bytes: the transport below reads a piece of the request's body; the headers of the response arrive;
+// a read of its body returns. So the time of a large upload is no matter as long as it goes on, and neither is that of a large
+// download. What counts is only
+//   - from when the request is sent, or from the latest piece of its body, until the headers of the response: while the connection
+//     is made, while the server asks for the body (Expect: 100-continue) or processes the request, and while the source of the
+//     body gives nothing. Bodies of a known length up to 32 KiB are one piece, those without GetBody excepted
+//   - and each read of the response's body by itself. While nobody reads it, nothing is cut off
+//
+// The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no timeout.
+//
+// This finds connections that are dead, and no more: a server that sends a byte now and then keeps an attempt alive. How long a
+// request may take in all is for the deadline of its context to say.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
 }
 
-// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context, for a large file, say.
+// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context: for a route that Discord takes
+// long to answer, say. It bounds the time without progress, too, and not that of the whole attempt.
 func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	t := tuningOf(ctx)
 	t.timeout, t.hasTimeout = max(d, 0), true
 	return context.WithValue(ctx, tuningKey{}, t)
 }
 
-// AttemptTimeoutError is the error of an attempt that took too long. It is not the caller's deadline, and does not match
-// context.DeadlineExceeded; its Timeout method returns true.
+// AttemptTimeoutError is the error of an attempt that made no progress for too long. It is not the caller's deadline, and does not
+// match context.DeadlineExceeded; its Timeout method returns true.
 type AttemptTimeoutError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// After is how long the attempt was allowed to take.
+	// After is how long nothing had moved.
 	After time.Duration
 }
 
 func (e *AttemptTimeoutError) Error() string {
-	return fmt.Sprintf("%s: no complete answer within %v", e.Route, e.After)
+	return fmt.Sprintf("%s: no progress for %v", e.Route, e.After)
 }
 
 // Timeout returns true.
@@ -53,10 +66,10 @@ type attempt struct {
 	body     io.ReadCloser // of the response, as it came
 }
 
-// send sends the request once, within its time.
+// send sends the request once. It ends when there is no progress for too long.
 func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, error) {
 	a := x.newAttempt(now)
-	response, err := x.base.RoundTrip(a.outgoing(content))
+	response, err := roundTrip(x.base, a.outgoing(content))
 	if err != nil {
 		err = a.explain(err)
 		a.span.end()
@@ -71,11 +84,32 @@ func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, e
 	case response.Body == nil || response.Body == http.NoBody:
 		response.Body = http.NoBody
 		a.span.end()
+	case isSwitched(response):
+		a.span.release()
 	case a.span.begun():
+		a.span.rest()
 		a.body = response.Body
 		response.Body = (*timedBody)(a)
 	}
 	return response, nil
+}
+
+// roundTrip sends a request through the transport below. Nobody looks at a response that comes with an error, so that is closed.
+func roundTrip(base http.RoundTripper, request *http.Request) (*http.Response, error) {
+	response, err := base.RoundTrip(request)
+	if err != nil && response != nil {
+		if response.Body != nil {
+			response.Body.Close()
+		}
+		response = nil
+	}
+	return response, err
+}
+
+// isSwitched reports that a connection is the caller's from now on: net/http gives a body that can be written to then.
+func isSwitched(response *http.Response) bool {
+	_, ok := response.Body.(io.Writer)
+	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
 // newAttempt begins an attempt. The memory of the first is part of the exchange; that of others is new, as the transport below
@@ -109,8 +143,14 @@ func (a *attempt) outgoing(content io.ReadCloser) *http.Request {
 	if content == nil && x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
 	}
+	if x.body.measured {
+		a.request.ContentLength = x.body.length
+	}
 	if x.header != nil {
 		a.request.Header = x.header
+	}
+	if content != nil && content != http.NoBody && !x.body.small(a.request.ContentLength) && a.request.Context().Done() != nil {
+		a.watchUpload()
 	}
 	return &a.request
 }
@@ -123,14 +163,17 @@ func (a *attempt) explain(err error) error {
 	return err
 }
 
-// timedBody is the body of a response that has to be read within the time of its attempt.
+// timedBody is the body of a response none of whose reads may take too long.
 type timedBody attempt
 
 func (b *timedBody) Read(p []byte) (int, error) {
+	b.span.wait()
 	n, err := b.body.Read(p)
 	if err != nil {
 		err = (*attempt)(b).explain(err)
 		b.span.end()
+	} else {
+		b.span.rest()
 	}
 	return n, err
 }

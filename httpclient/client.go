@@ -96,8 +96,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 	if err != nil {
 		return nil, err
 	}
+	room := room{of: &c.transport.buffered}
+	defer room.end()
 	if body != nil {
-		if call.content, err = body.prepare(c.transport.life, ctx, c.maxReplay); err != nil {
+		if call.content, err = body.prepare(c.transport.life, ctx, c.maxReplay, &room); err != nil {
 			return nil, call.conceal(err)
 		}
 	}

@@ -16,9 +16,9 @@ var ErrBody = errors.New("bad body")
 // Body is what a request carries. Make one with JSON, Bytes or Multipart. It can be sent any number of times, one after the
 // other and at the same time, with the exception that Multipart names.
 type Body interface {
-	// prepare makes the content ready for one use of Do. Up to limit bytes of what cannot be rewound are kept; reading them
-	// ends with life, which is the client's, and ctx.
-	prepare(life, ctx context.Context, limit int64) (content, error)
+	// prepare makes the content ready for one use of Do. Up to limit bytes of what cannot be rewound are kept, if there is room;
+	// reading them ends with life, which is the client's, and ctx.
+	prepare(life, ctx context.Context, limit int64, room *room) (content, error)
 }
 
 // content is a body that is ready.
@@ -35,7 +35,7 @@ type bytesBody struct {
 	err         error
 }
 
-func (b *bytesBody) prepare(context.Context, context.Context, int64) (content, error) {
+func (b *bytesBody) prepare(context.Context, context.Context, int64, *room) (content, error) {
 	return content{
 		contentType: b.contentType,
 		length:      int64(len(b.content)),

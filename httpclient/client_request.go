@@ -172,7 +172,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody
 	}
-	if !c.content.once {
+	if c.content.once {
+		r.Body = sentOnce{r.Body}
+	} else {
 		r.GetBody = func() (io.ReadCloser, error) { return c.content.open() }
 	}
 	return r, err

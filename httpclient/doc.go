@@ -10,10 +10,11 @@
 // # What is repeated
 //
 // A 429 is always waited for and repeated, within the max rate limit. Failures that will pass are repeated where that does no
-// harm, see [WithRetries]. Each attempt has a time of its own, see [WithAttemptTimeout].
+// harm, see [WithRetries]. An attempt without progress is given up, see [WithAttemptTimeout].
 //
 // # Timeouts
 //
 // http.Client.Timeout counts the time in the queue. Leave it zero, and bound requests by their contexts: a context whose
-// deadline lies before the predicted wait fails at once instead of waiting in vain.
+// deadline lies before the predicted wait fails at once instead of waiting in vain. They bound large uploads and downloads, too:
+// [WithAttemptTimeout] counts only the time in which nothing moves.
 package httpclient

@@ -102,7 +102,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	response, err := x.send(now, content)
 	defer closeInPanic(response)
 	if err != nil {
-		if neverSent(err) && !x.repeatedBelow() {
+		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
 			lease.Return()
 		} else {
 			lease.Release()
@@ -186,9 +186,11 @@ func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Res
 	return limits
 }
 
-// takeRefusal takes in a 429. It is the last attempt if nobody knows when to come back, or if the request cannot be repeated.
+// takeRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody knows when to come
+// back, or if the request cannot be repeated.
 func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
-	refusal, err := readRefusal(response.Body)
+	lease.Refused(x.parse(response, nil))
+	refusal, err := readRefusal(x.request.Context(), response.Body)
 	limits := x.parse(response, refusal)
 	lease.Update(limits)
 	x.retryAfter = limits.RetryAfter
@@ -250,11 +252,16 @@ func sleep(ctx, life context.Context, d time.Duration) error {
 	}
 }
 
-// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience.
-func readRefusal(body io.ReadCloser) ([]byte, error) {
-	giveUp := time.AfterFunc(refusalPatience, func() { body.Close() })
+// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context ends. Only the
+// latter and a body that breaks off are errors.
+func readRefusal(ctx context.Context, body io.ReadCloser) ([]byte, error) {
+	giveUp := func() { body.Close() }
+	impatient, stop := time.AfterFunc(refusalPatience, giveUp), context.AfterFunc(ctx, giveUp)
 	read, err := io.ReadAll(io.LimitReader(body, maxRefusal))
-	if !giveUp.Stop() {
+	switch patient, wanted := impatient.Stop(), stop(); {
+	case !wanted:
+		err = ctx.Err()
+	case !patient:
 		err = nil
 	}
 	return read, err

@@ -26,9 +26,11 @@ type File struct {
 //
 // The body can be sent again. A file that is an io.Seeker is read again from where it stood when the body was first sent;
 // it should not be used otherwise until then, and is never closed. Any other Content is a stream: it is read when the body
-// is first sent, and kept if all streams together hold no more than WithMaxReplay bytes; if it is an io.Closer, it is closed
-// when it has been read, or when the context ends or the client is closed before. What exceeds that can be sent once, with an unknown length;
-// another Do with it fails with ErrBody. A Content is never read by two requests at the same time.
+// is first sent, and kept if all streams together hold no more than WithMaxReplay bytes, and WithMaxBufferedTotal has room for
+// them; if it is an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before.
+// What exceeds that can be sent once, with an unknown length; another Do with it fails with ErrBody. What is kept counts as
+// buffered until the Do that has read it returns, and then as the caller's. A Content is never read by two requests at the
+// same time.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -72,13 +74,13 @@ func (m *multipartBody) fail(err error) {
 	}
 }
 
-func (m *multipartBody) prepare(life, ctx context.Context, limit int64) (content, error) {
+func (m *multipartBody) prepare(life, ctx context.Context, limit int64, room *room) (content, error) {
 	c := content{contentType: m.contentType, length: int64(len(m.tail)), open: m.open}
 	if m.err != nil {
 		return c, m.err
 	}
 	for i, p := range m.parts {
-		kept, err := p.file.prepare(life, ctx, limit)
+		kept, err := p.file.prepare(life, ctx, limit, room)
 		if err != nil {
 			for _, before := range m.parts[:i] {
 				before.file.giveUp()

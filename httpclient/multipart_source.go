@@ -39,7 +39,7 @@ func (s *source) giveUp() {
 }
 
 // prepare finds out how the content can be sent, and returns how many bytes of it are kept in memory for that.
-func (s *source) prepare(life, ctx context.Context, limit int64) (kept int64, err error) {
+func (s *source) prepare(life, ctx context.Context, limit int64, room *room) (kept int64, err error) {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -55,24 +55,24 @@ func (s *source) prepare(life, ctx context.Context, limit int64) (kept int64, er
 		s.content = bytes.NewReader(nil)
 	}
 	if s.held = sectionOf(s.content); s.held == nil {
-		kept, err = s.keep(life, ctx, limit)
+		kept, err = s.keep(life, ctx, limit, room)
 	}
 	s.ready = true
 	return kept, err
 }
 
-// keep reads a stream. If limit bytes are enough, it is read to its end.
-func (s *source) keep(life, ctx context.Context, limit int64) (int64, error) {
+// keep reads a stream. If limit bytes are enough, and there is room for it, it is read to its end.
+func (s *source) keep(life, ctx context.Context, limit int64, room *room) (int64, error) {
 	rest, ok := s.content.(io.ReadCloser)
 	if !ok {
 		rest = io.NopCloser(s.content)
 	}
-	head, err := readWhile(life, ctx, rest, max(limit, limit+1)) // the sum overflows for the largest
+	head, whole, err := room.readWhile(life, ctx, rest, limit, false)
 	if err != nil {
 		rest.Close()
 		return 0, err
 	}
-	if int64(len(head)) > limit {
+	if !whole {
 		s.stream = withHead(head, rest)
 		return 0, nil
 	}

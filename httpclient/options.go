@@ -12,6 +12,10 @@ import (
 // WithMaxReplay says otherwise.
 const DefaultMaxReplay = 1 << 20
 
+// DefaultMaxBufferedTotal is how much memory, in bytes, such bodies take in all requests together, unless WithMaxBufferedTotal
+// says otherwise.
+const DefaultMaxBufferedTotal = 64 << 20
+
 // Option configures a Transport, or a Client, which is one with more around it.
 type Option func(*settings)
 
@@ -28,6 +32,7 @@ type settings struct {
 // behaviour is what a transport does with requests.
 type behaviour struct {
 	maxReplay      int64
+	maxBuffered    int64
 	hideLimits     bool
 	onlyNeeded     bool // no Authorization where the path has a token
 	attemptTimeout time.Duration
@@ -39,6 +44,7 @@ type behaviour struct {
 func defaults() settings {
 	return settings{behaviour: behaviour{
 		maxReplay:      DefaultMaxReplay,
+		maxBuffered:    DefaultMaxBufferedTotal,
 		attemptTimeout: DefaultAttemptTimeout,
 		retrying: retrying{
 			times: DefaultRetries, within: DefaultRetryTime, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
@@ -81,7 +87,16 @@ func WithHiddenLimits() Option {
 }
 
 // WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
-// repeated. A larger one is sent once. Zero or less keeps none.
+// repeated. A larger one is sent once. Zero or less keeps none. See also WithMaxBufferedTotal.
 func WithMaxReplay(bytes int64) Option {
 	return func(s *settings) { s.maxReplay = max(bytes, 0) }
+}
+
+// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxReplay take in all requests that are under way,
+// those that wait included. A body for which there is no room any more is not kept, and its request is neither refused nor
+// held back for that: like one whose body is too large, it is sent once. If it would have to be repeated then, a 429 is
+// returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps none. The default is
+// DefaultMaxBufferedTotal.
+func WithMaxBufferedTotal(bytes int64) Option {
+	return func(s *settings) { s.maxBuffered = max(bytes, 0) }
 }

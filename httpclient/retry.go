@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,12 +46,13 @@ var (
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrRetryTime: the time of WithRetryTime has passed.
 	ErrRetryTime = errors.New("the time for retries has passed")
-	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay.
+	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
 	errTooLate = errors.New("it waited for its limit until then")
 	errUnsafe  = errors.New("it may have been carried out")
 	errOver    = errors.New("its context or the transport has ended, or will before the next attempt")
+	errLasting = errors.New("it would fail again")
 )
 
 // retry counts the attempts of one request.
@@ -82,6 +82,8 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
+	case permanent(x.request, err):
+		return 0, errLasting
 	case !x.harmless(err):
 		return 0, errUnsafe
 	case !x.body.repeatable():
@@ -117,7 +119,8 @@ func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Res
 	if err == nil {
 		return response, nil
 	}
-	if x.retry.failures == 0 && (reason == errOver || reason == errUnsafe || x.retrying.times == 0) {
+	untold := reason == errOver || reason == errUnsafe || reason == errLasting || x.retrying.times == 0
+	if x.retry.failures == 0 && untold {
 		return nil, err
 	}
 	return nil, x.inVain(reason, err)
@@ -189,19 +192,12 @@ func (x *exchange) repeatedBelow() bool {
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
 // and interactions).
 func (x *exchange) enforcesNonce() bool {
-	if x.ask.Route.Route() != routes.CreateMessage || x.body.get == nil {
-		return false
-	}
-	content, err := x.body.get()
-	if err != nil {
-		return false
-	}
-	defer content.Close()
 	var message struct {
 		Nonce   any  `json:"nonce"`
 		Enforce bool `json:"enforce_nonce"`
 	}
-	return json.NewDecoder(content).Decode(&message) == nil && message.Enforce && message.Nonce != nil && message.Nonce != ""
+	return x.ask.Route.Route() == routes.CreateMessage && x.body.decode(&message) &&
+		message.Enforce && message.Nonce != nil && message.Nonce != ""
 }
 
 // passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
@@ -216,5 +212,5 @@ func passing(status int) bool {
 // neverSent reports an error from before anything was sent: no connection came about.
 func neverSent(err error) bool {
 	var operation *net.OpError
-	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect")
+	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)
 }

@@ -187,6 +187,9 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 					r.Body = bodies.open(r.Body)
 				}
 				length := r.ContentLength
+				if length < 0 { // it is known once the body has been read
+					length = int64(len(c.want))
+				}
 				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxReplay(1000)), r))
 				require.Len(t, below.requests(), 4)
 				for i, a := range below.requests() {
@@ -230,6 +233,36 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 				assert.Equal(t, 1, vain.Attempts)
 				assert.ErrorIs(t, sent.err, c.is)
 				assert.ErrorContains(t, sent.err, "sent only once")
+			})
+		})
+	}
+}
+
+// Whether a message has a nonce is read from its body, which may come from anywhere.
+func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]func() io.ReadCloser{
+		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },
+		"it does not end":  func() io.ReadCloser { return io.NopCloser(endless{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(fail(lostConnection()))
+				r := newMessage(t)
+				var bodies ledger
+				r.GetBody = func() (io.ReadCloser, error) {
+					body := source()
+					return struct {
+						io.Reader
+						io.Closer
+					}{body, closers{bodies.open(nil), body}}, nil
+				}
+				sent := send(newTransport(t, below), r).wait()
+				assert.Error(t, sent.err)
+				assert.Less(t, sent.took, time.Second)
+				assert.Len(t, below.requests(), 1)
+				bodies.assertClosed(t)
 			})
 		})
 	}

@@ -25,8 +25,8 @@ type retrying struct {
 	unsafe  bool
 }
 
-// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt that brought
-// no response in time, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
+// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt without
+// progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
 // Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
 // a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a

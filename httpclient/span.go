@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/fifo"
@@ -12,13 +13,19 @@ import (
 // errAttemptTimeout is why a span ended by itself.
 var errAttemptTimeout = errors.New("attempt timeout")
 
-// span is the context of an attempt: that of its request, with an end of its own. It is what context.WithTimeout returns, but
-// cheaper: its timer is that of all attempts, and if the request's context never ends, it is a part of the attempt.
+// span is the context of an attempt: that of its request, with an end of its own when somebody has waited for too long and nothing
+// moved. It has no timer, as all attempts share one, and if the request's context never ends, it is a part of the attempt.
+//
+// It begins with somebody who waits for the response. When the headers are there nobody does, until the body is read, and then
+// during each read. What moves meanwhile, the bytes of an upload, begins the wait anew. Its Deadline is the request's, as its own
+// end can be put off.
 type span struct {
 	context.Context                         // the request's, or with cancel one made of it; nil: not begun
 	cancel          context.CancelCauseFunc // nil if the request's context never ends
 	deadlines       *deadlines
-	place           fifo.Element[*span] // among them, by deadline
+	patience        time.Duration
+	waiting         atomic.Int64        // since when, as deadlines count time, or one of the values below
+	place           fifo.Element[*span] // among the deadlines, by the time when it is to be looked at
 
 	// Without cancel.
 	mu      sync.Mutex
@@ -28,21 +35,95 @@ type span struct {
 	after   func()        // nil if there is nothing to do at the end
 }
 
-// begin lets the span live for d, counted from now, or until the request's context ends.
+// The values of span.waiting while nobody waits.
+const (
+	atRest    = -1 // among the deadlines
+	unwatched = -2 // not among them, as it was at rest when it was looked at
+	over      = -3 // for ever
+)
+
+// begin lets the span live until somebody waits for longer than d, counted from now for the first time, or until the request's
+// context ends.
 func (s *span) begin(request context.Context, now time.Time, d time.Duration, l *deadlines) {
 	s.Context = request
 	if request.Done() != nil {
 		s.Context, s.cancel = context.WithCancelCause(request)
 	}
-	l.add(s, now, d)
+	s.deadlines, s.patience, s.place.Value = l, min(d, longestAttempt), s
+	since := now.Sub(l.epoch)
+	s.waiting.Store(int64(since))
+	l.add(s, since+s.patience)
 }
 
 func (s *span) begun() bool { return s.Context != nil }
 
+// wait says that somebody begins to wait.
+func (s *span) wait() {
+	now := s.deadlines.now()
+	for {
+		before := s.waiting.Load()
+		switch {
+		case before == over:
+			return
+		case !s.waiting.CompareAndSwap(before, int64(now)):
+			continue
+		case before == unwatched:
+			s.deadlines.add(s, now+s.patience)
+		}
+		return
+	}
+}
+
+// rest says that nobody waits any more.
+func (s *span) rest() {
+	for {
+		since := s.waiting.Load()
+		if since < 0 || s.waiting.CompareAndSwap(since, atRest) {
+			return
+		}
+	}
+}
+
+// moved says that bytes have moved, should somebody be waiting for others.
+func (s *span) moved() {
+	if since := s.waiting.Load(); since >= 0 {
+		s.waiting.CompareAndSwap(since, int64(s.deadlines.now())) // or else something has moved at the same time
+	}
+}
+
+// look returns when to look at the span again. Late says that it is over instead, and zero that it need not be looked at.
+func (s *span) look(now time.Duration) (next time.Duration, late bool) {
+	for {
+		since := s.waiting.Load()
+		next = time.Duration(since) + s.patience
+		switch {
+		case since == over:
+			return 0, false
+		case since == atRest:
+			if s.waiting.CompareAndSwap(since, unwatched) {
+				return 0, false
+			}
+		case next > now:
+			return next, false
+		case s.waiting.CompareAndSwap(since, over):
+			return 0, true
+		}
+	}
+}
+
+// release takes the span's time away: only the request's context ends it from now on. It reports whether it had any left.
+func (s *span) release() bool {
+	if !s.begun() || s.waiting.Swap(over) == over {
+		return false
+	}
+	s.deadlines.remove(s)
+	return true
+}
+
 // end ends the span. Without begin, and after another end, it does nothing.
 func (s *span) end() {
-	if s.begun() && s.deadlines.remove(s) {
-		s.over(false)
+	if s.release() {
+		s.finish(false)
 	}
 }
 
@@ -59,20 +140,16 @@ func (s *span) late() bool {
 	return s.tooLate
 }
 
-// over ends the span, because its time is over or not. It is called once.
-func (s *span) over(late bool) {
-	switch {
-	case s.cancel == nil:
-		s.finish(late)
-	case late:
-		s.cancel(errAttemptTimeout)
-	default:
-		s.cancel(nil)
-	}
-}
-
-// finish is over without cancel.
+// finish makes the context end, because its time is over or not. It is called once.
 func (s *span) finish(late bool) {
+	switch {
+	case s.cancel != nil && late:
+		s.cancel(errAttemptTimeout)
+		return
+	case s.cancel != nil:
+		s.cancel(nil)
+		return
+	}
 	s.mu.Lock()
 	s.ended, s.tooLate = true, late
 	if s.done != nil {
@@ -85,8 +162,6 @@ func (s *span) finish(late bool) {
 		after()
 	}
 }
-
-func (s *span) Deadline() (time.Time, bool) { return s.deadlines.epoch.Add(s.place.Arrived), true }
 
 func (s *span) Done() <-chan struct{} {
 	if s.cancel != nil {

@@ -20,6 +20,7 @@ type Transport struct {
 	behaviour
 	credentials *credentials
 	deadlines   deadlines
+	buffered    buffered
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -37,6 +38,7 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials()}
 	t.deadlines.epoch = time.Now()
+	t.buffered.max = t.maxBuffered
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -69,7 +71,7 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 // is always nil.
 func (t *Transport) Close() error {
 	t.end()
-	t.deadlines.rest()
+	t.deadlines.stop()
 	if !t.owned {
 		return nil
 	}
@@ -97,17 +99,21 @@ func (t *Transport) CloseIdleConnections() {
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
-//   - *AttemptTimeoutError if there was no answer in time
+//   - *AttemptTimeoutError if there was no progress for too long
 //   - *CredentialError if Discord has refused the credential before
 //   - *routes.PathError for a malformed path or an unknown method
 //
-// The request is not modified, and its body is closed in every case.
+// The request is not modified, and its body is closed in every case, when its context ends also while it is read. A response
+// with status 101, and one whose body is an io.Writer, is returned as the transport below gave it.
 //
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
-		return t.base.RoundTrip(withoutSecrets(request))
+		return roundTrip(t.base, withoutSecrets(request))
+	}
+	if hasCancel(request) {
+		return t.roundTripUntil(request)
 	}
 	route, err := t.match(request)
 	if err != nil {
@@ -118,10 +124,11 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if tuning := tuningOf(request.Context()); tuning.hasTimeout {
 		x.attemptTimeout = tuning.timeout
 	}
+	x.body.room.of = &t.buffered
+	defer x.body.close()
 	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
 		return nil, err
 	}
-	defer x.body.close()
 	x.prepare(route)
 	response, err := x.run()
 	if response != nil && t.hideLimits {

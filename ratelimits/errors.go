@@ -84,6 +84,9 @@ func (e *TooLongError) reason() string {
 	return ""
 }
 
+// Timeout reports whether the context's deadline was the bound, for *url.Error and others that ask for timeouts.
+func (e *TooLongError) Timeout() bool { return e.Deadline }
+
 // Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.
 func (e *TooLongError) Unwrap() []error {
 	var all []error

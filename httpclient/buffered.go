@@ -1,0 +1,117 @@
+package httpclient
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// buffered is how much memory the bodies take that the requests of a transport keep, all together.
+type buffered struct {
+	max  int64
+	used atomic.Int64
+}
+
+// room is what one request has taken of it. Only its own goroutine uses it.
+type room struct {
+	of    *buffered
+	taken int64
+}
+
+// take takes up to so many bytes, and returns how many it got.
+func (r *room) take(most int64) int64 {
+	for {
+		used := r.of.used.Load()
+		got := min(most, r.of.max-used)
+		if got <= 0 {
+			return 0
+		}
+		if r.of.used.CompareAndSwap(used, used+got) {
+			r.taken += got
+			return got
+		}
+	}
+}
+
+// takeAll takes so many bytes, or none.
+func (r *room) takeAll(n int64) bool {
+	got := r.take(n)
+	if got == n {
+		return true
+	}
+	r.giveBack(got)
+	return false
+}
+
+func (r *room) giveBack(n int64) {
+	if n > 0 {
+		r.taken -= n
+		r.of.used.Add(-n)
+	}
+}
+
+// end gives back all of it.
+func (r *room) end() { r.giveBack(r.taken) }
+
+// firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
+const firstPiece = 4 << 10
+
+// readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
+// there is no more room. When a context ends it closes the body, which ends a read from a pipe. It takes room as it goes, unless
+// that of limit bytes has been taken.
+func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
+	giveUp := func() { body.Close() }
+	stopLife, stopContext := context.AfterFunc(life, giveUp), context.AfterFunc(ctx, giveUp)
+	defer stopLife() // should the body panic
+	defer stopContext()
+	kept, whole, err = r.read(body, limit, taken)
+	alive, wanted := stopLife(), stopContext()
+	switch {
+	case !wanted:
+		return nil, false, ctx.Err()
+	case !alive:
+		return nil, false, buckets.ErrClosed
+	}
+	return kept, whole, err
+}
+
+// read is readWhile without an end from outside.
+func (r *room) read(body io.Reader, limit int64, taken bool) (kept []byte, whole bool, err error) {
+	size := min(limit, DefaultMaxReplay)
+	if !taken {
+		size = r.take(min(limit, firstPiece))
+	}
+	kept = make([]byte, 0, size+1) // the last byte shows that the body goes on
+	for {
+		n, err := body.Read(kept[len(kept):cap(kept)])
+		kept = kept[:len(kept)+n]
+		if int64(len(kept)) > size {
+			more := min(max(size, firstPiece), limit-size)
+			if !taken {
+				more = r.take(more)
+			}
+			if more == 0 {
+				if err == io.EOF {
+					err = nil
+				}
+				return kept, false, err
+			}
+			size += more
+			kept = append(make([]byte, 0, size+1), kept...)
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			if spare := size - int64(len(kept)); spare > 0 && !taken {
+				r.giveBack(spare)
+				kept = slices.Clone(kept)
+			}
+			return kept, true, nil
+		default:
+			return kept, false, err
+		}
+	}
+}

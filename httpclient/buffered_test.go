@@ -1,0 +1,353 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// tally counts what is read of all bodies together.
+type tally struct {
+	io.Reader
+	sum *atomic.Int64
+}
+
+func (c tally) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.sum.Add(int64(n))
+	return n, err
+}
+
+// silence never answers.
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// Uploads wait for a route to be discovered. What is read of them beforehand is in memory.
+func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []httpclient.Option
+		bound   int64
+		length  int64
+		count   int
+		size    int
+	}{
+		"of known length":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
+		"of unknown length":  {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
+		"large":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
+		"by default":         {nil, httpclient.DefaultMaxBufferedTotal, -1, 70, httpclient.DefaultMaxReplay},
+		"without a bound":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
+		"none":               {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
+		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
+		"none of any length": {[]httpclient.Option{httpclient.WithMaxReplay(0)}, 0, -1, 20, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(silence, answer(http.StatusOK, ""))
+				transport := newTransport(t, below, append(c.options, httpclient.WithAttemptTimeout(time.Second), unlimitedBot())...)
+				first := send(transport, newMessage(t))
+				synctest.Wait()
+				var sum atomic.Int64
+				var calls []*call
+				for range c.count {
+					text := tally{strings.NewReader(strings.Repeat("a", c.size)), &sum}
+					calls = append(calls, send(transport, unreplayable(newMessage(t), text, c.length)))
+				}
+				synctest.Wait()
+				const ahead = 1 // by one byte it is seen that a body of unknown length goes on
+				assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
+				assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "less than there is room for")
+				assert.Error(t, first.wait().err)
+				assertStatus(t, http.StatusOK, calls...)
+				require.Len(t, below.requests(), 1+c.count)
+				for _, s := range below.requests()[1:] {
+					assert.Len(t, s.body, c.size)
+				}
+			})
+		})
+	}
+}
+
+// The bound is used up by a request that waits.
+func TestABodyForWhichThereIsNoRoomIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{600, -1} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				content := strings.Repeat("a", 600)
+				var put []func(*http.Request) (*http.Response, error)
+				below := newScript(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodPost {
+						return silence(r)
+					}
+					next := put[0]
+					put = put[1:]
+					return next(r)
+				})
+				transport := newTransport(t, below, httpclient.WithMaxBufferedTotal(1000), httpclient.WithRetries(1))
+				hog := send(transport, unreplayable(newMessage(t), strings.NewReader(content), length))
+				synctest.Wait()
+				second := func() *call {
+					r := newRequest(t, http.MethodPut, channel+"/pins/2", "")
+					return send(transport, unreplayable(r, strings.NewReader(content), length)).wait()
+				}
+
+				put = answers(refuse("user", "1"))
+				refused := second()
+				assertStatus(t, http.StatusTooManyRequests, refused)
+				assert.Zero(t, refused.took)
+				put = answers(fail(lostConnection()))
+				var vain *httpclient.RetryError
+				require.ErrorAs(t, second().err, &vain)
+				assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
+
+				hog.wait()
+				put = answers(fail(lostConnection()), answer(http.StatusOK, "done"))
+				assertStatus(t, http.StatusOK, second())
+				for _, s := range below.requests() {
+					assert.Equal(t, content, s.body)
+				}
+			})
+		})
+	}
+}
+
+// gate is a limiter that lets everything go at once, or nothing.
+type gate struct {
+	buckets.Unlimited
+	shut atomic.Bool
+}
+
+func (g *gate) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if g.shut.Load() {
+		<-ctx.Done()
+	}
+	return g.Unlimited.AcquireRequest(ctx, r)
+}
+
+// assertRoom asserts that there is room for so many bytes of bodies and no more. Nobody may leave.
+func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	all := &counted{Reader: strings.NewReader(strings.Repeat("a", bytes))}
+	first := send(transport, unreplayable(newMessage(t), all, int64(bytes)).WithContext(ctx))
+	synctest.Wait()
+	assert.Equal(t, bytes, all.read, "there is less room")
+	more := &counted{Reader: strings.NewReader("a")}
+	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
+	synctest.Wait()
+	assert.Zero(t, more.read, "there is more room")
+	cancel()
+	assert.ErrorIs(t, first.wait().err, context.Canceled)
+	assert.ErrorIs(t, second.wait().err, context.Canceled)
+}
+
+// Whatever becomes of a request, what its body took is there for others afterwards, and no more than that.
+func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	const bound = 1000
+	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
+	ok, broken := answer(http.StatusOK, ""), errors.New("disk is gone")
+	panicking := httpclient.WithHooks(httpclient.Hooks{Request: func(httpclient.RequestEvent) { panic("the hook") }})
+	for name, c := range map[string]struct {
+		first   func(*http.Request) (*http.Response, error)
+		content io.Reader
+		length  int64
+		options []httpclient.Option
+		shut    bool
+	}{
+		"success":            {first: ok, content: full(), length: bound},
+		"of unknown length":  {first: ok, content: full(), length: -1},
+		"repeated":           {first: answer(http.StatusBadGateway, ""), content: full(), length: bound},
+		"refused":            {first: refuse("user", "1"), content: full(), length: bound},
+		"refused for long":   {first: refuse("user", "4000"), content: full(), length: bound},
+		"an error":           {first: fail(errors.New("no network")), content: full(), length: bound},
+		"too long":           {first: ok, content: io.MultiReader(full(), full()), length: -1},
+		"shorter than said":  {first: ok, content: strings.NewReader("a"), length: bound},
+		"longer than said":   {first: ok, content: full(), length: bound / 2},
+		"cannot be read":     {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
+		"panics":             {first: ok, content: panics{}, length: bound},
+		"a hook that panics": {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
+		"cancelled, read":    {first: ok, length: bound}, // from a pipe that falls silent
+		"cancelled, waiting": {first: ok, content: full(), length: bound, shut: true},
+		"cancelled, sent":    {first: silence, content: full(), length: bound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limiter := new(gate)
+				limiter.shut.Store(c.shut)
+				transport := httpclient.NewTransport(append(c.options, httpclient.WithMaxBufferedTotal(bound),
+					httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(c.first, ok)))...)
+				defer transport.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), c.content, c.length).WithContext(ctx)
+				if c.content == nil {
+					r.Body, _ = io.Pipe()
+				}
+				func() {
+					defer func() { _ = recover() }()
+					if response, err := transport.RoundTrip(r); err == nil {
+						response.Body.Close()
+						response.Body.Close()
+					}
+				}()
+				limiter.shut.Store(true)
+				assertRoom(t, transport, bound)
+			})
+		})
+	}
+}
+
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("the body") }
+
+// Streams in the bodies of a Client count as well, while the Do that has read them is under way.
+func TestTheStreamsOfAClientsBodiesAreKeptUpToTheSameBound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 1000
+		limiter := new(gate)
+		below := newScript(answer(http.StatusOK, "{}"))
+		client := httpclient.New("", httpclient.WithMaxBufferedTotal(bound), httpclient.WithLimiter(limiter), httpclient.WithBase(below))
+		defer client.Close()
+		upload := func(ctx context.Context, content ...io.Reader) chan error {
+			done := make(chan error, 1)
+			var files []httpclient.File
+			for _, c := range content {
+				files = append(files, httpclient.File{Content: struct{ io.Reader }{c}})
+			}
+			go func() {
+				_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages", httpclient.Multipart(nil, files...))
+				done <- err
+			}()
+			return done
+		}
+		part := func(n int) io.Reader { return strings.NewReader(strings.Repeat("a", n)) }
+
+		ctx, cancel := context.WithCancel(t.Context())
+		limiter.shut.Store(true)
+		waiting := upload(ctx, part(300), part(300))
+		synctest.Wait()
+		var sum atomic.Int64
+		late := upload(ctx, tally{part(900), &sum})
+		synctest.Wait()
+		assert.GreaterOrEqual(t, sum.Load(), int64(1))
+		assert.LessOrEqual(t, sum.Load(), int64(bound-600+1))
+		cancel()
+		assert.ErrorIs(t, <-waiting, context.Canceled)
+		assert.ErrorIs(t, <-late, context.Canceled)
+		assertRoom(t, client.Transport(), bound)
+
+		limiter.shut.Store(false)
+		require.NoError(t, <-upload(t.Context(), part(300), part(300)))
+		assert.Error(t, <-upload(t.Context(), part(300), iotest.ErrReader(errors.New("disk is gone"))))
+		require.NoError(t, <-upload(t.Context(), part(bound+1)), "it is sent once")
+		limiter.shut.Store(true)
+		assertRoom(t, client.Transport(), bound)
+	})
+}
+
+// The Transport of a Client would read into memory again what the Client has found to be too long.
+func TestAClientsStreamThatIsTooLongTakesRoomOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := new(gate)
+		limiter.shut.Store(true)
+		client := httpclient.New("", httpclient.WithMaxReplay(1000), httpclient.WithMaxBufferedTotal(1500), httpclient.WithLimiter(limiter))
+		defer client.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages",
+				httpclient.Multipart(nil, httpclient.File{Content: io.LimitReader(endless{}, 2000)}))
+			done <- err
+		}()
+		synctest.Wait()
+		assertRoom(t, client.Transport(), 500)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+// Chunked uploads take a few bytes more, and some servers refuse them.
+func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
+	t.Parallel()
+	type received struct {
+		length           int64
+		transferEncoding []string
+		content          string
+		trailer          string
+	}
+	var got received
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		content, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		got = received{r.ContentLength, r.TransferEncoding, string(content), r.Trailer.Get("X-Sum")}
+	}))
+	defer server.Close()
+	below := new(http.Transport)
+	defer below.CloseIdleConnections()
+	transport := newTransport(t, below)
+	for name, c := range map[string]struct {
+		content string
+		trailer http.Header
+		want    received
+	}{
+		"some":           {"hello", nil, received{5, nil, "hello", ""}},
+		"nothing":        {"", nil, received{0, nil, "", ""}},
+		"with a trailer": {"hello", http.Header{"X-Sum": {"1"}}, received{-1, []string{"chunked"}, "hello", "1"}},
+	} {
+		for _, length := range []int64{0, -1} {
+			r, err := http.NewRequest(http.MethodPost, server.URL+messages, struct{ io.Reader }{strings.NewReader(c.content)})
+			require.NoError(t, err)
+			r.ContentLength, r.Trailer = length, c.trailer
+			response, err := transport.RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, c.want, got, name)
+			assert.Equal(t, length, r.ContentLength, "the caller's request was changed")
+		}
+	}
+}
+
+// net/http says so only when it has sent what there is.
+func TestABodyOfAnotherLengthThanItsRequestSaysIsAnErrorAndNothingIsSent(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"shorter": "1234", "longer": "123456"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusOK, ""))
+			transport := newTransport(t, below)
+			var bodies ledger
+			r := unreplayable(newMessage(t), strings.NewReader(content), 5)
+			r.Body = bodies.open(r.Body)
+			_, err := transport.RoundTrip(r)
+			assert.ErrorContains(t, err, "ContentLength=5 with Body length")
+			assert.Empty(t, below.requests())
+			bodies.assertClosed(t)
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// listener is a limiter that lets everything go, and notes when it is told what.
+type listener struct {
+	start time.Time
+	told  []telling
+}
+
+type telling struct {
+	what     string
+	at       time.Duration
+	class    ratelimits.Class
+	wait     time.Duration
+	has429   bool
+	response ratelimits.Response
+}
+
+func (l *listener) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
+	return buckets.NewLease(l), nil
+}
+
+func (l *listener) tell(what string, r ratelimits.Response) {
+	l.told = append(l.told, telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
+}
+
+func (l *listener) Refused(r ratelimits.Response)     { l.tell("refused", r) }
+func (l *listener) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
+
+// lateBody comes after some time, in which nothing but its Close can end a read.
+func lateBody(delay time.Duration, content io.Reader) io.ReadCloser {
+	reader, writer := io.Pipe()
+	time.AfterFunc(delay, func() {
+		_, err := io.Copy(writer, content)
+		writer.CloseWithError(err)
+	})
+	return reader
+}
+
+func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	const precise = `{"retry_after":2.5,"global":false}`
+	broken := errors.New("connection reset by peer")
+	for name, c := range map[string]struct {
+		delay   time.Duration
+		content io.Reader
+		life    time.Duration // of the request's context
+		ended   time.Duration
+		wait    time.Duration
+	}{
+		"at once":               {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
+		"late":                  {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
+		"never":                 {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
+		"broken off":            {time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second, 3 * time.Second},
+		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
+		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(c.delay, c.content) },
+					"X-RateLimit-Scope: shared", "Retry-After: 3")
+				limiter := &listener{start: time.Now()}
+				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
+				defer transport.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), c.life)
+				defer cancel()
+				sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+				if c.life < time.Minute {
+					assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+					assert.Equal(t, c.life, sent.took)
+				} else {
+					assertStatus(t, http.StatusOK, sent)
+				}
+				require.GreaterOrEqual(t, len(limiter.told), 2)
+				first, last := limiter.told[0], limiter.told[1]
+				assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
+				assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
+			})
+		})
+	}
+}
+
+func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &listener{start: time.Now()}
+		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), answer(http.StatusNotFound, ""))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(below))
+		defer transport.Close()
+		assertStatus(t, http.StatusNotFound, send(transport, getChannel(t)))
+		require.Len(t, limiter.told, 3)
+		for _, told := range limiter.told {
+			assert.Equal(t, "ended", told.what)
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package httpclient_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// attempts counts what is sent through the transport below.
+func attempts(below http.RoundTripper, count *atomic.Int32) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		count.Add(1)
+		return below.RoundTrip(r)
+	})
+}
+
+func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
+	t.Parallel()
+	_, badURL := url.Parse(strings.TrimSuffix("http://[::1]", "]"))
+	_, badPort := net.ResolveTCPAddr("tcp", "discord.com:99999")
+	for name, err := range map[string]error{
+		"a certificate that cannot be verified": &tls.CertificateVerificationError{Err: errors.New("my own check")},
+		"an unknown authority":                  x509.UnknownAuthorityError{},
+		"the certificate of another host":       x509.HostnameError{Certificate: new(x509.Certificate), Host: "discord.com"},
+		"a certificate that has expired":        x509.CertificateInvalidError{Reason: x509.Expired},
+		"a certificate with a broken rule":      x509.ConstraintViolationError{},
+		"a certificate with an unknown rule":    x509.UnhandledCriticalExtension{},
+		"a certificate with a weak signature":   x509.InsecureAlgorithmError(x509.MD5WithRSA),
+		"no authorities":                        x509.SystemRootsError{},
+		"encrypted names that are refused":      &tls.ECHRejectionError{},
+		"no TLS":                                tls.RecordHeaderError{Msg: "not TLS", Conn: new(net.TCPConn)},
+		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
+		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
+		"an address that is none":               badURL,
+		"a port that is none":                   &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
+		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
+		"an address that cannot be parsed":      &net.ParseError{Type: "IP address", Text: "1.2.3"},
+		"what is not supported":                 http.ErrNotSupported,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Error(t, err)
+			synctest.Test(t, func(t *testing.T) {
+				for _, wrapped := range []error{err, &url.Error{Op: "Get", URL: "https://discord.com", Err: err}} {
+					below := newScript(fail(wrapped))
+					c := send(newTransport(t, below), getChannel(t)).wait()
+					assert.Equal(t, wrapped, c.err)
+					assert.Len(t, below.requests(), 1)
+					assert.Zero(t, c.took)
+				}
+			})
+		})
+	}
+}
+
+func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(fail(lostConnection()), fail(x509.UnknownAuthorityError{}), answer(http.StatusOK, ""))
+		err := send(newTransport(t, below), getChannel(t)).wait().err
+		var vain *httpclient.RetryError
+		require.ErrorAs(t, err, &vain)
+		assert.Equal(t, 2, vain.Attempts)
+		assert.ErrorAs(t, err, new(x509.UnknownAuthorityError))
+	})
+}
+
+// Resolvers say that there is no such host while a network comes up or goes away, and Discord's hosts exist. A record that makes no sense
+// in the middle of a connection is a broken connection.
+func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"no such host":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true}},
+		"a damaged record":    tls.RecordHeaderError{Msg: "oversized record"},
+		"an alert of a proxy": &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
+		"a timeout":           &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(fail(err), answer(http.StatusOK, "done"))
+				assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
+				assert.Len(t, below.requests(), 2)
+			})
+		})
+	}
+}
+
+// What the real transport refuses to send, with the texts that it has for that.
+func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		text   string
+	}{
+		"a header's value":        {func(r *http.Request) { r.Header["X-A"] = []string{"a\nb"} }, "invalid header field value"},
+		"a header's empty name":   {func(r *http.Request) { r.Header[""] = []string{"a"} }, "invalid header field name"},
+		"a header's name":         {func(r *http.Request) { r.Header["X A"] = []string{"a"} }, "invalid header field name"},
+		"a header's foreign name": {func(r *http.Request) { r.Header["X-Ä"] = []string{"a"} }, "invalid header field name"},
+		"a trailer":               {func(r *http.Request) { r.Trailer = http.Header{"X-A": {"\x7f"}} }, "invalid trailer"},
+		"no header at all":        {func(r *http.Request) { r.Header = nil }, "nil Request.Header"},
+		"a scheme":                {func(r *http.Request) { r.URL.Scheme = "ftp" }, "unsupported protocol scheme"},
+		"no scheme":               {func(r *http.Request) { r.URL.Scheme = "" }, "unsupported protocol scheme"},
+		"no host":                 {func(r *http.Request) { r.URL.Host = "" }, "no Host in request URL"},
+		"a line break in the URL": {func(r *http.Request) { r.URL.RawQuery = "a\nb" }, "control character in Request.URL"},
+		"a length without a body": {func(r *http.Request) { r.ContentLength = 5 }, "with nil Body"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := newDiscord(t, everything(discordsim.Fixed(1, time.Hour)))
+				below := &http.Transport{DialContext: server.DialContext}
+				defer below.CloseIdleConnections()
+				var count atomic.Int32
+				transport := newTransport(t, attempts(below, &count))
+				for range 3 {
+					r := getChannel(t)
+					c.change(r)
+					sent := send(transport, r).wait()
+					assert.ErrorContains(t, sent.err, c.text)
+					assert.Zero(t, sent.took)
+				}
+				assert.EqualValues(t, 3, count.Load())
+				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+				for range 2 { // the bucket is known now, and used up
+					r := getChannel(t)
+					r.Method = http.MethodPut
+					c.change(r)
+					send(transport, r).wait()
+				}
+				assert.Zero(t, transport.Manager().Stats().Lost, "they have taken permits")
+			})
+		})
+	}
+}
+
+// A scheme of its own may be one that a transport has registered.
+func TestARequestOfARegisteredSchemeIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registered := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "done"))
+		below := new(http.Transport)
+		below.RegisterProtocol("unix", registered)
+		r := getChannel(t)
+		r.URL.Scheme = "unix"
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+		assert.Len(t, registered.requests(), 2)
+	})
+}
+
+func TestAServerThatIsNotTrustedIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	var count atomic.Int32
+	below := new(http.Transport)
+	transport := newTransport(t, attempts(below, &count))
+	r := newMessage(t)
+	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
+	_, err := transport.RoundTrip(r)
+	assert.ErrorAs(t, err, new(*tls.CertificateVerificationError))
+	assert.EqualValues(t, 1, count.Load())
+	assert.Zero(t, transport.Manager().Stats().Lost, "nothing was sent")
+}
+
+func TestAServerWithoutTLSIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	var count atomic.Int32
+	r := newMessage(t)
+	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
+	_, err := newTransport(t, attempts(new(http.Transport), &count)).RoundTrip(r)
+	assert.ErrorAs(t, err, new(tls.RecordHeaderError))
+	assert.EqualValues(t, 1, count.Load())
+}
+
+// HTTP/2 refuses headers that are fine with HTTP/1.
+func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, change := range map[string]func(*http.Request){
+		"upgrade":           func(r *http.Request) { r.Header.Set("Upgrade", "websocket") },
+		"transfer encoding": func(r *http.Request) { r.Header.Set("Transfer-Encoding", "gzip") },
+		"connection":        func(r *http.Request) { r.Header.Set("Connection", "upgrade") },
+		"too many":          func(r *http.Request) { r.Header.Set("X-A", strings.Repeat("a", 2<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var count atomic.Int32
+			transport := newTransport(t, attempts(server.Client().Transport, &count))
+			get := func(change func(*http.Request)) *call {
+				r := getChannel(t)
+				r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
+				change(r)
+				return send(transport, r).wait()
+			}
+			assertStatus(t, http.StatusNotFound, get(func(*http.Request) {})) // the server says what it accepts
+			assert.ErrorContains(t, get(change).err, "http2: ")
+			assert.EqualValues(t, 2, count.Load())
+			assert.Zero(t, transport.Manager().Stats().Lost)
+		})
+	}
+}
+
+// follower is a transport below that follows redirects by itself.
+type follower struct{ client *http.Client }
+
+func (f follower) RoundTrip(r *http.Request) (*http.Response, error) { return f.client.Do(r) }
+
+func TestATransportBelowThatWasRedirectedTooOftenIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusFound, "", "Location: "+channel))
+		c := send(newTransport(t, follower{&http.Client{Transport: below}}), getChannel(t)).wait()
+		assert.ErrorContains(t, c.err, "stopped after 10 redirects")
+		assert.Len(t, below.requests(), 10)
+		assert.Zero(t, c.took)
+	})
+}

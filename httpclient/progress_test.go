@@ -1,0 +1,209 @@
+package httpclient_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
+	t.Parallel()
+	for pause, ok := range map[time.Duration]bool{14 * time.Second: true, 16 * time.Second: false} {
+		t.Run(pause.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+					for range 10 {
+						_, _ = io.WriteString(w, "a")
+						w.(http.Flusher).Flush()
+						select {
+						case <-time.After(pause):
+						case <-r.Context().Done():
+							return
+						}
+					}
+				})
+				start := time.Now()
+				response, err := newTransport(t, below).RoundTrip(newMessage(t))
+				require.NoError(t, err)
+				content, err := io.ReadAll(response.Body)
+				require.NoError(t, response.Body.Close())
+				if ok {
+					require.NoError(t, err)
+					assert.Equal(t, strings.Repeat("a", 10), string(content))
+					assert.Equal(t, 10*pause, time.Since(start))
+					return
+				}
+				assertAttemptTimeout(t, 15*time.Second, err)
+				assert.Equal(t, "a", string(content))
+				assert.Equal(t, 15*time.Second, time.Since(start))
+			})
+		})
+	}
+}
+
+// Time counts only while somebody waits. A caller that does something else between two reads, for hours, is not cut off.
+func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second, 20 * time.Minute}
+	for parent, ctx := range parents {
+		t.Run(parent, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				for _, pause := range pauses {
+					if parent == "with a deadline" && pause > time.Minute {
+						continue
+					}
+					ctx := ctx(t)
+					below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+						_, _ = io.WriteString(w, "begin")
+						w.(http.Flusher).Flush()
+						_, _ = io.WriteString(w, "end")
+						w.(http.Flusher).Flush()
+						<-r.Context().Done()
+					})
+					response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(ctx))
+					require.NoError(t, err)
+					for _, want := range []string{"begin", "end"} {
+						time.Sleep(pause)
+						p := make([]byte, len(want))
+						_, err = io.ReadFull(response.Body, p)
+						require.NoError(t, err, "after %v", pause)
+						assert.Equal(t, want, string(p))
+					}
+					time.Sleep(pause)
+					start := time.Now()
+					_, err = response.Body.Read(make([]byte, 1)) // which does not come
+					assertAttemptTimeout(t, 15*time.Second, err)
+					assert.Equal(t, 15*time.Second, time.Since(start), "after %v", pause)
+					require.NoError(t, response.Body.Close())
+				}
+			})
+		})
+	}
+}
+
+func TestClosingAResponseThatNobodyHasReadForLongLeavesNothing(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		below := newScript(answerSlowly(http.StatusOK, "done", time.Hour))
+		response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(parent))
+		require.NoError(t, err)
+		attempt := below.requests()[0].request.Context()
+		time.Sleep(time.Minute)
+		assert.NoError(t, attempt.Err())
+		require.NoError(t, response.Body.Close())
+		assert.ErrorIs(t, attempt.Err(), context.Canceled)
+	})
+}
+
+// One read and Close come from different goroutines, at any moment.
+func TestClosingAResponseEndsItsReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		transport := newTransport(t, below)
+		for _, pause := range []time.Duration{0, time.Second, 15 * time.Second, time.Minute} {
+			response, err := transport.RoundTrip(newMessage(t))
+			require.NoError(t, err)
+			time.Sleep(pause)
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				_, err := io.ReadAll(response.Body)
+				assert.Error(t, err)
+				assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+			})
+			synctest.Wait()
+			time.Sleep(time.Second)
+			assert.NoError(t, response.Body.Close())
+			reading.Wait()
+		}
+	})
+}
+
+// Attempts under way together share a timer. Each has bytes that come and reads that begin at moments of its own, and times out
+// exactly if one read waits longer than it may.
+func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				body := &fitful{context: r.Context(), waits: r.Context().Value(fitfulKey{}).([]time.Duration)}
+				return answerWith(http.StatusOK, func() io.ReadCloser { return body })(r)
+			}))
+			var all sync.WaitGroup
+			for i := range 50 {
+				var waits, pauses []time.Duration
+				for range 1 + random.IntN(6) {
+					waits = append(waits, time.Duration(random.Int64N(int64(6*time.Second))*(1+random.Int64N(2))))
+					pauses = append(pauses, time.Duration(random.Int64N(int64(25*time.Second))))
+				}
+				allowed := 10 * time.Second
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 137 * time.Millisecond)
+					ctx := httpclient.ContextWithAttemptTimeout(context.WithValue(context.Background(), fitfulKey{}, waits), allowed)
+					path := fmt.Sprintf("/api/v10/interactions/%d/token/callback", 1000+i)
+					response, err := transport.RoundTrip(newRequest(t, http.MethodPost, path, "{}").WithContext(ctx))
+					if !assert.NoError(t, err) {
+						return
+					}
+					defer response.Body.Close()
+					for k, wait := range waits {
+						time.Sleep(pauses[k])
+						start := time.Now()
+						_, err := response.Body.Read(make([]byte, 1))
+						assert.Equal(t, min(wait, allowed), time.Since(start))
+						if wait >= allowed {
+							assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+							return
+						}
+						assert.NoError(t, err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+type fitfulKey struct{}
+
+// fitful is a body of which one byte comes after each wait.
+type fitful struct {
+	context context.Context
+	waits   []time.Duration
+}
+
+func (f *fitful) Read(p []byte) (int, error) {
+	if len(f.waits) == 0 {
+		return 0, io.EOF
+	}
+	wait := f.waits[0]
+	f.waits = f.waits[1:]
+	if wait >= 10*time.Second { // not both at the same moment
+		wait += time.Second
+	}
+	select {
+	case <-time.After(wait):
+		return 1, nil
+	case <-f.context.Done():
+		return 0, f.context.Err()
+	}
+}
+
+func (f *fitful) Close() error { return nil }
