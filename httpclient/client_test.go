@@ -70,7 +70,7 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		"dots":                             {"GET", "/channels/../" + secret, routes.ErrDotSegment},
 		"encoding":                         {"GET", "/channels/%zz" + secret, routes.ErrEncoding},
 		"CDN":                              {"GET", "https://cdn.discordapp.com/" + secret, routes.ErrNotAPI},
-		"method":                           {"BREW", "/channels/" + secret, routes.ErrMethod},
+		"method":                           {"BR EW", "/channels/" + secret, routes.ErrMethod},
 		"no method":                        {"", "/channels/" + secret, routes.ErrMethod},
 	} {
 		t.Run(name, func(t *testing.T) {

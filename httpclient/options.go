@@ -27,6 +27,7 @@ type settings struct {
 
 // behaviour is what a transport does with requests.
 type behaviour struct {
+	hosts          hosts
 	maxReplay      int64
 	hideLimits     bool
 	onlyNeeded     bool // no Authorization where the path has a token

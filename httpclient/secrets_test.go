@@ -90,7 +90,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 			want: (*routes.PathError)(nil), is: routes.ErrControlCharacter,
 		},
 		"method": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BREW" },
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BR EW" },
 			want: (*routes.PathError)(nil), is: routes.ErrMethod,
 		},
 		"body": {

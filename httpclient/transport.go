@@ -91,22 +91,27 @@ func (t *Transport) CloseIdleConnections() {
 // again, in the place in the queue that it had. After a failure that will pass it does so if that can do no harm, see
 // WithRetries.
 //
+// All that is for hosts that are limited: Discord's own without its media hosts, and those of WithHosts. A request to any other host is
+// passed on to the transport below as it is, and so are its response and its error, also after Close: nothing that another host answers
+// changes what is known of Discord. Only credentials are taken from it if it was redirected there from a different host.
+//
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
-// returned untouched; only the bodies of a 401 and of a webhook's 404 are looked at first. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
+// returned untouched; only the bodies of a 401 and of a webhook's 404 are looked at first.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
 //   - *AttemptTimeoutError if there was no answer in time
 //   - *CredentialError if Discord has refused the credential before
-//   - *routes.PathError for a malformed path or an unknown method
+//   - *routes.PathError for a malformed path or method
 //
 // The request is not modified, and its body is closed in every case.
 //
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
+	server, limited := t.serverOf(request)
+	if !limited {
 		return t.base.RoundTrip(withoutSecrets(request))
 	}
 	route, err := t.match(request)
@@ -122,7 +127,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer x.body.close()
-	x.prepare(route)
+	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil && t.hideLimits {
 		hide(response)
@@ -131,8 +136,8 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
-func (x *exchange) prepare(route routes.CompiledRoute) {
-	x.ask = buckets.Request{Route: route, Authorization: x.request.Header.Get("Authorization")}
+func (x *exchange) prepare(server string, route routes.CompiledRoute) {
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: x.request.Header.Get("Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}

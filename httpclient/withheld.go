@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/ratelight/ratelight/routes"
 )
@@ -33,7 +32,7 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 func crossesHosts(request *http.Request) bool {
 	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
 		before, now := from.Request.URL, request.URL
-		if !strings.EqualFold(before.Host, now.Host) || before.Scheme == "https" && now.Scheme != "https" {
+		if hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https" {
 			return true
 		}
 	}

@@ -116,11 +116,13 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 		carried  bool
 	}{
 		"path":              {"/api/v10/channels/2", true},
-		"same host":         {"https://discord.test/api/v10/channels/2", true},
-		"in capitals":       {"https://DISCORD.test/api/v10/channels/2", true},
-		"a host below":      {"https://evil.discord.test/api/v10/channels/2", false},
+		"same host":         {"https://discord.com/api/v10/channels/2", true},
+		"in capitals":       {"https://DISCORD.com/api/v10/channels/2", true},
+		"with its port":     {"https://discord.com:443/api/v10/channels/2", true},
+		"with a dot":        {"https://discord.com./api/v10/channels/2", true},
+		"a host below":      {"https://evil.discord.com/api/v10/channels/2", false},
 		"another host":      {"https://evil.example/api/v10/channels/2", false},
-		"another port":      {"https://discord.test:8443/api/v10/channels/2", false},
+		"another port":      {"https://discord.com:8443/api/v10/channels/2", false},
 		"the CDN":           {"https://cdn.discordapp.com/attachments/1/2/file.png", false},
 		"a host of media":   {"https://media.discordapp.net/attachments/1/2/file.png", false},
 		"the one before it": {"https://discordapp.com/api/v10/channels/2", false},
@@ -164,7 +166,7 @@ func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		jar, err := cookiejar.New(nil)
 		require.NoError(t, err)
-		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.test/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.test"),
+		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.com/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.com"),
 			answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below), Jar: jar}
 		response, err := client.Do(newRequest(t, http.MethodPost, webhook, `{"content":"hello"}`))
@@ -172,7 +174,7 @@ func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.Len(t, below.requests(), 2)
 		second := below.requests()[1]
-		assert.Equal(t, "evil.discord.test", second.request.URL.Host)
+		assert.Equal(t, "evil.discord.com", second.request.URL.Host)
 		assert.Equal(t, `{"content":"hello"}`, second.body)
 		for name, values := range second.request.Header {
 			assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
@@ -203,8 +205,8 @@ func TestARedirectedRequestIsNotModified(t *testing.T) {
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/a"),
-			answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/b"), answer(http.StatusOK, "{}"))
+		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/a"),
+			answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/b"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
 		r := getChannel(t)
 		r.Header.Set("Cookie", "session=SeCrEt")
@@ -222,9 +224,9 @@ func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 func TestARedirectToTheSameHostWithoutEncryptionCarriesNoSecrets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusFound, "", "Location: http://discord.test/api/v10/gateway"), answer(http.StatusOK, "{}"))
+		below := newScript(answer(http.StatusFound, "", "Location: http://discord.com/api/v10/gateway"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
-		r, err := http.NewRequest(http.MethodGet, "https://discord.test/api/v10/gateway", nil)
+		r, err := http.NewRequest(http.MethodGet, "https://discord.com/api/v10/gateway", nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", authorization)
 		response, err := client.Do(r)
