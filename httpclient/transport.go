@@ -76,9 +76,19 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// Readmit lets a credential be used again that a 401 has stopped: the value of the Authorization header. It is not needed for a
-// token that has been replaced by another one.
-func (t *Transport) Readmit(authorization string) { t.credentials.readmit(authorization) }
+// ResetCredential lets an Authorization be used again that 401s have stopped, on all servers and everywhere. Answers to requests that
+// are under way do not stop it again. It is not needed for a token that has been replaced by another one.
+func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
+
+// LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths
+// and webhooks, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of WithManager's, too. What
+// the next requests are answered counts again.
+func (t *Transport) LiftHolds() {
+	t.credentials.resetAll(func(owner) bool { return true })
+	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
+		l.LiftHolds()
+	}
+}
 
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
@@ -96,13 +106,17 @@ func (t *Transport) CloseIdleConnections() {
 // changes what is known of Discord. Only credentials are taken from it if it was redirected there from a different host.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
-// returned untouched; only the bodies of a 401 and of a webhook's 404 are looked at first.
+// returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
+// does not work. They are looked at while the caller reads them; if the body is closed before, Close reads what has come or comes
+// within 100 ms. Where that is nothing, status and header decide.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
 //   - *AttemptTimeoutError if there was no answer in time
-//   - *CredentialError if Discord has refused the credential before
+//   - *CredentialError if the credential has been refused before: a 401 stops an Authorization for ten minutes on that route with that
+//     channel, guild or webhook; everywhere after 401s of two routes, or of three such places of one, without a success between them; and
+//     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //
 // The request is not modified, and its body is closed in every case.
@@ -141,15 +155,14 @@ func (x *exchange) prepare(server string, route routes.CompiledRoute) {
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
-	withheld := x.withheld(route)
-	if len(withheld) == 0 {
-		return
+	if withheld := x.withheld(route); len(withheld) > 0 {
+		x.header = x.request.Header.Clone()
+		for _, name := range withheld {
+			x.header.Del(name)
+		}
+		x.ask.Authorization = x.header.Get("Authorization")
 	}
-	x.header = x.request.Header.Clone()
-	for _, name := range withheld {
-		x.header.Del(name)
-	}
-	x.ask.Authorization = x.header.Get("Authorization")
+	x.credential = x.credentials.of(&x.ask)
 }
 
 func (x *exchange) fields() []string { return x.body.fields(x.request.Header) }
