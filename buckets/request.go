@@ -2,7 +2,9 @@ package buckets
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +17,10 @@ import (
 //
 // A request that was refused by Discord is acquired again with the same Request, and then stands in the queue where it
 // stood before: ahead of all that came after it. A Request must not be used by two goroutines at once.
+//
+// fmt and slog print it without its secrets, and encoding/json refuses it. There are exceptions, because fmt then reads the fields without
+// asking: a Request in an unexported field of a struct that does not print itself, a pointer to one there with any verb but %v, and
+// the verbs %p and %w, which go vet rejects.
 type Request struct {
 	// Route is the compiled route.
 	Route routes.CompiledRoute
@@ -33,6 +39,23 @@ type Request struct {
 	shape   uint64        // from the fields; 0: not looked at yet
 	arrived time.Duration // when it was first acquired, made unique within its bucket; 0: not yet
 }
+
+// String returns method and path without a token, as routes.CompiledRoute.String does, and the server if that is not Discord. The
+// Authorization is not in it.
+func (r Request) String() string {
+	if r.Server == "" {
+		return r.Route.String()
+	}
+	return r.Route.String() + " at " + r.Server
+}
+
+// Format prints String for every verb; %#v and %q put it in quotes. Without it, fmt would read the fields for some verbs.
+func (r Request) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), r.String())
+}
+
+// LogValue makes slog print a Request as String does, whatever the handler.
+func (r Request) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // tuning is what a context says about the requests made with it.
 type tuning struct {
