@@ -178,6 +178,19 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
+// conceal says which route an error belongs to, and keeps secrets out of it.
+func (c *call) conceal(err error) error {
+	var outer *url.Error // says what was sent where, which the route does as well
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	err = newRedactor(c.secrets...).redact(err)
+	if strings.Contains(err.Error(), c.name()) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.name(), err)
+}
+
 func isHeaderName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := 'a' <= r|0x20 && r|0x20 <= 'z' && r < utf8.RuneSelf

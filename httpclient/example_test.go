@@ -159,3 +159,18 @@ func ExampleWithServer() {
 	}
 	// Output: abcd1234 1
 }
+
+// What http.Client returns contains the whole address. Log it without the token of the webhook.
+func ExampleRedact() {
+	transport := httpclient.NewTransport()
+	client := &http.Client{Transport: transport}
+	transport.Close() // so that there is an error
+
+	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true", "application/json", nil)
+	err = httpclient.Redact(err)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, buckets.ErrClosed))
+	// Output:
+	// Post "https://discord.com/api/v10/webhooks/1/…?…": rest bucket manager is closed
+	// true
+}
