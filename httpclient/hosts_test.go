@@ -17,6 +17,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // to returns the request with another address.
@@ -28,16 +29,17 @@ func to(t *testing.T, address string, r *http.Request) *http.Request {
 	return r
 }
 
-// listener is a limiter that lets everything go, and remembers which servers it was asked for.
+// listener is a limiter that lets everything go, and remembers what it was asked for.
 type listener struct {
 	buckets.Unlimited
 	mu      sync.Mutex
 	servers []string
+	routes  []routes.CompiledRoute
 }
 
 func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	l.mu.Lock()
-	l.servers = append(l.servers, r.Server)
+	l.servers, l.routes = append(l.servers, r.Server), append(l.routes, r.Route)
 	l.mu.Unlock()
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
@@ -130,6 +132,67 @@ func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
 	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
 	assert.Equal(t, "discord.com", below.requests()[0].request.Host)
 	assert.Equal(t, "example.com", below.requests()[1].request.Host)
+}
+
+// What net/http sends is the opaque part of a URL, if it has one.
+func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
+	for name, c := range map[string]struct {
+		url  url.URL
+		want string // of the route; empty: there is none
+	}{
+		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
+		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
+		"opaque, a path":  {url.URL{Opaque: path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"with a host":     {url.URL{Opaque: "//discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"another host":    {url.URL{Opaque: "//example.com/api/v10/channels/1"}, "PUT /channels/1"},
+		"a host alone":    {url.URL{Opaque: "//discord.com"}, "PUT /"},
+		"a whole URL":     {url.URL{Opaque: "https://discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"before the path": {url.URL{Opaque: "/api/v10/channels/1", Path: "/api/v10/channels/2"}, "PUT /channels/1"},
+		"with a query":    {url.URL{Opaque: "/api/v10/channels/1?a=/b"}, "PUT /channels/1"},
+		"no path":         {url.URL{Opaque: "channels/1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
+			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(heard))
+			defer transport.Close()
+			c.url.Scheme, c.url.Host = "https", "discord.com"
+			r := newRequest(t, http.MethodPut, "/", "")
+			r.URL = &c.url
+			sent := send(transport, r).wait()
+			if c.want == "" {
+				require.ErrorIs(t, sent.err, routes.ErrNotAbsolute)
+				return
+			}
+			require.NoError(t, sent.err)
+			require.Len(t, heard.routes, 1)
+			if got := heard.routes[0].String(); got != c.want {
+				assert.Equal(t, c.want, heard.routes[0].Route().String())
+			}
+			assert.Same(t, r.URL, below.requests()[0].request.URL)
+		})
+	}
+}
+
+func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
+		transport := newTransport(t, below)
+		var calls []*call
+		for _, method := range []string{"QUERY", "PROPFIND"} {
+			calls = append(calls, send(transport, newRequest(t, method, "/api/v10/channels/1", "")))
+			synctest.Wait()
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		assert.Zero(t, calls[0].took)
+		assert.NotZero(t, calls[1].took, "it waits for the same limit, as far as is known")
+		for i, method := range []string{"QUERY", "PROPFIND"} {
+			assert.Equal(t, method, below.requests()[i].request.Method)
+		}
+	})
 }
 
 // foreign are hosts whose answers say nothing of Discord.

@@ -11,7 +11,7 @@ import (
 // package limitertest tells whether another one behaves.
 //
 // What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is told by the response's
-// hash and the route's major parameter; the lease's end tells the response, or that it was lost, in which case the server may
+// hash and the route's major parameter, within the Server of the request: different servers share nothing; the lease's end tells the response, or that it was lost, in which case the server may
 // have counted the request. The invalid request budget is the manager's: with another limiter there is none.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease

@@ -3,6 +3,8 @@ package httpclient
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -156,10 +158,7 @@ func (x *exchange) prepare(server string, route routes.CompiledRoute) {
 		x.ask.Fields = x.fields
 	}
 	if withheld := x.withheld(route); len(withheld) > 0 {
-		x.header = x.request.Header.Clone()
-		for _, name := range withheld {
-			x.header.Del(name)
-		}
+		x.header = without(x.request.Header, withheld)
 		x.ask.Authorization = x.header.Get("Authorization")
 	}
 	x.credential = x.credentials.of(&x.ask)
@@ -180,11 +179,22 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
 	}
-	path := request.URL.EscapedPath()
+	return routes.Match(methodOf(request), pathOf(request.URL))
+}
+
+// pathOf returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.
+func pathOf(u *url.URL) string {
+	path := u.Opaque
 	if path == "" {
-		path = "/" // as net/http sends it
+		path = u.EscapedPath()
 	}
-	return routes.Match(methodOf(request), path)
+	switch {
+	case path == "":
+		return "/"
+	case u.Opaque != "" && strings.HasPrefix(path, "//"):
+		return "http:" + path
+	}
+	return path
 }
 
 // methodOf returns the request's method; for a client, none means GET.

@@ -183,6 +183,38 @@ func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
 	})
 }
 
+// net/http copies all headers of the first request, and takes out those that it knows.
+func TestNoHeaderWithACredentialReachesAnotherHost(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"https://evil.example/a", "https://evil.discord.com/api/v10/a", "https://cdn.discordapp.com/a"} {
+		t.Run(location, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusFound, "", "Location: "+location), answer(http.StatusOK, "{}"))
+			client := &http.Client{Transport: newTransport(t, below)}
+			client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+				r.Header = via[0].Header.Clone()
+				return nil
+			}
+			r := getChannel(t)
+			for _, name := range []string{"Authorization", "Proxy-Authorization", "X-Discord-MFA-Authorization", "Cookie", "Cookie2",
+				"Proxy-Authenticate", "WWW-Authenticate", "Referer"} {
+				r.Header.Set(name, "SeCrEt")
+			}
+			r.Header["authorization"], r.Header["proxy-authorization"] = []string{"SeCrEt"}, []string{"SeCrEt"} // net/http sends them as they are
+			r.Header.Set("X-Super-Properties", "which client it is, as all requests of its kind say")
+			response, err := client.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Len(t, below.requests(), 2)
+			assert.Len(t, below.requests()[0].request.Header, 11, "all")
+			for name, values := range below.requests()[1].request.Header {
+				assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
+			}
+			assert.NotEmpty(t, below.requests()[1].request.Header.Get("X-Super-Properties"))
+		})
+	}
+}
+
 func TestARedirectedRequestIsNotModified(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"cdn.discordapp.com", "evil.example"} {
