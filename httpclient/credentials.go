@@ -285,7 +285,12 @@ func (c *credential) here() place {
 	if c.standing == nil {
 		return place{}
 	}
-	return place{c.standing.owner, c.ask.Route.Route(), c.hashMajor(c.ask.Route)}
+	route := c.ask.Route.Route()
+	switch route { // the age of a message changes its limit, and not who may delete it
+	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
+		route = routes.DeleteMessage
+	}
+	return place{c.standing.owner, route, c.hashMajor(c.ask.Route)}
 }
 
 func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 const (
@@ -385,6 +386,26 @@ func TestA401OfOneServerSaysNothingOfAnother(t *testing.T) {
 
 		transport.ResetCredential(bad) // on all servers
 		assertStatus(t, http.StatusUnauthorized, send(transport, there(posting(t, 1))))
+	})
+}
+
+// Discord limits the deletion of messages by their age, but a missing permission is one.
+func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
+		now := time.Now()
+		below := newScript(unauthorized)
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		var calls []*call
+		for _, age := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
+			id := discordsim.SnowflakeAt(now.Add(-age))
+			calls = append(calls, send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
+		}
+		assertStatus(t, http.StatusUnauthorized, calls...)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
+		assert.Len(t, below.requests(), 4)
 	})
 }
 
