@@ -122,12 +122,17 @@ func unwrap(err error) []error {
 	return slices.DeleteFunc(inner, func(err error) bool { return err == nil })
 }
 
-// anyURL finds addresses in a text.
-var anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
+var (
+	// anyURL finds addresses in a text.
+	anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
+	// anyToken finds the paths of webhooks and interactions in a text. In a template there is a brace in the place of the token.
+	anyToken = regexp.MustCompile(`(?i)(/(?:webhooks|interactions)/[^/\s"'?#]+/)[^/\s"'?#{:,;)]+`)
+)
 
 // text returns a text without secrets.
 func (r *redactor) text(text string) string {
-	return anyURL.ReplaceAllStringFunc(r.replace(text), showURL)
+	text = anyURL.ReplaceAllStringFunc(r.replace(text), showURL)
+	return anyToken.ReplaceAllString(text, "${1}"+hidden)
 }
 
 // replace returns a text without what is known.

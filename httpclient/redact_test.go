@@ -97,6 +97,7 @@ func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
 	plain := []error{
 		io.EOF, fmt.Errorf("a: %w", io.EOF), errors.Join(io.EOF, context.Canceled), &ratelimits.EdgeError{Route: "POST /webhooks/{webhook_id}/{webhook_token}"},
 		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/channels/1234567890123456789/messages", Err: io.EOF},
+		errors.New("POST /webhooks/{webhook_id}/{webhook_token}/slack failed"), errors.New("POST /webhooks/1/…/slack"), errors.New("/webhooks/1"),
 		errors.New("see https://discord.com/developers/docs, or http://localhost:8080."),
 		&url.Error{Op: "Get", URL: "", Err: errors.New("http: nil Request.URL")},
 	}
@@ -123,6 +124,7 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 		`Post "https://discord.com/a/…": EOF`:                               at("https://discord.com/a/" + webhookSecret),
 		`request: Post "https://discord.com/webhooks/9/…": EOF`:             fmt.Errorf("request: %w", at("https://discord.com/webhooks/9/SeCrEt")),
 		`see https://discord.com/webhooks/10/…?…, "http://a/?…"`:            errors.New(`see https://discord.com/webhooks/10/SeCrEt?SeCrEt, "http://a/?SeCrEt"`),
+		`at /api/v10/webhooks/14/…/slack, /interactions/15/…: EOF`:          fmt.Errorf("at /api/v10/webhooks/14/SeCrEt/slack, /interactions/15/SeCrEt: %w", io.EOF),
 		"a\nPost \"https://discord.com/webhooks/11/…\": EOF":                errors.Join(errors.New("a"), at("https://discord.com/webhooks/11/SeCrEt")),
 		`Post "https://discord.com/webhooks/12/…": … was refused`:           &url.Error{Op: "Post", URL: "https://discord.com/webhooks/12/" + webhookSecret, Err: errors.New(webhookSecret + " was refused")},
 		`… of Post "https://discord.com/webhooks/13/…": EOF`: fmt.Errorf("%s of %w", webhookSecret,
