@@ -48,10 +48,11 @@ func newStanding(o owner, authorization string) *standing {
 }
 
 // check returns the error for an Authorization that is stopped everywhere. There may be none at all.
-func (s *standing) check(now time.Time) *CredentialError {
+func (s *standing) check() *CredentialError {
 	if s == nil || !s.doubtful.Load() {
 		return nil
 	}
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := &CredentialError{Status: 401, Everywhere: true}
@@ -92,7 +93,7 @@ func (s *standing) counts(number uint64) bool {
 }
 
 // refuse takes in a 401.
-func (s *standing) refuse(now time.Time, r refusal) {
+func (s *standing) refuse(r refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubtful.Store(true)
@@ -109,7 +110,7 @@ func (s *standing) refuse(now time.Time, r refusal) {
 		s.refused = s.refused[:enoughPlaces]
 	}
 	if s.enough() {
-		s.until = now.Add(restTime)
+		s.until = time.Now().Add(restTime)
 	}
 }
 
