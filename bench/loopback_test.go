@@ -34,7 +34,8 @@ func newPair(b *testing.B, senders int) (bare, ours http.RoundTripper) {
 		below[i] = &http.Transport{MaxIdleConnsPerHost: senders}
 		b.Cleanup(below[i].CloseIdleConnections)
 	}
-	transport := httpclient.NewTransport(httpclient.WithBase(below[1]), httpclient.WithBuckets(patient...))
+	transport := httpclient.NewTransport(httpclient.WithBase(below[1]), httpclient.WithBuckets(patient...),
+		httpclient.WithHosts(func(string) bool { return true }), httpclient.WithServer(func(string) string { return "" }))
 	b.Cleanup(func() { _ = transport.Close() }) // never fails
 	return below[0], transport
 }

@@ -2,7 +2,9 @@ package buckets
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +19,10 @@ import (
 // its lease has ended, and then stands in the queue where it stood before: ahead of all that came after it. After any other
 // answer, and after an error of AcquireRequest, the Request is as good as new. It must not be used by two goroutines at
 // once.
+//
+// fmt and slog print it without its secrets, and encoding/json refuses it. There are exceptions, because fmt then reads the fields without
+// asking: a Request in an unexported field of a struct that does not print itself, a pointer to one there with any verb but %v, and
+// the verbs %p and %w, which go vet rejects.
 type Request struct {
 	// Route is the compiled route.
 	Route routes.CompiledRoute
@@ -37,6 +43,23 @@ type Request struct {
 	shape   uint64
 	arrived time.Duration
 }
+
+// String returns method and path without a token, as routes.CompiledRoute.String does, and the server if that is not Discord. The
+// Authorization is not in it.
+func (r Request) String() string {
+	if r.Server == "" {
+		return r.Route.String()
+	}
+	return r.Route.String() + " at " + r.Server
+}
+
+// Format prints String for every verb; %#v and %q put it in quotes. Without it, fmt would read the fields for some verbs.
+func (r Request) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), r.String())
+}
+
+// LogValue makes slog print a Request as String does, whatever the handler.
+func (r Request) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // tuning is what a context says about the requests made with it.
 type tuning struct {

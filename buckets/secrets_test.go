@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // Neither credentials nor the tokens of webhooks and interactions may be seen in anything that can be printed.
@@ -85,4 +86,47 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 		}
 		assert.Len(t, seen, 6)
 	})
+}
+
+// printed is all that fmt, slog and encoding/json make of a value.
+func printed(value any) string {
+	var out bytes.Buffer
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "%d", "%t", "%c", "%U", "%y", "%-400s", "%T"} {
+		fmt.Fprintf(&out, format+"\n", value)
+	}
+	fmt.Fprintln(&out, value)
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("text", "value", value, slog.Group("group", "value", value))
+	}
+	text, err := json.Marshal(value)
+	return fmt.Sprint(out.String(), string(text), err)
+}
+
+// Limiters of other makes get requests, and log them as they please.
+func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
+	t.Parallel()
+	const credential, token = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret", "webhook-secret_0123456789"
+	route, err := routes.Match("POST", "/webhooks/5/"+token+"/slack")
+	require.NoError(t, err)
+	r := buckets.Request{Route: route, Authorization: credential, Server: "localhost:8080", Fields: func() []string { return []string{"name"} }}
+	texts := map[string]string{"private pointer": fmt.Sprintf("%v %+[1]v %#[1]v", struct{ r *buckets.Request }{&r})}
+	for name, value := range map[string]any{
+		"value": r, "pointer": &r, "nil": (*buckets.Request)(nil), "zero": buckets.Request{}, "values": []buckets.Request{r},
+		"pointers": []*buckets.Request{&r}, "array": [1]buckets.Request{r}, "any": []any{r, &r},
+		"map": map[string]buckets.Request{"r": r}, "map of pointers": map[string]*buckets.Request{"r": &r},
+		"struct": struct{ Request buckets.Request }{r}, "struct with a pointer": struct{ Request *buckets.Request }{&r},
+		"embedded": struct{ buckets.Request }{r}, "embedded pointer": struct{ *buckets.Request }{&r},
+	} {
+		texts[name] = printed(value)
+	}
+	for name, text := range texts {
+		for _, secret := range []string{credential, "MTk4NjIyNDgzNDcxOTI1MjQ4", "secret", token} {
+			assert.NotContains(t, text, secret, name)
+			assert.NotContains(t, text, fmt.Sprintf("%x", secret), name)
+			assert.NotContains(t, text, fmt.Sprintf("%X", secret), name)
+		}
+	}
+	assert.Equal(t, "POST /webhooks/5/…/slack at localhost:8080", fmt.Sprint(r))
+	assert.Equal(t, "POST /webhooks/5/…/slack at localhost:8080", fmt.Sprintf("%+v", &r))
+	assert.Equal(t, `"POST /channels/1/messages"`, fmt.Sprintf("%q", buckets.Request{Route: message(1), Authorization: credential}))
 }

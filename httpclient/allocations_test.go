@@ -14,6 +14,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // deriving answers at once, and derives a context as http.Transport does.
@@ -49,7 +50,7 @@ func TestATransportAllocatesLittle(t *testing.T) {
 		}, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			request, err := http.NewRequest(c.method, messages, strings.NewReader(c.body))
+			request, err := http.NewRequest(c.method, discordsim.BaseURL+messages, strings.NewReader(c.body))
 			require.NoError(t, err)
 			measure := func(transport http.RoundTripper) float64 {
 				return testing.AllocsPerRun(1000, func() {

@@ -25,8 +25,8 @@ type APIError struct {
 	Message string
 	// Errors are what is wrong with single fields of the request, ordered by path; at most a hundred.
 	Errors []FieldError
-	// Response is the response as it came. Unlike the rest it can contain anything, tokens too.
-	Response *Response
+	// Response is the response as it came. Unlike the rest it can contain anything, tokens too, and so is not encoded as JSON.
+	Response *Response `json:"-"`
 }
 
 // FieldError is what Discord has to say about one field of a request.
@@ -80,7 +80,8 @@ func (f FieldError) String() string {
 // newAPIError makes an error of a response, without the secrets of the request.
 func (c *call) newAPIError(r *Response) *APIError {
 	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
-	e.decode(r.Body, func(text string) string { return clip(scrub(text, c.secrets)) }) // in this order: half a secret is one too
+	secrets := newRedactor(c.secrets...)
+	e.decode(r.Body, func(text string) string { return clip(secrets.replace(text)) }) // in this order: half a secret is one too
 	if e.Message == "" {
 		e.Message = http.StatusText(r.Status)
 	}

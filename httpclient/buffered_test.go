@@ -310,7 +310,7 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	defer server.Close()
 	below := new(http.Transport)
 	defer below.CloseIdleConnections()
-	transport := newTransport(t, below)
+	transport := newTransport(t, below, anyHost...)
 	for name, c := range map[string]struct {
 		content string
 		trailer http.Header

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 )
 
 // Client sends requests to Discord's REST API for programs that have no library which does it for them. It is a Transport
@@ -41,7 +42,6 @@ func New(token string, options ...Option) *Client {
 	}
 	authorization, err := parseToken(token)
 	c := &Client{
-		transport:   NewTransport(options...),
 		credential:  func() string { return authorization },
 		maxResponse: s.client.maxResponse,
 		maxReplay:   s.maxReplay,
@@ -50,9 +50,13 @@ func New(token string, options ...Option) *Client {
 	if c.maxResponse <= 0 {
 		c.maxResponse = DefaultMaxResponse
 	}
+	own := ""
 	if c.base, err = s.client.base(); err != nil {
 		c.invalid = err
+	} else {
+		own = hostOf(c.base)
 	}
+	c.transport = NewTransport(append(slices.Clip(options), func(s *settings) { s.hosts.own = own })...)
 	if c.userAgent, err = s.client.userAgent(); err != nil {
 		c.invalid = err
 	}

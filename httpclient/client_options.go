@@ -39,7 +39,7 @@ type clientSettings struct {
 
 // WithBaseURL sets where the API is, for a Client: another version, a proxy, a test. The default, also for the empty string,
 // is DefaultBaseURL. Anything but an http or https URL with a host, and without user, query and fragment, makes every Do
-// return ErrBaseURL. A Transport takes no notice.
+// return ErrBaseURL. Its host is limited like those of WithHosts, see also WithServer. A Transport takes no notice.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.client.baseURL = base }
 }

@@ -47,13 +47,21 @@ func Reason(text string) RequestOption {
 
 // Header sets a header of the request, in place of what the client would send: another Authorization, say. The empty value
 // sends none. Of several values for one name the last one counts. What cannot be sent makes Do return ErrHeader.
+//
+// Host, which is a name or an address with or without a port, says which of the servers behind the base URL is meant. Where the
+// request is sent, and whose limits it is under, does not change.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
-		if !isHeaderName(name) || !isHeaderValue(value) {
+		switch {
+		case !isHeaderName(name) || !isHeaderValue(value):
 			c.err = ErrHeader
-			return
+		case !strings.EqualFold(name, "Host"):
+			c.header.Set(name, value)
+		case isHost(value):
+			c.host = value
+		default:
+			c.err = ErrHeader
 		}
-		c.header.Set(name, value)
 	}
 }
 
@@ -64,8 +72,10 @@ func WithoutAuthorization() RequestOption {
 
 // call is one use of Do.
 type call struct {
+	method    string
 	route     routes.CompiledRoute
 	target    *url.URL
+	host      string // for the Host header; empty: the target's
 	header    http.Header
 	anonymous bool
 	content   content
@@ -89,7 +99,10 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 	if err != nil {
 		return nil, err
 	}
-	k := &call{route: route, target: target, header: make(http.Header)}
+	k := &call{method: method, route: route, target: target, header: make(http.Header)}
+	if known := route.Method(); strings.EqualFold(known, method) {
+		k.method = known // net/http sends it as it is written
+	}
 	for _, option := range options {
 		if option != nil {
 			option(k)
@@ -151,9 +164,12 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 
 // request returns what is to be sent. Each time the body is a new one.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, c.route.Method(), c.target.String(), nil)
+	r, err := http.NewRequestWithContext(ctx, c.method, c.target.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+	if c.host != "" {
+		r.Host = c.host
 	}
 	r.Header = c.header.Clone()
 	for name, values := range r.Header {
@@ -180,11 +196,30 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
+// conceal says which route an error belongs to, and keeps secrets out of it.
+func (c *call) conceal(err error) error {
+	var outer *url.Error // says what was sent where, which the route does as well
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	err = newRedactor(c.secrets...).redact(err)
+	if strings.Contains(err.Error(), c.name()) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.name(), err)
+}
+
 func isHeaderName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := 'a' <= r|0x20 && r|0x20 <= 'z' && r < utf8.RuneSelf
 		return !letter && !('0' <= r && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
+}
+
+// isHost reports whether a text can be a Host header. The empty one is none.
+func isHost(text string) bool {
+	u, err := url.Parse("//" + text)
+	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")
 }
 
 func isHeaderValue(value string) bool {

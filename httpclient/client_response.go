@@ -41,8 +41,8 @@ func (e *ResponseTooLargeError) Error() string {
 type DecodeError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Response is the response as it came.
-	Response *Response
+	// Response is the response as it came. It can contain anything, and so is not encoded as JSON.
+	Response *Response `json:"-"`
 	// Err is ErrNotJSON, or the error of package json.
 	Err error
 }

@@ -105,14 +105,6 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 				if c.want != nil {
 					require.True(t, c.want(err), "%T: %v", err, err)
 				}
-				var failure *httpclient.APIError
-				if errors.As(err, &failure) {
-					failure.Response = nil // as it came, and says so
-				}
-				var decode *httpclient.DecodeError
-				if errors.As(err, &decode) {
-					decode.Response = &httpclient.Response{}
-				}
 				for ; err != nil; err = errors.Unwrap(err) {
 					assertHidden(t, err)
 					assert.NotContains(t, err.Error(), "SeCrEt")

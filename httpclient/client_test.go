@@ -70,7 +70,7 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		"dots":                             {"GET", "/channels/../" + secret, routes.ErrDotSegment},
 		"encoding":                         {"GET", "/channels/%zz" + secret, routes.ErrEncoding},
 		"CDN":                              {"GET", "https://cdn.discordapp.com/" + secret, routes.ErrNotAPI},
-		"method":                           {"BREW", "/channels/" + secret, routes.ErrMethod},
+		"method":                           {"BR EW", "/channels/" + secret, routes.ErrMethod},
 		"no method":                        {"", "/channels/" + secret, routes.ErrMethod},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,6 +247,54 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"2"}, below.only(t).Header["X-A"])
 	assert.Equal(t, "text/csv", below.only(t).Header.Get("Content-Type"))
+}
+
+// A Host header says which of the servers at an address is meant; limits go by the address.
+func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ host, want string }{
+		"a name":         {"discord.com", "discord.com"},
+		"with a port":    {"Example.com:8443", "Example.com:8443"},
+		"an IP address":  {"[::1]:80", "[::1]:80"},
+		"none":           {"", "proxy:8080"},
+		"other alphabet": {"bücher.example", "bücher.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard, below := &listener{}, fine()
+			client := httpclient.New(clientToken, httpclient.WithBase(below), httpclient.WithBaseURL("http://proxy:8080/api"), httpclient.WithLimiter(heard))
+			defer client.Close()
+			_, err := client.Do(t.Context(), "GET", "/gateway", nil, httpclient.Header("host", c.host))
+			require.NoError(t, err)
+			r := below.only(t)
+			assert.Equal(t, c.want, r.Host)
+			assert.NotContains(t, r.Header, "Host")
+			assert.Equal(t, "proxy:8080", r.URL.Host)
+			assert.Equal(t, []string{"proxy:8080"}, heard.servers)
+		})
+	}
+	for _, bad := range []string{"a b", "a/b", "a?b", "a#b", "user@a", "http://a", "a\x01", " a", "[::1", "a:b:c", "a:x"} {
+		below := fine()
+		_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil, httpclient.Header("Host", bad))
+		require.ErrorIs(t, err, httpclient.ErrHeader, bad)
+		assert.Empty(t, below.sent())
+	}
+}
+
+func TestClientSendsAnyMethodAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]string{"get": "GET", "QUERY": "QUERY", "PROPFIND": "PROPFIND", "m-search": "m-search"} {
+		below := fine()
+		client := newClient(t, below)
+		err := client.DoJSON(t.Context(), method, clientMessages, map[string]int{"a": 1}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, below.only(t).Method)
+		assert.Equal(t, `{"a":1}`, below.only(t).body)
+		assert.EqualValues(t, 1, client.Transport().Manager().Stats().Granted)
+	}
+	below := replies(reply(404, clientJSON, `{"message":"nothing"}`))
+	err := newClient(t, below).DoJSON(t.Context(), "QUERY", clientMessages, nil, nil)
+	assert.EqualError(t, err, "{method} /channels/{channel_id}/messages: 404 Not Found: nothing")
 }
 
 func TestClientRefusesToWorkWithoutAContext(t *testing.T) {

@@ -1,34 +1,30 @@
 package httpclient
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/maphash"
-	"io"
-	"net/http"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/ratelight/ratelight/routes"
 )
 
 const (
+	// restTime is for how long an Authorization is not tried again after a 401: it may be about a permission, or be a mistake.
+	restTime = 10 * time.Minute
 	// A webhook that is gone is not asked for that long; somebody may have been wrong about it.
 	missingFor = 10 * time.Minute
 	// Interaction tokens live 15 minutes (Discord's documentation). Those of webhooks do not end, but memory does.
 	interactionLife = 15 * time.Minute
 	webhookLife     = 24 * time.Hour
 
-	// maxStopped is of how many credentials it is remembered that they do not work.
+	// maxStopped is how many stops are remembered, and of how many Authorizations it is known how they fare.
 	maxStopped = 10_000
-
-	codeUnknownWebhook   = 10015
-	codeInvalidPathToken = 50027
-	maxPeek              = 4 << 10 // bytes of a response that are looked at
-
-	// sweepEvery is how often those are forgotten that are over, if another one is stopped then.
+	// sweepEvery is how often those are forgotten that are over, if another one is added then.
 	sweepEvery = time.Minute
 )
 
@@ -52,200 +48,178 @@ func (k CredentialKind) String() string {
 	return names[k]
 }
 
-// CredentialError says that a request was not sent because Discord has refused its credential before. More requests with it would
+// CredentialError says that a request was not sent because its credential has been refused before. More requests with it would
 // only use up the invalid request budget of the address, and in the end the token is revoked.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string
 	// Kind is what was refused.
 	Kind CredentialKind
-	// Status is how: 401 for a credential that is not valid, 404 for a webhook that is gone.
+	// Status is how: 401, or 404 for a webhook that is gone.
 	Status int
+	// Everywhere tells for an Authorization that nothing is sent with it any more. Otherwise it is only not sent to this route with this
+	// channel, guild or webhook.
+	Everywhere bool
 	// RetryAfter is for how long it is not tried again, 0 for ever.
 	RetryAfter time.Duration
 }
 
 func (e *CredentialError) Error() string {
-	advice := "replace it, or call Readmit"
-	if e.Kind != CredentialAuthorization {
-		advice = fmt.Sprintf("it is not tried again for %v", e.RetryAfter.Round(time.Second))
+	where, advice := "", fmt.Sprintf("it is not tried again for %v", e.RetryAfter.Round(time.Second))
+	switch {
+	case e.Kind != CredentialAuthorization:
+	case e.RetryAfter == 0:
+		advice = "replace it, or call ResetCredential"
+	case !e.Everywhere:
+		where = " here"
 	}
-	return fmt.Sprintf("%s not sent: Discord has answered %d to its %v; %s", e.Route, e.Status, e.Kind, advice)
+	return fmt.Sprintf("%s not sent: %d was answered to its %v%s; %s", e.Route, e.Status, e.Kind, where, advice)
 }
 
 // credentials remembers which of them do not work. Only keyed hashes of them are kept.
+//
+// An Authorization is stopped in one place by each 401, see place, and as a whole by what its standing says. A token in a path is
+// stopped by one 401 or 404.
 type credentials struct {
 	seed  maphash.Seed
-	count atomic.Int32 // so that nobody takes the lock where there is nothing
+	known *xsync.Map[owner, *standing]
+	count atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
 
-	mu      sync.Mutex
-	stopped map[credential]stop
+	mu      sync.Mutex // also for changes of known
+	stopped map[place]stop
 	swept   time.Time
-
-	readmitted time.Time // when an Authorization was the last time
 }
 
-type credential struct {
-	kind CredentialKind
-	hash uint64
+// owner is one credential on one server: the same token on another server is another credential.
+type owner struct {
+	server string
+	kind   CredentialKind
+	hash   uint64
+}
+
+// place is where a credential is stopped: for an Authorization a route with a major parameter, for a token in a path everywhere.
+type place struct {
+	owner
+	route routes.Route
+	major uint64
 }
 
 type stop struct {
 	status int
-	until  time.Time // zero: for ever
+	until  time.Time
+	by     uint64 // the number of the request that was refused, see standing
 }
 
 func newCredentials() *credentials {
-	return &credentials{seed: maphash.MakeSeed(), stopped: make(map[credential]stop)}
+	return &credentials{seed: maphash.MakeSeed(), known: xsync.NewMap[owner, *standing](), stopped: make(map[place]stop)}
 }
 
-// check returns the error for a request whose credential does not work.
-func (c *credentials) check(authorization string, route routes.CompiledRoute) error {
-	if c.count.Load() == 0 {
+func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	h.WriteString(route.MajorID())
+	h.WriteByte(':')
+	h.WriteString(route.MajorToken())
+	return h.Sum64()
+}
+
+// stop stops a credential in a place. A stop is only ever extended.
+func (c *credentials) stop(p place, s stop) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, ok := c.stopped[p]
+	if ok && before.until.After(s.until) {
+		return
+	}
+	s.by = max(s.by, before.by)
+	if now := time.Now(); len(c.stopped) >= maxStopped || now.Sub(c.swept) > sweepEvery {
+		c.sweep(now)
+	}
+	c.stopped[p] = s
+	c.count.Store(int32(len(c.stopped)))
+}
+
+// sweep forgets what is over, and if that is not enough, some of the rest: one more request each will tell again.
+func (c *credentials) sweep(now time.Time) {
+	c.swept = now
+	maps.DeleteFunc(c.stopped, func(_ place, s stop) bool { return !s.until.After(now) })
+	surplus := 0
+	if len(c.stopped) >= maxStopped {
+		surplus = maxStopped / 8
+	}
+	for p := range c.stopped {
+		if surplus--; surplus < 0 {
+			return
+		}
+		delete(c.stopped, p)
+	}
+}
+
+// lift ends a stop that the request of that number, or one before it, has brought about.
+func (c *credentials) lift(p place, number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.stopped[p]; ok && s.by <= number {
+		c.forget(p)
+	}
+}
+
+// forget ends a stop. The lock is held.
+func (c *credentials) forget(p place) {
+	delete(c.stopped, p)
+	c.count.Store(int32(len(c.stopped)))
+}
+
+// reset lets an Authorization be used again on all servers.
+func (c *credentials) reset(authorization string) {
+	if authorization != "" {
+		hash := maphash.String(c.seed, authorization)
+		c.resetAll(func(o owner) bool { return o.kind == CredentialAuthorization && o.hash == hash })
+	}
+}
+
+// resetAll forgets all that is known against credentials. The function says which.
+func (c *credentials) resetAll(which func(owner) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o, s := range c.known.All() {
+		if which(o) {
+			s.reset()
+		}
+	}
+	maps.DeleteFunc(c.stopped, func(p place, _ stop) bool { return which(p.owner) })
+	c.count.Store(int32(len(c.stopped)))
+}
+
+// standingOf returns how an Authorization fares, nil if it is empty.
+func (c *credentials) standingOf(server, authorization string) *standing {
+	if authorization == "" {
 		return nil
 	}
+	o := owner{server, CredentialAuthorization, maphash.String(c.seed, authorization)}
+	if s, ok := c.known.Load(o); ok {
+		return s
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range []credential{c.inPath(route), c.authorization(authorization)} {
-		s, ok := c.stopped[key]
-		if !ok {
-			continue
-		}
-		err := &CredentialError{Route: route.Route().String(), Kind: key.kind, Status: s.status}
-		if s.until.IsZero() {
-			return err
-		}
-		if err.RetryAfter = time.Until(s.until); err.RetryAfter > 0 {
-			return err
-		}
-		c.forget(key)
+	if c.known.Size() >= maxStopped {
+		c.sweepKnown()
 	}
-	return nil
+	s, _ := c.known.LoadOrStore(o, newStanding(o, authorization))
+	return s
 }
 
-// note takes in the response to a request that was sent at the given time. Where it matters its body is read a little, and put
-// together again.
-func (c *credentials) note(sent time.Time, authorization string, route routes.CompiledRoute, response *http.Response) {
-	switch response.StatusCode {
-	case http.StatusUnauthorized:
-		token := c.inPath(route)
-		code, ours := peek(response)
-		inPath := token.kind == CredentialInteraction || token.kind == CredentialWebhook && route.MajorToken() != ""
-		switch {
-		case !ours: // a proxy's, say
-		case inPath && (authorization == "" || code == codeInvalidPathToken):
-			life := webhookLife
-			if token.kind == CredentialInteraction {
-				life = interactionLife
-			}
-			c.stop(sent, token, http.StatusUnauthorized, life)
-		case authorization != "":
-			c.stop(sent, c.authorization(authorization), http.StatusUnauthorized, 0)
-		}
-	case http.StatusNotFound:
-		if token := c.inPath(route); token.kind == CredentialWebhook && unknownWebhook(route, response) {
-			c.stop(sent, token, http.StatusNotFound, missingFor)
-		}
-	}
-}
-
-// inPath returns the credential that is part of the path, that of an empty Authorization if there is none.
-func (c *credentials) inPath(route routes.CompiledRoute) credential {
-	r := route.Route()
-	switch {
-	case r.GlobalExempt():
-		return credential{CredentialInteraction, maphash.String(c.seed, route.Major())}
-	case r.Major() == routes.MajorWebhook || r.Major() == routes.MajorWebhookToken:
-		return credential{CredentialWebhook, maphash.String(c.seed, route.Major())}
-	}
-	return credential{}
-}
-
-func (c *credentials) authorization(value string) credential {
-	if value == "" {
-		return credential{}
-	}
-	return credential{CredentialAuthorization, maphash.String(c.seed, value)}
-}
-
-func (c *credentials) stop(sent time.Time, key credential, status int, d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if sent.Before(c.readmitted) && key.kind == CredentialAuthorization {
-		return // it was under way when somebody said that all is well again
-	}
-	s := stop{status: status}
-	if d > 0 {
-		s.until = time.Now().Add(d)
-	}
-	if before, ok := c.stopped[key]; ok && (before.until.IsZero() || !s.until.IsZero() && s.until.Before(before.until)) {
-		return // a stop is only ever extended
-	}
-	if len(c.stopped) >= maxStopped || time.Since(c.swept) > sweepEvery {
-		c.makeRoom()
-	}
-	c.stopped[key] = s
-	c.count.Store(int32(len(c.stopped)))
-}
-
-// makeRoom forgets what is over, and if that is not enough, tokens in paths, and then any: one more request each will tell
-// again.
-func (c *credentials) makeRoom() {
-	c.swept = time.Now()
-	for key, s := range c.stopped {
-		if !s.until.IsZero() && c.swept.After(s.until) {
-			delete(c.stopped, key)
-		}
-	}
-	for _, dispensable := range []func(credential) bool{
-		func(key credential) bool { return key.kind != CredentialAuthorization },
-		func(credential) bool { return true },
-	} {
-		for key := range c.stopped {
-			if len(c.stopped) < maxStopped {
+// sweepKnown makes room for more Authorizations: it forgets some of those against which nothing is known, or of all if that is not
+// enough.
+func (c *credentials) sweepKnown() {
+	for _, all := range []bool{false, true} {
+		for o, s := range c.known.All() {
+			if c.known.Size() <= maxStopped-maxStopped/8 {
 				return
 			}
-			if dispensable(key) {
-				delete(c.stopped, key)
+			if all || !s.doubtful.Load() {
+				c.known.Delete(o)
 			}
 		}
 	}
-}
-
-// forget lets a credential be used again. The lock is held.
-func (c *credentials) forget(key credential) {
-	delete(c.stopped, key)
-	c.count.Store(int32(len(c.stopped)))
-}
-
-func (c *credentials) readmit(authorization string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.readmitted = time.Now()
-	c.forget(c.authorization(authorization))
-}
-
-// unknownWebhook reports that a 404 is about the webhook itself, and not about a message or a thread of its.
-func unknownWebhook(route routes.CompiledRoute, response *http.Response) bool {
-	if code, _ := peek(response); code != 0 {
-		return code == codeUnknownWebhook
-	}
-	switch route.Route() { // there is nothing else that could be unknown
-	case routes.GetWebhook, routes.UpdateWebhook, routes.DeleteWebhook,
-		routes.GetWebhookByToken, routes.UpdateWebhookByToken, routes.DeleteWebhookByToken:
-		return true
-	}
-	return false
-}
-
-// peek returns the code in the body of an error, 0 if it has none, and whether the body can be Discord's: a JSON object, or
-// nothing.
-func peek(response *http.Response) (code int, ours bool) {
-	head, _ := io.ReadAll(io.LimitReader(response.Body, maxPeek))
-	response.Body = withHead(head, response.Body)
-	var answer struct {
-		Code int `json:"code"`
-	}
-	err := json.NewDecoder(bytes.NewReader(head)).Decode(&answer)
-	return answer.Code, err == nil || len(bytes.TrimSpace(head)) == 0
 }

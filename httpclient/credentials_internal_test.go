@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -11,44 +12,58 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/routes"
 )
 
-func webhookRoute(t *testing.T, i int) routes.CompiledRoute {
+// asking is a request with this Authorization, to this path.
+func asking(t *testing.T, c *credentials, authorization, method, path string) *credential {
 	t.Helper()
-	route, err := routes.Match(http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
+	route, err := routes.Match(method, path)
 	require.NoError(t, err)
-	return route
+	asking := c.of(&buckets.Request{Route: route, Authorization: authorization})
+	return &asking
 }
 
-func unauthorized() *http.Response {
-	return &http.Response{StatusCode: http.StatusUnauthorized, Body: http.NoBody}
+// answeredWith sends the request and takes in its answer.
+func (c *credential) answeredWith(status int) {
+	c.leaves()
+	c.answered(&http.Response{StatusCode: status, Body: http.NoBody})
 }
 
-func TestStoppedTokensAreBounded(t *testing.T) {
+func webhookPost(t *testing.T, c *credentials, i int) *credential {
+	t.Helper()
+	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
+}
+
+func TestStopsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials()
-		message, err := routes.Match(http.MethodPost, "/channels/1/messages")
-		require.NoError(t, err)
-		c.note(time.Now(), "Bot bad", message, unauthorized())
+		asking(t, c, "Bot bad", http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
 		const more = 500
 		for i := range maxStopped + more {
-			c.note(time.Now(), "", webhookRoute(t, i), unauthorized())
+			stopped := webhookPost(t, c, i)
+			if i%2 == 0 { // a permission that is missing
+				asking(t, c, "Bot good", http.MethodGet, "/users/@me").answeredWith(http.StatusOK)
+				stopped = asking(t, c, "Bot good", http.MethodGet, "/channels/"+strconv.Itoa(i))
+			}
+			stopped.answeredWith(http.StatusUnauthorized)
 			require.LessOrEqual(t, len(c.stopped), maxStopped)
 			require.EqualValues(t, len(c.stopped), c.count.Load())
+			require.Error(t, stopped.check(), "the latest is known")
 		}
-		assert.Error(t, c.check("", webhookRoute(t, maxStopped+more-1)), "the latest is known")
-		assert.Error(t, c.check("Bot bad", message), "an Authorization is not forgotten for tokens in paths")
+		assert.Greater(t, len(c.stopped), maxStopped/2)
+		assert.Error(t, asking(t, c, "Bot bad", http.MethodGet, "/channels/1").check(), "a token that is not valid is not forgotten for them")
 
-		time.Sleep(webhookLife + time.Hour) // all but the Authorization are over, and go first
+		time.Sleep(webhookLife + time.Hour) // all is over, and goes first
 		for i := range more {
-			c.note(time.Now(), "", webhookRoute(t, i), unauthorized())
+			webhookPost(t, c, i).answeredWith(http.StatusUnauthorized)
 		}
+		assert.Len(t, c.stopped, more)
 		for i := range more {
-			require.Error(t, c.check("", webhookRoute(t, i)))
+			require.Error(t, webhookPost(t, c, i).check())
 		}
-		assert.Error(t, c.check("Bot bad", message))
 	})
 }
 
@@ -56,42 +71,55 @@ func TestATokenIsForgottenWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials()
-		route := webhookRoute(t, 1)
-		c.note(time.Now(), "", route, unauthorized())
-		require.Error(t, c.check("", route))
+		post := webhookPost(t, c, 1)
+		post.answeredWith(http.StatusUnauthorized)
+		require.Error(t, post.check())
 		time.Sleep(webhookLife)
-		require.NoError(t, c.check("", route))
+		require.NoError(t, post.check())
 		assert.Empty(t, c.stopped)
 		assert.Zero(t, c.count.Load())
 	})
+}
+
+// A process that works with the tokens of many users sees them come and expire, all the time.
+func TestWhatIsKnownOfAuthorizationsIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
+		c := newCredentials()
+		asking(t, c, "Bot bad", http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
+		for i := range maxStopped + 1000 {
+			user := "Bearer " + strconv.Itoa(i)
+			asking(t, c, user, http.MethodGet, "/users/@me").answeredWith(status)
+			require.LessOrEqual(t, c.known.Size(), maxStopped)
+		}
+		if status == http.StatusOK {
+			assert.Error(t, asking(t, c, "Bot bad", http.MethodGet, "/channels/1").check(), "those that work are forgotten first")
+		}
+	}
 }
 
 func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	c := newCredentials()
 	var all sync.WaitGroup
-	for range 4 {
+	for i := range 4 {
 		all.Go(func() {
-			for i := range 100 {
-				route := webhookRoute(t, i)
-				c.note(time.Now(), "", route, unauthorized())
-				_ = c.check("Bot a", route)
-				c.readmit("Bot a")
+			for j := range 200 {
+				webhookPost(t, c, j%100).answeredWith(http.StatusUnauthorized)
+				status := []int{http.StatusOK, http.StatusUnauthorized, http.StatusNotFound}[(i+j)%3]
+				request := asking(t, c, "Bot a", http.MethodGet, fmt.Sprint("/channels/", j%10))
+				_ = request.check()
+				request.answeredWith(status)
+				if j%50 == 0 {
+					c.reset("Bot a")
+				}
 			}
 		})
 	}
 	all.Wait()
+	c.reset("Bot a")
+	assert.NoError(t, asking(t, c, "Bot a", http.MethodGet, "/channels/1").check())
 	assert.Len(t, c.stopped, 100)
-}
-
-// A process that works with the tokens of many users sees them expire, all the time. Nobody will readmit them.
-func TestStoppedAuthorizationsAreBoundedToo(t *testing.T) {
-	t.Parallel()
-	c := newCredentials()
-	route, err := routes.Match(http.MethodGet, "/users/@me")
-	require.NoError(t, err)
-	for i := range maxStopped + 100 {
-		c.note(time.Now(), "Bearer "+strconv.Itoa(i), route, unauthorized())
-	}
-	require.LessOrEqual(t, len(c.stopped), maxStopped)
+	c.resetAll(func(owner) bool { return true })
+	assert.Empty(t, c.stopped)
 }

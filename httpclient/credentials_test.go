@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 const (
@@ -70,36 +73,423 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
-func TestA401StopsItsAuthorizationUntilItIsReplaced(t *testing.T) {
+// unauthorized answers as Discord does to a token that is not valid.
+func unauthorized(r *http.Request) (*http.Response, error) {
+	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json")(r)
+}
+
+// posting is a message to a channel, by the bot whose requests are refused in these tests.
+func posting(t *testing.T, channel int) *http.Request {
+	t.Helper()
+	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`), bad)
+}
+
+// getting is a request of that bot's to a path.
+func getting(t *testing.T, path string) *http.Request {
+	t.Helper()
+	return as(newRequest(t, http.MethodGet, "/api/v10"+path, ""), bad)
+}
+
+const bad = "Bot " + botSecret
+
+// The places of these requests have two routes.
+const postingRoute, rolesRoute = "POST /channels/{channel_id}/messages", "GET /guilds/{guild_id}/roles"
+
+func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const bad, other = "Bot " + botSecret, "Bot replacement"
 		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
-			func(r *http.Request) bool { return r.Header.Get("Authorization") == bad })
+			func(r *http.Request) bool { return r.Header.Get("Authorization") == bad && withPath("/channels/1/")(r) })
 		transport := newTransport(t, below)
-		first := send(transport, as(newMessage(t), bad))
+		first := send(transport, posting(t, 1))
 		assertStatus(t, http.StatusUnauthorized, first)
 		assert.JSONEq(t, `{"message":"401: Unauthorized","code":0}`, first.body)
 
-		stopped := httpclient.CredentialError{Route: "POST /channels/{channel_id}/messages", Status: 401}
-		assertStopped(t, transport, below, as(newMessage(t), bad), stopped)
-		stopped.Route = "GET /guilds/{guild_id}/roles"
-		assertStopped(t, transport, below, as(newRequest(t, http.MethodGet, otherRoute, ""), bad), stopped)
-		time.Sleep(30 * 24 * time.Hour) // it does not get better by itself
-		assertStopped(t, transport, below, as(newRequest(t, http.MethodGet, otherRoute, ""), bad), stopped)
-
-		for _, authorization := range []string{other, "Bearer " + botSecret, ""} {
-			assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), authorization)))
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, RetryAfter: 10 * time.Minute}
+		assertStopped(t, transport, below, posting(t, 1), stopped)
+		for _, r := range []*http.Request{posting(t, 2), getting(t, "/guilds/1/roles"), getting(t, "/users/@me")} {
+			assertStatus(t, http.StatusOK, send(transport, r))
 		}
-		assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), "")))
-
-		transport.Readmit(other) // changes nothing for anybody
-		transport.Readmit("")
-		assertStopped(t, transport, below, as(newRequest(t, http.MethodGet, otherRoute, ""), bad), stopped)
-		transport.Readmit(bad)
-		assertStatus(t, http.StatusUnauthorized, send(transport, as(newMessage(t), bad))) // and it is stopped again
-		assertStopped(t, transport, below, as(newRequest(t, http.MethodGet, otherRoute, ""), bad), stopped)
+		for _, authorization := range []string{"Bot replacement", "Bearer " + botSecret, ""} {
+			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+		}
+		time.Sleep(10*time.Minute - time.Second)
+		stopped.RetryAfter = time.Second
+		assertStopped(t, transport, below, posting(t, 1), stopped)
+		time.Sleep(time.Second)
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // and again
+		stopped.RetryAfter = 10 * time.Minute
+		assertStopped(t, transport, below, posting(t, 1), stopped)
 	})
+}
+
+// GET /oauth2/@me answers 401 to every bot.
+func TestA401ThatEveryBotGetsDoesNotStopTheBot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, withPath("/oauth2/@me"))
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/oauth2/@me")))
+		for channel := range 20 {
+			assertStatus(t, http.StatusOK, send(transport, posting(t, channel)))
+		}
+		assertStopped(t, transport, below, getting(t, "/oauth2/@me"),
+			httpclient.CredentialError{Route: "GET /oauth2/@me", Status: 401, RetryAfter: 10 * time.Minute})
+	})
+}
+
+// Servers that are compatible with Discord answer 401 where a permission is missing.
+func TestAMissingPermissionInOneChannelStopsThatChannelOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/42/"))
+		below.takes = 50 * time.Millisecond
+		transport := newTransport(t, below)
+		for range 10 {
+			var calls []*call
+			for channel := range 100 {
+				calls = append(calls, send(transport, posting(t, channel)))
+			}
+			for channel, c := range calls {
+				if c.wait(); channel != 42 {
+					require.NoError(t, c.err)
+					require.Equal(t, http.StatusOK, c.status)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		refused := 0
+		for _, s := range below.requests() {
+			if withPath("/channels/42/")(s.request) {
+				refused++
+			}
+		}
+		assert.LessOrEqual(t, refused, 2, "one in ten minutes")
+	})
+}
+
+func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
+	t.Parallel()
+	roles, posting1, posting2, posting3 := "/guilds/1/roles", 1, 2, 3
+	for name, c := range map[string]struct {
+		refused []any // a path to get, or a channel to post to
+		stops   bool
+	}{
+		"one place":              {[]any{posting1}, false},
+		"two places":             {[]any{posting1, posting2}, false},
+		"three places":           {[]any{posting1, posting2, posting3}, true},
+		"two routes":             {[]any{posting1, roles}, true},
+		"two routes, no channel": {[]any{"/oauth2/@me", "/voice/regions"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(unauthorized)
+				transport := newTransport(t, below)
+				for _, place := range c.refused {
+					if channel, ok := place.(int); ok {
+						assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
+					} else {
+						assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
+					}
+				}
+				if !c.stops {
+					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
+					return
+				}
+				stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true, RetryAfter: 10 * time.Minute}
+				assertStopped(t, transport, below, posting(t, 9), stopped)
+				time.Sleep(10*time.Minute - time.Second)
+				stopped.RetryAfter = time.Second
+				assertStopped(t, transport, below, posting(t, 9), stopped)
+				time.Sleep(time.Second)
+				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9))) // nothing has got better: one is enough now
+				stopped.RetryAfter = 10 * time.Minute
+				assertStopped(t, transport, below, posting(t, 10), stopped)
+				for _, authorization := range []string{"Bot replacement", ""} {
+					below.answers = answers(answer(http.StatusOK, "{}"))
+					assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+				}
+			})
+		})
+	}
+}
+
+// step is a request of a story about 401s: it is sent, and answered after so long.
+type step struct {
+	path   string
+	takes  time.Duration
+	status int
+}
+
+// tell sends the requests of a story one second after another, and waits for the last of them.
+func tell(t *testing.T, steps ...step) (transport *httpclient.Transport) {
+	t.Helper()
+	var sent atomic.Int32
+	transport = newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		n := int(sent.Add(1))
+		if n > len(steps) {
+			return answer(http.StatusOK, "{}")(r)
+		}
+		s := steps[n-1]
+		time.Sleep(s.takes)
+		if s.status == http.StatusUnauthorized {
+			return unauthorized(r)
+		}
+		return answer(s.status, "{}")(r)
+	}))
+	var calls []*call
+	for _, s := range steps {
+		calls = append(calls, send(transport, getting(t, s.path)))
+		time.Sleep(time.Second)
+	}
+	for i, c := range calls {
+		assertStatus(t, steps[i].status, c)
+	}
+	return transport
+}
+
+func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
+	t.Parallel()
+	const soon, late = 100 * time.Millisecond, 10 * time.Second
+	for name, c := range map[string]struct {
+		steps   []step
+		stopped bool
+	}{
+		"none":                                     {[]step{{"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"between them":                             {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"before them":                              {[]step{{"/users/1", soon, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent between them, and answered after":    {[]step{{"/guilds/1", soon, 401}, {"/users/1", late, 200}, {"/channels/1", soon, 401}}, false},
+		"sent before them, and answered after":     {[]step{{"/users/1", late, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent before them, and answered between":   {[]step{{"/users/1", soon, 200}, {"/guilds/1", 0, 401}, {"/channels/1", soon, 401}}, true},
+		"after them, as it was under way":          {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", late, 200}}, false},
+		"which overtook the first":                 {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"which overtook both":                      {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", soon, 200}}, false},
+		"a redirect is none":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 302}, {"/channels/1", soon, 401}}, true},
+		"an error is none":                         {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 404}, {"/channels/1", soon, 401}}, true},
+		"three places of a route, one between":     {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", soon, 401}, {"/users/1", soon, 200}, {"/guilds/3", soon, 401}}, false},
+		"three places of a route, which come back": {[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, true},
+		"a token in the path vouches for itself":   {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := tell(t, c.steps...)
+				other := send(transport, getting(t, "/voice/regions")).wait()
+				if !c.stopped {
+					assertStatus(t, http.StatusOK, other)
+					return
+				}
+				var stopped *httpclient.CredentialError
+				require.ErrorAs(t, other.err, &stopped)
+				assert.True(t, stopped.Everywhere)
+			})
+		})
+	}
+}
+
+func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := tell(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
+		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
+	})
+}
+
+// A bot's token that is valid is all that these two need.
+func TestA401ThatProvesThatATokenIsNotValidStopsItForEver(t *testing.T) {
+	t.Parallel()
+	const zero, none = `{"message":"401: Unauthorized","code":0}`, `{"message":"401: Unauthorized"}`
+	for name, c := range map[string]struct {
+		method, path, authorization, body string
+		proves                            bool
+	}{
+		"user":                   {"GET", "/users/@me", bad, zero, true},
+		"gateway":                {"GET", "/gateway/bot", bad, zero, true},
+		"no code":                {"GET", "/gateway/bot", bad, none, true},
+		"nothing":                {"GET", "/gateway/bot", bad, "", true},
+		"in another case":        {"GET", "/users/@me", "bOT " + botSecret, zero, true},
+		"another code":           {"GET", "/users/@me", bad, `{"code":40001}`, false},
+		"a Bearer":               {"GET", "/users/@me", "Bearer " + botSecret, zero, false},
+		"no scheme":              {"GET", "/users/@me", "Bot" + botSecret, zero, false},
+		"another method":         {"PATCH", "/users/@me", bad, zero, false},
+		"another user":           {"GET", "/users/1", bad, zero, false},
+		"another route":          {"GET", "/oauth2/@me", bad, zero, false},
+		"without authentication": {"GET", "/gateway", bad, zero, false},
+		"not JSON":               {"GET", "/users/@me", bad, "<html>", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusUnauthorized, c.body), answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below)
+				other := func() *http.Request { return as(posting(t, 1), c.authorization) }
+				assertStatus(t, http.StatusUnauthorized, send(transport, as(newRequest(t, c.method, "/api/v10"+c.path, ""), c.authorization)))
+				if !c.proves {
+					assertStatus(t, http.StatusOK, send(transport, other()))
+					return
+				}
+				stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+				assertStopped(t, transport, below, other(), stopped)
+				time.Sleep(24 * time.Hour) // it does not get better by itself
+				assertStopped(t, transport, below, other(), stopped)
+				transport.ResetCredential("Bot another")
+				transport.ResetCredential("")
+				assertStopped(t, transport, below, other(), stopped)
+				transport.ResetCredential(c.authorization)
+				assertStatus(t, http.StatusOK, send(transport, other()))
+			})
+		})
+	}
+}
+
+func TestAResetLiftsAPlaceToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
+		transport.ResetCredential(bad)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first of them again
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
+	})
+}
+
+func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/guilds/1", "/users/@me"} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(unauthorized, answer(http.StatusOK, "{}"))
+			below.takes = time.Second
+			transport := newTransport(t, below)
+			late := send(transport, getting(t, path))
+			time.Sleep(500 * time.Millisecond)
+			transport.ResetCredential(bad)
+			assertStatus(t, http.StatusUnauthorized, late)
+			assertStatus(t, http.StatusOK, send(transport, getting(t, path)), send(transport, posting(t, 1)))
+		})
+	}
+}
+
+// The same token on another server is another credential.
+func TestA401OfOneServerSaysNothingOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.URL.Host == "compatible.example" })
+		transport := newTransport(t, below, httpclient.WithHosts(func(string) bool { return true }))
+		there := func(r *http.Request) *http.Request { return to(t, "https://compatible.example", r) }
+		hook := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") }
+		assertStatus(t, http.StatusUnauthorized, send(transport, there(getting(t, "/users/@me"))), send(transport, there(hook())))
+		assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me")), send(transport, posting(t, 1)), send(transport, hook()))
+		assertStopped(t, transport, below, there(posting(t, 1)), httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true})
+		require.ErrorAs(t, send(transport, there(hook())).wait().err, new(*httpclient.CredentialError))
+
+		transport.ResetCredential(bad) // on all servers
+		assertStatus(t, http.StatusUnauthorized, send(transport, there(posting(t, 1))))
+	})
+}
+
+// Discord limits the deletion of messages by their age, but a missing permission is one.
+func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
+		now := time.Now()
+		below := newScript(unauthorized)
+		below.takes = time.Second
+		transport := newTransport(t, below)
+		var calls []*call
+		for _, age := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
+			id := discordsim.SnowflakeAt(now.Add(-age))
+			calls = append(calls, send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
+		}
+		assertStatus(t, http.StatusUnauthorized, calls...)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
+		assert.Len(t, below.requests(), 4)
+	})
+}
+
+// lifted is a limiter that counts how often its holds were lifted.
+type lifted struct {
+	buckets.Unlimited
+	times int
+}
+
+func (l *lifted) LiftHolds() { l.times++ }
+
+func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &lifted{}
+		bad := true
+		below := newScript(func(r *http.Request) (*http.Response, error) {
+			if bad {
+				return unauthorized(r)
+			}
+			return answer(http.StatusOK, "{}")(r)
+		})
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
+		defer transport.Close()
+		all := func() (calls []*call) {
+			for _, path := range []string{"/guilds/1", "/users/@me"} {
+				calls = append(calls, send(transport, getting(t, path)).wait())
+			}
+			for _, path := range []string{webhook, followUp, callback} {
+				calls = append(calls, send(transport, as(newRequest(t, http.MethodPost, path, "{}"), "")).wait())
+			}
+			return calls
+		}
+		assertStatus(t, http.StatusUnauthorized, all()...)
+		bad = false
+		for _, c := range all() {
+			assert.ErrorAs(t, c.err, new(*httpclient.CredentialError))
+		}
+		transport.LiftHolds()
+		assert.Equal(t, 1, limiter.times)
+		assertStatus(t, http.StatusOK, all()...)
+		newTransport(t, below).LiftHolds() // of a manager
+	})
+}
+
+// Every 401 counts for the budget of the address, whoever it stops.
+func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		together bool
+		channels int
+		header   []string
+		most     int
+	}{
+		"one after the other": {false, 10_000, nil, 3},
+		"together":            {true, 2000, nil, 3},
+		"together, in buckets": {true, 2000, []string{"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
+			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5"}, 51}, // what the global limit lets go before the first answer
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
+				below.takes = 100 * time.Millisecond
+				transport := newTransport(t, below)
+				var calls []*call
+				for channel := range c.channels {
+					calls = append(calls, send(transport, posting(t, channel)))
+					if !c.together {
+						calls[channel].wait()
+					}
+				}
+				refused := 0
+				for _, call := range calls {
+					if call.wait().err != nil {
+						assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
+						refused++
+					}
+				}
+				assert.LessOrEqual(t, len(below.requests()), c.most)
+				assert.Equal(t, c.channels, refused+len(below.requests()))
+			})
+		})
+	}
 }
 
 // Those that wait when the credential is refused would all be refused as well.
@@ -120,17 +510,6 @@ func TestA401StopsThoseInTheQueueToo(t *testing.T) {
 			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
 		}
 		assert.Len(t, below.requests(), 1)
-	})
-}
-
-func TestReadmittingLetsACredentialGo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusUnauthorized, ""), answer(http.StatusOK, ""))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
-		transport.Readmit(authorization)
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, getChannel(t)))
 	})
 }
 
@@ -209,14 +588,15 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 	}
 }
 
-// The id alone is no secret: it is the bot's Authorization that does not work.
-func TestA401OfAWebhookByItsIdStopsTheAuthorization(t *testing.T) {
+// The id alone is no secret: it is the bot's Authorization that was refused.
+func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, "{}", func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", "")))
-		assertStopped(t, transport, below, newMessage(t), httpclient.CredentialError{Route: "POST /channels/{channel_id}/messages", Status: 401})
+		assertStopped(t, transport, below, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", ""),
+			httpclient.CredentialError{Route: "GET /webhooks/{webhook_id}", Status: 401, RetryAfter: 10 * time.Minute})
 		assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), "")))
 	})
 }
@@ -224,10 +604,12 @@ func TestA401OfAWebhookByItsIdStopsTheAuthorization(t *testing.T) {
 func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*httpclient.CredentialError{
-		"GET /a not sent: Discord has answered 401 to its Authorization; replace it, or call Readmit":         {Route: "GET /a", Status: 401},
-		"GET /a not sent: Discord has answered 404 to its webhook; it is not tried again for 10m0s":           {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
-		"GET /a not sent: Discord has answered 401 to its interaction token; it is not tried again for 15m0s": {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 15 * time.Minute},
-		"GET /a not sent: Discord has answered 401 to its CredentialKind(9); it is not tried again for 0s":    {Route: "GET /a", Kind: 9, Status: 401},
+		"GET /a not sent: 401 was answered to its Authorization; replace it, or call ResetCredential":  {Route: "GET /a", Status: 401, Everywhere: true},
+		"GET /a not sent: 401 was answered to its Authorization; it is not tried again for 5m0s":       {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
+		"GET /a not sent: 401 was answered to its Authorization here; it is not tried again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
+		"GET /a not sent: 404 was answered to its webhook; it is not tried again for 10m0s":            {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
+		"GET /a not sent: 401 was answered to its interaction token; it is not tried again for 15m0s":  {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 15 * time.Minute},
+		"GET /a not sent: 401 was answered to its CredentialKind(9); it is not tried again for 0s":     {Route: "GET /a", Kind: 9, Status: 401},
 	} {
 		assert.EqualError(t, err, want)
 		text, failed := json.Marshal(err)
@@ -239,7 +621,7 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 }
 
 // Without the code of an invalid token in the path, it is the Authorization that was refused: nobody else's use of the webhook stops.
-func TestA401OfTheAuthorizationOnAWebhookStopsTheAuthorization(t *testing.T) {
+func TestA401OfTheAuthorizationOnAWebhookIsAboutTheAuthorization(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -258,6 +640,7 @@ func TestA401OfTheAuthorizationOnAWebhookStopsTheAuthorization(t *testing.T) {
 		var stopped *httpclient.CredentialError
 		require.ErrorAs(t, post("Bot bad").wait().err, &stopped)
 		assert.Equal(t, httpclient.CredentialAuthorization, stopped.Kind)
+		assertStatus(t, http.StatusUnauthorized, send(transport, as(posting(t, 1), "Bot bad"))) // which is tried elsewhere
 	})
 }
 
@@ -269,20 +652,6 @@ func TestA401ThatIsNotDiscordsStopsNobody(t *testing.T) {
 		first := send(transport, newMessage(t))
 		assertStatus(t, http.StatusUnauthorized, first)
 		assert.Contains(t, first.body, "hotel", "the body is whole")
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-	})
-}
-
-func TestA401UnderWayWhenReadmittedStopsNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusUnauthorized, "{}"), answer(http.StatusOK, "{}"))
-		below.takes = time.Second
-		transport := newTransport(t, below)
-		late := send(transport, newMessage(t))
-		time.Sleep(500 * time.Millisecond)
-		transport.Readmit(authorization)
-		assertStatus(t, http.StatusUnauthorized, late)
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 	})
 }

@@ -7,6 +7,11 @@
 //
 // [New] makes a [Client], a small REST client on top of a Transport, for programs that have no library which does that.
 //
+// # Which hosts are limited
+//
+// Those of Discord's API, the base URL of a Client, and what [WithHosts] adds: a proxy, a test, a server that is compatible with Discord. All
+// other requests are passed on untouched, so a client may be used for attachments and for other services, too.
+//
 // # What is repeated
 //
 // A 429 is always waited for and repeated, within the max rate limit. Failures that will pass are repeated where that does no

@@ -25,12 +25,15 @@ func discord() *httptest.Server {
 	}))
 }
 
+// standIn lets the transport limit the server that stands in for Discord. Discord itself needs no such option.
+var standIn = httpclient.WithHosts(func(host string) bool { return strings.HasPrefix(host, "127.0.0.1:") })
+
 // Put the transport into anything that takes an *http.Client, and stop thinking about limits.
 func Example() {
 	server := discord()
 	defer server.Close()
 
-	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn)
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
@@ -48,7 +51,7 @@ func Example() {
 func ExampleWithMaxRateLimit() {
 	server := discord()
 	defer server.Close()
-	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn)
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
@@ -81,9 +84,9 @@ func ExampleWithManager() {
 	}
 	defer manager.Close()
 
-	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager))}
+	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager), standIn)}
 	proxied := &http.Client{Transport: httpclient.NewTransport(
-		httpclient.WithManager(manager),
+		httpclient.WithManager(manager), standIn,
 		httpclient.WithBase(&http.Transport{Proxy: http.ProxyFromEnvironment}),
 	)}
 	defer proxied.CloseIdleConnections()
@@ -108,7 +111,7 @@ func ExampleWithManager() {
 func ExampleTransport_maxWait() {
 	server := discord()
 	defer server.Close()
-	transport := httpclient.NewTransport()
+	transport := httpclient.NewTransport(standIn)
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
@@ -130,4 +133,44 @@ func ExampleTransport_maxWait() {
 	// Output:
 	// 200 OK
 	// somebody is typing already
+}
+
+// A proxy that forwards to Discord is limited as Discord is, with the same buckets.
+func ExampleWithServer() {
+	proxy := discord()
+	defer proxy.Close()
+	transport := httpclient.NewTransport(
+		httpclient.WithHosts(func(host string) bool { return "http://"+host == proxy.URL }),
+		httpclient.WithServer(func(string) string { return "" }),
+	)
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	response, err := client.Get(proxy.URL + "/api/v10/channels/1/messages")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	response.Body.Close()
+	for bucket := range transport.Manager().Buckets() {
+		if bucket.Limit > 0 {
+			fmt.Println(bucket.Hash, bucket.Limit)
+		}
+	}
+	// Output: abcd1234 1
+}
+
+// What http.Client returns contains the whole address. Log it without the token of the webhook.
+func ExampleRedact() {
+	transport := httpclient.NewTransport()
+	client := &http.Client{Transport: transport}
+	transport.Close() // so that there is an error
+
+	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true", "application/json", nil)
+	err = httpclient.Redact(err)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, buckets.ErrClosed))
+	// Output:
+	// Post "https://discord.com/api/v10/webhooks/1/…?…": rest bucket manager is closed
+	// true
 }

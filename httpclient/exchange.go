@@ -32,6 +32,8 @@ type exchange struct {
 	ask     buckets.Request
 	header  http.Header // of the attempts, if it is not the request's
 
+	credential credential
+
 	attemptTimeout time.Duration // the request's own, or the transport's
 
 	body  body
@@ -113,18 +115,18 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	if response.StatusCode == http.StatusTooManyRequests {
 		return x.takeRefusal(now, response, lease)
 	}
+	x.credential.answered(response) // before those in the queue go on
 	lease.Update(x.parse(response, nil))
 	x.sent(now, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil
 	}
-	x.credentials.note(now, x.ask.Authorization, x.ask.Route, response)
 	return response, done, nil
 }
 
 // admit waits until the request may be sent, and returns what it needs for that.
 func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
-	if err := x.credentials.check(x.ask.Authorization, x.ask.Route); err != nil {
+	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, nil, err
 	}
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
@@ -137,7 +139,7 @@ func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, err
 			lease.Return()
 		}
 	}()
-	err = x.credentials.check(x.ask.Authorization, x.ask.Route) // once more, as it may have waited long
+	err = x.credential.check() // once more, as it may have waited long
 	var content io.ReadCloser
 	if err == nil {
 		if content, err = x.body.next(); err != nil && x.retry.failures > 0 {
@@ -148,6 +150,7 @@ func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, err
 		return buckets.Lease{}, nil, err
 	}
 	taken = true
+	x.credential.leaves()
 	return lease, content, nil
 }
 

@@ -40,7 +40,7 @@ type ResponseEvent struct {
 	// Status is that of the response, 0 if there was none. Class is whose limit refused it.
 	Status int
 	Class  ratelimits.Class
-	// Err is why there was no response. It may contain what the transport below puts into it.
+	// Err is why there was no response, without the token and the credential of the request, see Redact.
 	Err error
 }
 
@@ -68,7 +68,10 @@ func (x *exchange) sending(asked time.Time) {
 // sent tells of the outcome of the attempt that was sent at the given time.
 func (x *exchange) sent(at time.Time, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
-		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: time.Since(at), Class: class, Err: err}
+		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: time.Since(at), Class: class}
+		if err != nil {
+			e.Err = newRedactor(secretsOf(x.request.URL.EscapedPath(), x.ask.Authorization)...).redact(err)
+		}
 		if response != nil {
 			e.Status = response.StatusCode
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// listener is a limiter that lets everything go, and notes when it is told what.
-type listener struct {
+// watcher is a limiter that lets everything go, and notes when it is told what.
+type watcher struct {
 	start time.Time
 	told  []telling
 }
@@ -34,16 +34,16 @@ type telling struct {
 	response ratelimits.Response
 }
 
-func (l *listener) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
+func (l *watcher) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
 	return buckets.NewLease(l), nil
 }
 
-func (l *listener) tell(what string, r ratelimits.Response) {
+func (l *watcher) tell(what string, r ratelimits.Response) {
 	l.told = append(l.told, telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
 }
 
-func (l *listener) Refused(r ratelimits.Response)     { l.tell("refused", r) }
-func (l *listener) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
+func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
+func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
 
 // lateBody comes after some time, in which nothing but its Close can end a read.
 func lateBody(delay time.Duration, content io.Reader) io.ReadCloser {
@@ -78,7 +78,7 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(c.delay, c.content) },
 					"X-RateLimit-Scope: shared", "Retry-After: 3")
-				limiter := &listener{start: time.Now()}
+				limiter := &watcher{start: time.Now()}
 				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
 				defer transport.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), c.life)
@@ -102,7 +102,7 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limiter := &listener{start: time.Now()}
+		limiter := &watcher{start: time.Now()}
 		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), answer(http.StatusNotFound, ""))
 		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(below))
 		defer transport.Close()

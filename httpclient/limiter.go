@@ -10,9 +10,10 @@ import (
 // Limiter decides when requests may leave. *buckets.RESTBucketManager is one, buckets.Unlimited is one that does nothing, and
 // package limitertest tells whether another one behaves.
 //
-// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is told by the response's
-// hash and the route's major parameter; the lease's end tells the response, or that it was lost, in which case the server may
-// have counted the request. The invalid request budget is the manager's: with another limiter there is none.
+// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is told by the request's
+// Server, the response's hash and the route's major parameter: different servers share nothing. The lease's end tells the response, or that
+// it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
+// limiter there is none.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease
 	// is ended in any case. A request that was refused by Discord comes back with the same Request. It must be safe for

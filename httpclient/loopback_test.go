@@ -31,7 +31,7 @@ func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	url, err := server.Listen()
 	require.NoError(t, err)
 	below := &http.Transport{MaxIdleConnsPerHost: 20}
-	transport := newTransport(t, below)
+	transport := newTransport(t, below, anyHost...)
 	client := &http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
 

@@ -31,6 +31,7 @@ type settings struct {
 
 // behaviour is what a transport does with requests.
 type behaviour struct {
+	hosts          hosts
 	maxReplay      int64
 	maxBuffered    int64
 	hideLimits     bool

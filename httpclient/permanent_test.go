@@ -173,7 +173,7 @@ func TestAServerThatIsNotTrustedIsAskedOnce(t *testing.T) {
 	defer server.Close()
 	var count atomic.Int32
 	below := new(http.Transport)
-	transport := newTransport(t, attempts(below, &count))
+	transport := newTransport(t, attempts(below, &count), anyHost...)
 	r := newMessage(t)
 	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
 	_, err := transport.RoundTrip(r)
@@ -189,7 +189,7 @@ func TestAServerWithoutTLSIsAskedOnce(t *testing.T) {
 	var count atomic.Int32
 	r := newMessage(t)
 	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
-	_, err := newTransport(t, attempts(new(http.Transport), &count)).RoundTrip(r)
+	_, err := newTransport(t, attempts(new(http.Transport), &count), anyHost...).RoundTrip(r)
 	assert.ErrorAs(t, err, new(tls.RecordHeaderError))
 	assert.EqualValues(t, 1, count.Load())
 }
@@ -209,7 +209,7 @@ func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var count atomic.Int32
-			transport := newTransport(t, attempts(server.Client().Transport, &count))
+			transport := newTransport(t, attempts(server.Client().Transport, &count), anyHost...)
 			get := func(change func(*http.Request)) *call {
 				r := getChannel(t)
 				r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()

@@ -230,7 +230,7 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 		dials++
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	transport := newTransport(t, below, httpclient.WithBackoff(time.Microsecond, time.Microsecond))
+	transport := newTransport(t, below, append(anyHost, httpclient.WithBackoff(time.Microsecond, time.Microsecond))...)
 	r := newMessage(t)
 	r.URL.Scheme, r.URL.Host = "http", listener.Addr().String()
 	_, err = transport.RoundTrip(r)

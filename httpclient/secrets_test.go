@@ -90,7 +90,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 			want: (*routes.PathError)(nil), is: routes.ErrControlCharacter,
 		},
 		"method": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BREW" },
+			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BR EW" },
 			want: (*routes.PathError)(nil), is: routes.ErrMethod,
 		},
 		"body": {
@@ -181,6 +181,34 @@ func TestTheErrorInsideAURLErrorContainsNoToken(t *testing.T) {
 	inside := errors.Unwrap(outer)
 	require.ErrorAs(t, inside, new(*ratelimits.TooLongError))
 	assertNoSecretIn(t, inside)
+}
+
+// Transports below may put the address and the header into their errors.
+func TestHooksSeeNoToken(t *testing.T) {
+	t.Parallel()
+	for kind, r := range secretRequests(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var events []any
+				broken := errors.New("broken")
+				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+					return nil, fmt.Errorf("%s with %v: %w", r.URL, r.Header, broken)
+				}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
+					Request: func(e httpclient.RequestEvent) { events = append(events, e, &e) },
+					Response: func(e httpclient.ResponseEvent) {
+						assert.ErrorIs(t, e.Err, broken)
+						events = append(events, e, &e, e.Err)
+					},
+				}))
+				_, err := transport.RoundTrip(r)
+				require.ErrorIs(t, err, broken)
+				require.NotEmpty(t, events)
+				assertHidden(t, events...)
+				assertNoSecretIn(t, events...)
+			})
+		})
+	}
 }
 
 // Requests of all kinds wait and are in flight while snapshots are taken.

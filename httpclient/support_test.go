@@ -37,6 +37,11 @@ func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Op
 	return transport
 }
 
+// anyHost limits all hosts as if they were Discord's.
+var anyHost = []httpclient.Option{
+	httpclient.WithHosts(func(string) bool { return true }), httpclient.WithServer(func(string) string { return "" }),
+}
+
 // assertNothingHeld asserts that nobody waits and nothing is in flight, in sum and in each bucket.
 func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
 	t.Helper()

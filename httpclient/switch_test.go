@@ -63,7 +63,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newUpgrade(t)
 			r.URL.Scheme, r.URL.Host = "http", server.Listener.Addr().String()
-			response, err := newTransport(t, new(http.Transport), options...).RoundTrip(r)
+			response, err := newTransport(t, new(http.Transport), append(options, anyHost...)...).RoundTrip(r)
 			require.NoError(t, err)
 			assertEcho(t, response, "hello")
 			assert.Implements(t, (*interface{ CloseWrite() error })(nil), response.Body, "as net/http gives it")

@@ -3,6 +3,8 @@ package httpclient
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -78,9 +80,19 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// Readmit lets a credential be used again that a 401 has stopped: the value of the Authorization header. It is not needed for a
-// token that has been replaced by another one.
-func (t *Transport) Readmit(authorization string) { t.credentials.readmit(authorization) }
+// ResetCredential lets an Authorization be used again that 401s have stopped, on all servers and everywhere. Answers to requests that
+// are under way do not stop it again. It is not needed for a token that has been replaced by another one.
+func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
+
+// LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths
+// and webhooks, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of WithManager's, too. What
+// the next requests are answered counts again.
+func (t *Transport) LiftHolds() {
+	t.credentials.resetAll(func(owner) bool { return true })
+	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
+		l.LiftHolds()
+	}
+}
 
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
@@ -93,15 +105,23 @@ func (t *Transport) CloseIdleConnections() {
 // again, in the place in the queue that it had. After a failure that will pass it does so if that can do no harm, see
 // WithRetries.
 //
+// All that is for hosts that are limited: Discord's own without its media hosts, and those of WithHosts. A request to any other host is
+// passed on to the transport below as it is, and so are its response and its error, also after Close: nothing that another host answers
+// changes what is known of Discord. Only credentials are taken from it if it was redirected there from a different host.
+//
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
-// returned untouched; only the bodies of a 401 and of a webhook's 404 are looked at first. Requests to hosts that are outside the limits of the API (attachments, avatars) are passed on.
+// returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
+// does not work. They are looked at while the caller reads them; if the body is closed before, Close reads what has come or comes
+// within 100 ms. Where that is nothing, status and header decide.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
 //   - *AttemptTimeoutError if there was no progress for too long
-//   - *CredentialError if Discord has refused the credential before
-//   - *routes.PathError for a malformed path or an unknown method
+//   - *CredentialError if the credential has been refused before: a 401 stops an Authorization for ten minutes on that route with that
+//     channel, guild or webhook; everywhere after 401s of two routes, or of three such places of one, without a success between them; and
+//     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
+//   - *routes.PathError for a malformed path or method
 //
 // The request is not modified, and its body is closed in every case, when its context ends also while it is read. A response
 // with status 101, and one whose body is an io.Writer, is returned as the transport below gave it.
@@ -109,7 +129,8 @@ func (t *Transport) CloseIdleConnections() {
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.URL == nil || routes.IsMediaHost(request.URL.Host) {
+	server, limited := t.serverOf(request)
+	if !limited {
 		return roundTrip(t.base, withoutSecrets(request))
 	}
 	if hasCancel(request) {
@@ -129,7 +150,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
 		return nil, err
 	}
-	x.prepare(route)
+	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil && t.hideLimits {
 		hide(response)
@@ -138,20 +159,16 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
-func (x *exchange) prepare(route routes.CompiledRoute) {
-	x.ask = buckets.Request{Route: route, Authorization: x.request.Header.Get("Authorization")}
+func (x *exchange) prepare(server string, route routes.CompiledRoute) {
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: x.request.Header.Get("Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
-	withheld := x.withheld(route)
-	if len(withheld) == 0 {
-		return
+	if withheld := x.withheld(route); len(withheld) > 0 {
+		x.header = without(x.request.Header, withheld)
+		x.ask.Authorization = x.header.Get("Authorization")
 	}
-	x.header = x.request.Header.Clone()
-	for _, name := range withheld {
-		x.header.Del(name)
-	}
-	x.ask.Authorization = x.header.Get("Authorization")
+	x.credential = x.credentials.of(&x.ask)
 }
 
 func (x *exchange) fields() []string { return x.body.fields(x.request.Header) }
@@ -169,11 +186,22 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
 	}
-	path := request.URL.EscapedPath()
+	return routes.Match(methodOf(request), pathOf(request.URL))
+}
+
+// pathOf returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.
+func pathOf(u *url.URL) string {
+	path := u.Opaque
 	if path == "" {
-		path = "/" // as net/http sends it
+		path = u.EscapedPath()
 	}
-	return routes.Match(methodOf(request), path)
+	switch {
+	case path == "":
+		return "/"
+	case u.Opaque != "" && strings.HasPrefix(path, "//"):
+		return "http:" + path
+	}
+	return path
 }
 
 // methodOf returns the request's method; for a client, none means GET.

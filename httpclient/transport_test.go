@@ -219,7 +219,7 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 		"control character": {"/api/v10/channels/1\x00/messages", http.MethodPost, routes.ErrControlCharacter},
 		"too long":          {"/" + strings.Repeat("x", 1<<16), http.MethodPost, routes.ErrTooLong},
 		"relative":          {"channels/1", http.MethodPost, routes.ErrNotAbsolute},
-		"method":            {messages, "BREW", routes.ErrMethod},
+		"method":            {messages, "BR EW", routes.ErrMethod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -285,11 +285,12 @@ func TestOptionsThatAreNilChangeNothing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	transport := newTransport(t, nil, nil, httpclient.WithManager(nil), httpclient.WithBuckets(nil), httpclient.WithBuckets())
+	transport := newTransport(t, nil, append(anyHost, nil, httpclient.WithManager(nil), httpclient.WithBuckets(nil), httpclient.WithBuckets())...)
 	defer transport.CloseIdleConnections() // those of http.DefaultTransport
 	require.NotNil(t, transport.Manager())
 	assert.Equal(t, buckets.DefaultMaxRateLimit, transport.Manager().MaxRateLimit())
 	r, err := http.NewRequest(http.MethodGet, server.URL+"/api/v10/gateway", nil)
 	require.NoError(t, err)
 	assertStatus(t, http.StatusNotFound, send(transport, r))
+	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
 }

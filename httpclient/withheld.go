@@ -1,8 +1,9 @@
 package httpclient
 
 import (
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 
 	"github.com/ratelight/ratelight/routes"
 )
@@ -13,9 +14,11 @@ func WithoutNeedlessAuthorization() Option {
 	return func(s *settings) { s.onlyNeeded = true }
 }
 
-// secretHeaders are those that must not reach another host: credentials, and the address that led there, which may contain a
-// token.
-var secretHeaders = []string{"Authorization", "Cookie", "Referer"}
+// secretHeaders are those that must not reach another host: what net/http takes out of redirects as well, Discord's second factor, and
+// the address that led there, which may contain a token. What only describes the client, like X-Super-Properties, is no secret.
+var secretHeaders = []string{
+	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
+}
 
 // withheld returns the names of the headers that are not sent.
 func (x *exchange) withheld(route routes.CompiledRoute) []string {
@@ -28,12 +31,19 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	return nil
 }
 
+// without returns a copy of a header without those names, however they are spelled: net/http sends them as they are.
+func without(header http.Header, names []string) http.Header {
+	rest := header.Clone()
+	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
+	return rest
+}
+
 // crossesHosts reports a request to which an http.Client was redirected by another host, directly or not: it copies the headers
 // of the first request each time. The same host without encryption is another one.
 func crossesHosts(request *http.Request) bool {
 	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
 		before, now := from.Request.URL, request.URL
-		if !strings.EqualFold(before.Host, now.Host) || before.Scheme == "https" && now.Scheme != "https" {
+		if hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https" {
 			return true
 		}
 	}
@@ -46,10 +56,7 @@ func withoutSecrets(request *http.Request) *http.Request {
 		return request
 	}
 	clean := *request
-	clean.Header = request.Header.Clone()
-	for _, name := range secretHeaders {
-		clean.Header.Del(name)
-	}
+	clean.Header = without(request.Header, secretHeaders)
 	return &clean
 }
 

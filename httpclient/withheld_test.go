@@ -116,11 +116,13 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 		carried  bool
 	}{
 		"path":              {"/api/v10/channels/2", true},
-		"same host":         {"https://discord.test/api/v10/channels/2", true},
-		"in capitals":       {"https://DISCORD.test/api/v10/channels/2", true},
-		"a host below":      {"https://evil.discord.test/api/v10/channels/2", false},
+		"same host":         {"https://discord.com/api/v10/channels/2", true},
+		"in capitals":       {"https://DISCORD.com/api/v10/channels/2", true},
+		"with its port":     {"https://discord.com:443/api/v10/channels/2", true},
+		"with a dot":        {"https://discord.com./api/v10/channels/2", true},
+		"a host below":      {"https://evil.discord.com/api/v10/channels/2", false},
 		"another host":      {"https://evil.example/api/v10/channels/2", false},
-		"another port":      {"https://discord.test:8443/api/v10/channels/2", false},
+		"another port":      {"https://discord.com:8443/api/v10/channels/2", false},
 		"the CDN":           {"https://cdn.discordapp.com/attachments/1/2/file.png", false},
 		"a host of media":   {"https://media.discordapp.net/attachments/1/2/file.png", false},
 		"the one before it": {"https://discordapp.com/api/v10/channels/2", false},
@@ -164,7 +166,7 @@ func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		jar, err := cookiejar.New(nil)
 		require.NoError(t, err)
-		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.test/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.test"),
+		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.com/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.com"),
 			answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below), Jar: jar}
 		response, err := client.Do(newRequest(t, http.MethodPost, webhook, `{"content":"hello"}`))
@@ -172,13 +174,45 @@ func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.Len(t, below.requests(), 2)
 		second := below.requests()[1]
-		assert.Equal(t, "evil.discord.test", second.request.URL.Host)
+		assert.Equal(t, "evil.discord.com", second.request.URL.Host)
 		assert.Equal(t, `{"content":"hello"}`, second.body)
 		for name, values := range second.request.Header {
 			assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
 		}
 		assert.Empty(t, second.request.Header.Get("Authorization"))
 	})
+}
+
+// net/http copies all headers of the first request, and takes out those that it knows.
+func TestNoHeaderWithACredentialReachesAnotherHost(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"https://evil.example/a", "https://evil.discord.com/api/v10/a", "https://cdn.discordapp.com/a"} {
+		t.Run(location, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusFound, "", "Location: "+location), answer(http.StatusOK, "{}"))
+			client := &http.Client{Transport: newTransport(t, below)}
+			client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+				r.Header = via[0].Header.Clone()
+				return nil
+			}
+			r := getChannel(t)
+			for _, name := range []string{"Authorization", "Proxy-Authorization", "X-Discord-MFA-Authorization", "Cookie", "Cookie2",
+				"Proxy-Authenticate", "WWW-Authenticate", "Referer"} {
+				r.Header.Set(name, "SeCrEt")
+			}
+			r.Header["authorization"], r.Header["proxy-authorization"] = []string{"SeCrEt"}, []string{"SeCrEt"} // net/http sends them as they are
+			r.Header.Set("X-Super-Properties", "which client it is, as all requests of its kind say")
+			response, err := client.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Len(t, below.requests(), 2)
+			assert.Len(t, below.requests()[0].request.Header, 11, "all")
+			for name, values := range below.requests()[1].request.Header {
+				assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
+			}
+			assert.NotEmpty(t, below.requests()[1].request.Header.Get("X-Super-Properties"))
+		})
+	}
 }
 
 func TestARedirectedRequestIsNotModified(t *testing.T) {
@@ -203,8 +237,8 @@ func TestARedirectedRequestIsNotModified(t *testing.T) {
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/a"),
-			answer(http.StatusFound, "", "Location: https://evil.discord.test/api/v10/b"), answer(http.StatusOK, "{}"))
+		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/a"),
+			answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/b"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
 		r := getChannel(t)
 		r.Header.Set("Cookie", "session=SeCrEt")
@@ -222,9 +256,9 @@ func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 func TestARedirectToTheSameHostWithoutEncryptionCarriesNoSecrets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusFound, "", "Location: http://discord.test/api/v10/gateway"), answer(http.StatusOK, "{}"))
+		below := newScript(answer(http.StatusFound, "", "Location: http://discord.com/api/v10/gateway"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
-		r, err := http.NewRequest(http.MethodGet, "https://discord.test/api/v10/gateway", nil)
+		r, err := http.NewRequest(http.MethodGet, "https://discord.com/api/v10/gateway", nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", authorization)
 		response, err := client.Do(r)

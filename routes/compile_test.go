@@ -185,7 +185,7 @@ func TestNewRefusesBadTemplates(t *testing.T) {
 		require.ErrorAs(t, err, &pathError)
 		assert.Equal(t, offset, pathError.Offset, "%q", template)
 	}
-	_, err := routes.New("BREW", "/x")
+	_, err := routes.New("BR EW", "/x")
 	require.ErrorIs(t, err, routes.ErrMethod)
 	_, err = routes.New("GET", "/"+strings.Repeat("x", 9000))
 	require.ErrorIs(t, err, routes.ErrTooLong)

@@ -51,7 +51,7 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case.
+// Method returns the HTTP method in upper case, and "{method}" for those that are not known: those are the caller's to keep.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
 // Path returns the path from after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no

@@ -7,9 +7,8 @@ import (
 
 // What [Match] and [New] can refuse. They come wrapped in a [*PathError].
 var (
-	// ErrMethod: the method is empty or not one of the nine of HTTP.
-	ErrMethod = errors.New(
-		"unknown or empty method, expected GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS, CONNECT or TRACE")
+	// ErrMethod: the method is empty, or has a character that no method of HTTP can have.
+	ErrMethod = errors.New("empty method, or one with a character that none can have, expected GET, POST or the like")
 	// ErrEmptyPath: there is no path.
 	ErrEmptyPath = errors.New("empty path, expected one such as /gateway or a whole URL")
 	// ErrNotAbsolute: neither a path from the root nor a URL.

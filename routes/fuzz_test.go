@@ -18,6 +18,7 @@ func FuzzMatch(f *testing.F) {
 		"/webhooks//t", "/interactions/1/t/callback/../x", "http://[::1]/v10/api", "/users/@me?x#y", "/a;b,c!(d)*'e\\f",
 	} {
 		f.Add("DELETE", path)
+		f.Add("PROPFIND", path)
 	}
 	now := time.Now()
 	f.Fuzz(func(t *testing.T, method, path string) {

@@ -6,7 +6,8 @@ import "time"
 //
 // The method may be in any case. The path may be a whole URL or a path alone, with or without /api and a version, with
 // query and fragment (which are no part of a route), with doubled and trailing slashes, percent-encoded or not. HEAD and
-// OPTIONS are methods like any other and have routes of their own.
+// OPTIONS are methods like any other and have routes of their own. All that are not known to this package, such as QUERY and
+// PROPFIND, share one Route for each template, whose Method is "{method}".
 //
 // Literal segments win over parameters: /users/@me is GetMyUser and not GetUser. For a path that is not in the catalogue
 // a Route is made. Its template follows the known paths as far as they go. The next segment stays if it is a word of

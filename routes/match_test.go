@@ -166,6 +166,36 @@ func TestOtherMethodsAreUnknownRoutesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// Whoever invents methods makes no more routes than one for each template.
+func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
+	t.Parallel()
+	query := match(t, "QUERY", "/channels/1/messages")
+	assert.Equal(t, "{method} /channels/{channel_id}/messages", query.Route().String())
+	assert.Equal(t, "{method}", query.Method())
+	assert.Equal(t, "1", query.Major())
+	for _, method := range []string{"query", "PROPFIND", "M-SEARCH", "BREW", "!#$%&'*+-.^_`|~09az", strings.Repeat("X", 1000), query.Method()} {
+		assert.Equal(t, query, match(t, method, "/channels/1/messages"), method)
+	}
+	for _, known := range []string{"GET", "POST", "HEAD"} {
+		assert.NotEqual(t, query.Route(), match(t, known, "/channels/1/messages").Route())
+	}
+	made, err := routes.New("PROPFIND", "/channels/{channel_id}/messages")
+	require.NoError(t, err)
+	assert.Equal(t, query.Route(), made)
+}
+
+func TestARouteOfAnUnknownMethodCompilesToWhatMatchSays(t *testing.T) {
+	t.Parallel()
+	made, err := routes.New("PROPFIND", "/users/{user_id}")
+	require.NoError(t, err)
+	for _, user := range []string{"1", "@me"} { // which is a word, and stands for another route with GET
+		compiled, err := made.Compile(user)
+		require.NoError(t, err)
+		assert.Equal(t, "{method}", compiled.Method())
+		assert.Equal(t, "/users/"+user, compiled.Path())
+	}
+}
+
 func TestMatchRefusesWhatIsNoAPIPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -174,8 +204,11 @@ func TestMatchRefusesWhatIsNoAPIPath(t *testing.T) {
 		offset       int
 	}{
 		{"", "/gateway", routes.ErrMethod, -1},
-		{"BREW", "/gateway", routes.ErrMethod, -1},
 		{"GET ", "/gateway", routes.ErrMethod, -1},
+		{"BR EW", "/gateway", routes.ErrMethod, -1},
+		{"BREW\r\nHost: x", "/gateway", routes.ErrMethod, -1},
+		{"GET/", "/gateway", routes.ErrMethod, -1},
+		{"{value}", "/gateway", routes.ErrMethod, -1},
 		{"PO\u017fT", "/gateway", routes.ErrMethod, -1},
 		{"GET", "", routes.ErrEmptyPath, -1},
 		{"GET", "gateway", routes.ErrNotAbsolute, 0},
@@ -220,6 +253,32 @@ func TestHostsThatOnlyLookLikeTheCDNAreNotTakenForIt(t *testing.T) {
 		"cdn.discordapp.com@discord.com", "images-.discordapp.net",
 	} {
 		assert.Equal(t, routes.GetGateway, match(t, "GET", "https://"+host+"/api/v10/gateway").Route(), host)
+	}
+}
+
+func TestAPIHostsAreDiscordsWithoutThoseOfItsFiles(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{
+		"discord.com", "DISCORD.com", "discord.com.", "discord.com:443", "discord.com:8443", "discord.com.:443", "canary.discord.com",
+		"ptb.discord.com", "a.b.discord.com", "discordapp.com", "Canary.DiscordApp.com:80", "xcdn.discordapp.com", "cdn.x.discordapp.com",
+	} {
+		assert.True(t, routes.IsAPIHost(host), host)
+		assert.False(t, routes.IsMediaHost(host), host)
+	}
+	for _, host := range []string{
+		"", ".", ":443", "com", "discord.com.example.org", "notdiscord.com", "-discord.com", ".discord.com", "discord.com..", "discord.gg",
+		"discordapp.net", "discord.co", "discord.com@example.org", "example.org@discord.com", "x@discord.com", "[::1]:443", "[::1]", "::1",
+		"[discord.com]", "127.0.0.1", "localhost:8080", "discord.com/", "discord.com/.discord.com", "api.github.com", "discord.com:443:443",
+	} {
+		assert.False(t, routes.IsAPIHost(host), host)
+		assert.False(t, routes.IsMediaHost(host), host)
+	}
+	for _, host := range []string{
+		"cdn.discordapp.com", "CDN.discordapp.com.:443", "media.discordapp.net", "images-ext-1.discordapp.net", "cdn.discord.com",
+		"media.discord.com", "a.cdn.discordapp.com",
+	} {
+		assert.True(t, routes.IsMediaHost(host), host)
+		assert.False(t, routes.IsAPIHost(host), host)
 	}
 }
 

@@ -1,11 +1,15 @@
 package routes
 
+import "strings"
+
 // verb is the index of an HTTP method in verbs.
 type verb uint8
 
-// verbs are the methods that have routes. The set is closed so that no caller can grow the number of routes with
-// methods of his own invention.
-var verbs = [...]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE"}
+// verbs are the methods that have routes. Methods that are not known share the last one, so that no caller can grow the number
+// of routes with methods of his own invention.
+var verbs = [...]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE", "{method}"}
+
+const otherVerb = verb(len(verbs) - 1)
 
 // parseVerb accepts any mix of cases: net/http hands methods on as the caller wrote them.
 func parseVerb(method string) (verb, bool) {
@@ -19,7 +23,18 @@ func parseVerb(method string) (verb, bool) {
 			return verb(index), true
 		}
 	}
-	return 0, false
+	return otherVerb, isToken(method)
+}
+
+// isToken reports whether text can be a method: a token, as RFC 9110 says.
+func isToken(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // equalUpper reports whether text in ASCII upper case is upper. strings.EqualFold would also fold letters such as the

@@ -52,7 +52,7 @@ const (
 
 // New makes a Route for an endpoint that the catalogue lacks.
 //
-// The method may be in any case. The template begins after the API version, its parameters fill whole segments:
+// The method may be in any case; one that is not known becomes "{method}", see [Match]. The template begins after the API version, its parameters fill whole segments:
 // "/channels/{channel_id}/new-thing". The major parameter follows from the beginning of the template. If the catalogue
 // has an operation of that shape, whatever its parameters are called, New returns the catalogue's Route; flags then add
 // to it and give a Route of their own.
@@ -100,7 +100,7 @@ func (d definition) as(v variant) Route {
 // IsZero reports whether r is the zero value, which is no route.
 func (r Route) IsZero() bool { return r == Route{} }
 
-// Method returns the HTTP method in upper case.
+// Method returns the HTTP method in upper case, and "{method}" for those that are not known.
 func (r Route) Method() string { return r.definition().method }
 
 // Template returns the path with its parameters in braces, "/channels/{channel_id}/messages". It has no host, no /api

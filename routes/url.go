@@ -46,17 +46,44 @@ func afterHost(raw string) (int, *PathError) {
 
 // IsMediaHost reports whether a host, with or without a port, is one of those of attachments, avatars and previews
 // (cdn.discordapp.com, media.discordapp.net, images-ext-1.discordapp.net and their like), which the API's limits do not
-// cover.
+// cover. It does not allocate.
 func IsMediaHost(host string) bool {
-	name, _, _ := strings.Cut(host, ":")
-	name = strings.TrimSuffix(name, ".")
-	label, domain, _ := strings.Cut(name, ".")
-	if !strings.EqualFold(domain, "discordapp.com") && !strings.EqualFold(domain, "discordapp.net") {
-		return false
-	}
+	label, domain := discordDomain(host)
 	const images = "images-"
-	return strings.EqualFold(label, "cdn") || strings.EqualFold(label, "media") ||
-		len(label) > len(images) && strings.EqualFold(label[:len(images)], images)
+	return domain != "" && (strings.EqualFold(label, "cdn") || strings.EqualFold(label, "media") ||
+		len(label) > len(images) && strings.EqualFold(label[:len(images)], images))
+}
+
+// IsAPIHost reports whether a host, with or without a port, is one that Discord's API limits cover: discord.com,
+// discordapp.com, and their subdomains other than media hosts, in any case. It does not allocate.
+func IsAPIHost(host string) bool {
+	_, domain := discordDomain(host)
+	return domain != "" && domain != mediaDomain && !IsMediaHost(host)
+}
+
+// mediaDomain is the one of Discord's domains that has no API.
+const mediaDomain = "discordapp.net"
+
+// discordDomain returns which of Discord's domains a host belongs to, and the label before it, if it has one. For all other
+// hosts, and for what is no host, the domain is empty.
+func discordDomain(host string) (label, domain string) {
+	name, port, _ := strings.Cut(host, ":")
+	name = strings.TrimSuffix(name, ".")
+	for _, domain := range [...]string{"discord.com", "discordapp.com", mediaDomain} {
+		above := len(name) - len(domain)
+		switch {
+		case above < 0 || !strings.EqualFold(name[above:], domain) || strings.Contains(port, ":"):
+		case above == 0:
+			return "", domain
+		case name[above-1] == '.':
+			label = name[:above-1]
+			if label == "" || strings.ContainsAny(label, "/@[]") {
+				return "", ""
+			}
+			return label[strings.LastIndexByte(label, '.')+1:], domain
+		}
+	}
+	return "", ""
 }
 
 // trimPrefix removes /api and /v10 from the front of a clean path. It removes all there are, so that the result has none.

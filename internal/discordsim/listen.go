@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// BaseURL is where a server is reached through DialContext or RoundTripper. Any other host works as well.
-const BaseURL = "http://discord.test"
+// BaseURL is where a server is reached through DialContext or RoundTripper. Any other host works as well; this one is limited without
+// being asked for.
+const BaseURL = "http://discord.com"
 
 // loopbackTolerance is how long an answer may lie in socket buffers and scheduler queues of a busy machine before a client
 // on the loopback interface has read it.
@@ -95,4 +96,4 @@ func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
 type memoryAddr struct{}
 
 func (memoryAddr) Network() string { return "memory" }
-func (memoryAddr) String() string  { return "discord.test" }
+func (memoryAddr) String() string  { return "discord.com" }

@@ -86,6 +86,8 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	}
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(m.Below(server.base())),
+		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
+		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)

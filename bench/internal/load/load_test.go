@@ -229,6 +229,19 @@ func TestRealServerIsOnlyRead(t *testing.T) {
 	assert.NotEmpty(t, result.Ideal.Missing)
 }
 
+func TestARealServerIsLimitedLikeDiscord(t *testing.T) {
+	t.Parallel()
+	result, err := Run(t.Context(), real(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-RateLimit-Bucket", "gateway")
+		w.Header().Set("X-RateLimit-Limit", "1")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset-After", "3600")
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, 1, result.Answered)
+	assert.Equal(t, 2, result.RefusedEarly)
+}
+
 func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	result, err := Run(t.Context(), real(t, func(w http.ResponseWriter, r *http.Request) {

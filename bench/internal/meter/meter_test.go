@@ -17,7 +17,7 @@ import (
 
 const (
 	ms  = time.Millisecond
-	url = "http://discord.test/"
+	url = "http://discord.com/"
 )
 
 // roundTripper is a function as a round tripper.

@@ -211,6 +211,9 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 		return route, "", errors.New("it has a token: expected a parameter in its place, such as /webhooks/{webhook_id}/{webhook_token}")
 	}
 	route, err = routes.New(method, template)
+	if err == nil && route.Method() != strings.ToUpper(method) { // Discord has none of those that routes does not know
+		err = errors.New("unknown method, expected GET, POST, PATCH, PUT, DELETE or the like")
+	}
 	return route, strings.TrimSpace(text[end+1:]), err
 }
 

@@ -83,6 +83,8 @@ func (c *child) open(ctx context.Context, work assignment) error {
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(below{c, base}), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
+		httpclient.WithHosts(func(string) bool { return true }), // all is sent to the simulator, which stands in for Discord
+		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0)), httpclient.WithBuckets(options...),
 	)
 	c.work, c.client = work, &http.Client{Transport: transport}

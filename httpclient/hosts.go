@@ -1,0 +1,85 @@
+package httpclient
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ratelight/ratelight/routes"
+)
+
+// WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is compatible with
+// Discord. Requests to all other hosts are passed on untouched. The function is asked for each request that goes neither to
+// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, nor to the base URL of a Client. Nil adds none.
+//
+// The host is that of the request's URL, where it is sent to, and not that of its Host header: in lower case, without a dot at its end,
+// with the port unless that is the scheme's own, as in "localhost:8080", "example.com" or "[::1]:8080". A host of letters
+// that are not ASCII comes as the caller has written it. The function must be safe for concurrent use, and should be quick.
+func WithHosts(limited func(host string) bool) Option {
+	return func(s *settings) { s.hosts.limited = limited }
+}
+
+// WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one name share all
+// limits, holds and stopped credentials; different names share nothing. The name of Discord itself is "", so a proxy that only
+// forwards to Discord is declared by returning "" for it. By default, also for nil, each such host is a server of its own, by the name
+// of the host. The host is spelled as for WithHosts, and the function must be safe for concurrent use.
+func WithServer(name func(host string) string) Option {
+	return func(s *settings) { s.hosts.server = name }
+}
+
+// hosts are those that are limited besides Discord's.
+type hosts struct {
+	own     string // of a Client's base URL
+	limited func(host string) bool
+	server  func(host string) string
+}
+
+// find returns the server that limits apply to, and whether there is one.
+func (h *hosts) find(u *url.URL) (server string, limited bool) {
+	if routes.IsAPIHost(u.Host) {
+		return "", true
+	}
+	if h.own == "" && h.limited == nil || routes.IsMediaHost(u.Host) {
+		return "", false
+	}
+	host := hostOf(u)
+	switch {
+	case host == "": // or it would be taken for Discord
+		return "", false
+	case host != h.own && (h.limited == nil || !h.limited(host)):
+		return "", false
+	case h.server != nil:
+		return h.server(host), true
+	}
+	return host, true
+}
+
+// serverOf returns the server that a request's limits are those of, and whether there is one. Should a function of the caller's panic,
+// the body is closed.
+func (t *Transport) serverOf(request *http.Request) (server string, limited bool) {
+	if request.URL == nil {
+		return "", false
+	}
+	found := false
+	defer func() {
+		if !found {
+			closeBody(request)
+		}
+	}()
+	server, limited = t.hosts.find(request.URL)
+	found = true
+	return server, limited
+}
+
+// hostOf returns a URL's host as WithHosts has it, empty if there is only a port or nothing at all.
+func hostOf(u *url.URL) string {
+	name, port := strings.ToLower(u.Host), ""
+	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, ']') {
+		name, port = name[:colon], name[colon+1:]
+	}
+	name = strings.TrimSuffix(name, ".")
+	if name == "" || port == "" || port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
+		return name
+	}
+	return name + ":" + port
+}

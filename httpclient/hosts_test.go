@@ -1,0 +1,381 @@
+package httpclient_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// to returns the request with another address.
+func to(t *testing.T, address string, r *http.Request) *http.Request {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	r.URL.Scheme, r.URL.Host = u.Scheme, u.Host
+	return r
+}
+
+// listener is a limiter that lets everything go, and remembers what it was asked for.
+type listener struct {
+	buckets.Unlimited
+	mu      sync.Mutex
+	servers []string
+	routes  []routes.CompiledRoute
+}
+
+func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.mu.Lock()
+	l.servers, l.routes = append(l.servers, r.Server), append(l.routes, r.Route)
+	l.mu.Unlock()
+	return l.Unlimited.AcquireRequest(ctx, r)
+}
+
+// servers sends a request to each address, and returns which servers they were limited for; "-" stands for a request that was passed on.
+func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
+	t.Helper()
+	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
+	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLimiter(heard)}, options...)...)
+	defer transport.Close()
+	for i, address := range addresses {
+		heard.servers = append(heard.servers[:0], "-")
+		assertStatus(t, http.StatusOK, send(transport, to(t, address, getChannel(t))))
+		require.Len(t, below.requests(), i+1)
+		got = append(got, heard.servers[len(heard.servers)-1])
+	}
+	return got
+}
+
+func TestOnlyDiscordsHostsAreLimited(t *testing.T) {
+	t.Parallel()
+	ours := []string{"https://discord.com", "http://discord.com", "https://Discord.COM.:443", "https://canary.discord.com", "https://discordapp.com"}
+	assert.Equal(t, []string{"", "", "", "", ""}, servers(t, ours))
+	for _, address := range []string{
+		"https://api.github.com", "https://example.com", "http://127.0.0.1:80", "http://[::1]:8080", "https://discord.com.example.com",
+		"https://notdiscord.com", "https://cdn.discordapp.com", "https://media.discordapp.net", "https://discord.gg", "https://discord.com@example.com",
+	} {
+		assert.Equal(t, []string{"-"}, servers(t, []string{address}), address)
+	}
+}
+
+func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const proxy, compatible, other = "https://proxy.example:8443", "http://[2001:DB8::1]", "https://example.com"
+	var asked []string
+	add := httpclient.WithHosts(func(host string) bool {
+		asked = append(asked, host)
+		return host != "example.com"
+	})
+	all := []string{"https://discord.com", proxy, compatible, other, "https://cdn.discordapp.com"}
+	assert.Equal(t, []string{"", "proxy.example:8443", "[2001:db8::1]", "-", "-"}, servers(t, all, add))
+	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked, "Discord's hosts are certain")
+
+	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, add, httpclient.WithServer(func(host string) string {
+		return map[string]string{"[2001:db8::1]": "one"}[host]
+	})), "the proxy forwards to Discord")
+	assert.Equal(t, []string{"", "x", "x", "-", "-"}, servers(t, all, add, httpclient.WithServer(func(string) string { return "x" })))
+	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, httpclient.WithServer(func(string) string { return "x" })), "it adds none")
+	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)), "the later one counts")
+}
+
+func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
+	t.Parallel()
+	add := httpclient.WithHosts(func(host string) bool { return strings.HasPrefix(host, "proxy") || strings.HasPrefix(host, "[") })
+	for want, spellings := range map[string][]string{
+		"proxy":          {"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80", "http://proxy:"},
+		"proxy:8080":     {"http://proxy:8080", "https://proxy.:8080", "http://user:password@PROXY:8080"},
+		"proxy:443":      {"http://proxy:443"}, // which is no server with encryption
+		"proxy:80":       {"https://proxy:80"},
+		"[::1]":          {"http://[::1]", "https://[::1]:443"},
+		"[::1]:1":        {"http://[::1]:1"},
+		"[fe80::1%eth0]": {"http://[FE80::1%25eth0]:80"},
+	} {
+		assert.Equal(t, slices.Repeat([]string{want}, len(spellings)), servers(t, spellings, add), want)
+	}
+}
+
+// Without a host it would be the server "", which is Discord.
+func TestARequestToNoHostIsNobodys(t *testing.T) {
+	t.Parallel()
+	add := httpclient.WithHosts(func(host string) bool { return true })
+	assert.Equal(t, []string{"-", "-", "-"}, servers(t, []string{"http://", "http://:80", "http://:8080"}, add))
+	opaque, below := getChannel(t), newScript(answer(http.StatusOK, "{}"))
+	opaque.URL = &url.URL{Scheme: "http", Opaque: "//discord.com/api/v10/channels/1"}
+	transport := newTransport(t, below, add)
+	assertStatus(t, http.StatusOK, send(transport, opaque))
+	assert.Zero(t, transport.Manager().Stats().Granted)
+}
+
+// What a server calls itself is the Host header; where a request is sent is the URL.
+func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below)
+	foreign, ours := to(t, "https://example.com", getChannel(t)), getChannel(t)
+	foreign.Host, ours.Host = "discord.com", "example.com"
+	assertStatus(t, http.StatusOK, send(transport, foreign))
+	assert.Zero(t, transport.Manager().Stats().Granted)
+	assertStatus(t, http.StatusOK, send(transport, ours))
+	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
+	assert.Equal(t, "discord.com", below.requests()[0].request.Host)
+	assert.Equal(t, "example.com", below.requests()[1].request.Host)
+}
+
+// What net/http sends is the opaque part of a URL, if it has one.
+func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
+	for name, c := range map[string]struct {
+		url  url.URL
+		want string // of the route; empty: there is none
+	}{
+		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
+		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
+		"opaque, a path":  {url.URL{Opaque: path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"with a host":     {url.URL{Opaque: "//discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"another host":    {url.URL{Opaque: "//example.com/api/v10/channels/1"}, "PUT /channels/1"},
+		"a host alone":    {url.URL{Opaque: "//discord.com"}, "PUT /"},
+		"a whole URL":     {url.URL{Opaque: "https://discord.com" + path}, "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+		"before the path": {url.URL{Opaque: "/api/v10/channels/1", Path: "/api/v10/channels/2"}, "PUT /channels/1"},
+		"with a query":    {url.URL{Opaque: "/api/v10/channels/1?a=/b"}, "PUT /channels/1"},
+		"no path":         {url.URL{Opaque: "channels/1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
+			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(heard))
+			defer transport.Close()
+			c.url.Scheme, c.url.Host = "https", "discord.com"
+			r := newRequest(t, http.MethodPut, "/", "")
+			r.URL = &c.url
+			sent := send(transport, r).wait()
+			if c.want == "" {
+				require.ErrorIs(t, sent.err, routes.ErrNotAbsolute)
+				return
+			}
+			require.NoError(t, sent.err)
+			require.Len(t, heard.routes, 1)
+			if got := heard.routes[0].String(); got != c.want {
+				assert.Equal(t, c.want, heard.routes[0].Route().String())
+			}
+			assert.Same(t, r.URL, below.requests()[0].request.URL)
+		})
+	}
+}
+
+func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
+		transport := newTransport(t, below)
+		var calls []*call
+		for _, method := range []string{"QUERY", "PROPFIND"} {
+			calls = append(calls, send(transport, newRequest(t, method, "/api/v10/channels/1", "")))
+			synctest.Wait()
+		}
+		assertStatus(t, http.StatusOK, calls...)
+		assert.Zero(t, calls[0].took)
+		assert.NotZero(t, calls[1].took, "it waits for the same limit, as far as is known")
+		for i, method := range []string{"QUERY", "PROPFIND"} {
+			assert.Equal(t, method, below.requests()[i].request.Method)
+		}
+	})
+}
+
+// foreign are hosts whose answers say nothing of Discord.
+var foreign = []string{
+	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
+}
+
+func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
+	t.Parallel()
+	for _, address := range foreign {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := roundTripper(func(r *http.Request) (*http.Response, error) {
+					if strings.HasPrefix(address, r.URL.Scheme+"://"+r.URL.Host) {
+						return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")(r)
+					}
+					return answer(http.StatusOK, "{}")(r)
+				})
+				transport := newTransport(t, below, httpclient.WithHiddenLimits())
+				response, err := transport.RoundTrip(to(t, address, newMessage(t)))
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+				assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
+				assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
+				assert.Zero(t, transport.Manager().EdgeWait(""))
+				message := send(transport, newMessage(t))
+				assertStatus(t, http.StatusOK, message)
+				assert.Zero(t, message.took)
+			})
+		})
+	}
+}
+
+func TestARedirectTargetThatRefusesHoldsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			switch r.URL.Host {
+			case "storage.example":
+				return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400")(r)
+			case "discord.com":
+				if r.Method == http.MethodGet {
+					return answer(http.StatusFound, "", "Location: https://storage.example/api/v10/channels/1")(r)
+				}
+			}
+			return answer(http.StatusOK, "{}")(r)
+		})
+		transport := newTransport(t, below)
+		response, err := (&http.Client{Transport: transport}).Do(getChannel(t))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+		message := send(transport, newMessage(t))
+		assertStatus(t, http.StatusOK, message)
+		assert.Zero(t, message.took)
+	})
+}
+
+func TestARequestToAnotherHostDoesNotWaitForDiscord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		waiting := send(transport, getChannel(t))
+		synctest.Wait()
+		require.False(t, waiting.over())
+		elsewhere := send(transport, to(t, "https://api.github.com", getChannel(t)))
+		assertStatus(t, http.StatusOK, elsewhere)
+		assert.Zero(t, elsewhere.took)
+		assertStatus(t, http.StatusOK, waiting)
+	})
+}
+
+func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, func(r *http.Request) bool { return r.URL.Host != "discord.com" })
+		transport := newTransport(t, below)
+		for range 3 {
+			for _, address := range foreign {
+				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, address, newMessage(t))),
+					send(transport, to(t, address, newRequest(t, http.MethodGet, "/api/v10/users/@me", ""))))
+			}
+		}
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
+}
+
+// Attachments are large and slow, and what fails is the caller's to judge.
+func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, "{}"))
+		below.takes = 24 * time.Hour
+		transport := newTransport(t, below)
+		r := to(t, "https://files.example", getChannel(t))
+		c := send(transport, r)
+		assertStatus(t, http.StatusBadGateway, c)
+		assert.Equal(t, 24*time.Hour, c.took)
+		require.Len(t, below.requests(), 1)
+		assert.Same(t, r, below.requests()[0].request)
+	})
+}
+
+// A path or a method that Discord would not take can be another host's.
+func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, "{}"))
+	transport := newTransport(t, below)
+	for _, method := range []string{http.MethodGet, "QUERY", "PROPFIND"} {
+		for _, path := range []string{"/a/../b", "/a%2fb//c/", "/" + strings.Repeat("x", 10_000)} {
+			r := to(t, "https://files.example", newRequest(t, http.MethodGet, path, ""))
+			r.Method = method
+			assertStatus(t, http.StatusOK, send(transport, r))
+		}
+	}
+	assert.Len(t, below.requests(), 9)
+}
+
+func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
+	t.Parallel()
+	yes := httpclient.WithHosts(func(string) bool { return true })
+	for name, option := range map[string]httpclient.Option{
+		"WithHosts":  httpclient.WithHosts(func(string) bool { panic("caller") }),
+		"WithServer": httpclient.WithServer(func(string) string { panic("caller") }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below, yes, option)
+			var bodies ledger
+			r := to(t, "http://proxy", newMessage(t))
+			r.Body = bodies.open(r.Body)
+			assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
+			bodies.assertClosed(t)
+			assert.Empty(t, below.requests())
+			assert.Zero(t, transport.Manager().Stats().Granted)
+			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		})
+	}
+}
+
+func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
+	t.Parallel()
+	asServer := httpclient.WithServer(func(host string) string { return "behind " + host })
+	for name, c := range map[string]struct {
+		base    string
+		options []httpclient.Option
+		want    string
+	}{
+		"Discord":                 {"", nil, ""},
+		"a proxy":                 {"http://Proxy:8080/discord/api/v9/", nil, "proxy:8080"},
+		"a proxy with its server": {"http://proxy:8080", []httpclient.Option{asServer}, "behind proxy:8080"},
+		"the usual port":          {"https://proxy.:443", nil, "proxy"},
+		"and other hosts":         {"http://proxy", []httpclient.Option{httpclient.WithHosts(func(string) bool { return false })}, "proxy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard := &listener{}
+			options := append([]httpclient.Option{httpclient.WithBaseURL(c.base), httpclient.WithLimiter(heard), httpclient.WithBase(fine())}, c.options...)
+			client := httpclient.New(clientToken, options...)
+			defer client.Close()
+			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
+			assert.Equal(t, []string{c.want}, heard.servers)
+		})
+	}
+}
+
+// Over real connections: what a server on this machine answers counts only if the caller says so.
+func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	defer server.Close()
+	for _, limited := range []bool{false, true} {
+		below := &http.Transport{}
+		transport := newTransport(t, below, httpclient.WithHosts(func(host string) bool {
+			return limited && "http://"+host == server.URL
+		}))
+		assertStatus(t, http.StatusOK, send(transport, to(t, server.URL, newMessage(t))))
+		below.CloseIdleConnections()
+		assert.Equal(t, limited, transport.Manager().Stats().Granted == 1)
+	}
+}

@@ -1,0 +1,188 @@
+package httpclient_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// assertRedacted asserts that an error, and all that it wraps, shows no secret.
+func assertRedacted(t *testing.T, err error) {
+	t.Helper()
+	assertNoSecretIn(t, err)
+	assertNoSecret(t, err.Error())
+	encoded, _ := json.Marshal(err)
+	assertNoSecret(t, string(encoded))
+	switch x := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := x.Unwrap(); inner != nil {
+			assertRedacted(t, inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range x.Unwrap() {
+			assertRedacted(t, inner)
+		}
+	}
+}
+
+// What http.Client makes of our errors contains the address, and that the token of a webhook.
+func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
+	t.Parallel()
+	lost := lostConnection()
+	for name, c := range map[string]struct {
+		answer func(*http.Request) (*http.Response, error)
+		want   func(error) bool
+		is     error
+	}{
+		"too long":   {answer: refuse("user", "4000"), want: isA[*ratelimits.TooLongError]},
+		"edge":       {answer: answer(http.StatusTooManyRequests, "<html>"), want: isA[*ratelimits.EdgeError]},
+		"lost":       {answer: fail(lost), is: lost},
+		"end":        {answer: fail(io.ErrUnexpectedEOF), is: io.ErrUnexpectedEOF},
+		"no network": {answer: fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), want: isA[*net.OpError], is: os.ErrDeadlineExceeded},
+		"a transport that tells": {answer: func(r *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("sending %s: %w", r.URL, &url.Error{Op: "Dial", URL: r.URL.String(), Err: io.ErrClosedPipe})
+		}, is: io.ErrClosedPipe},
+		"a bad redirect": {answer: answer(http.StatusFound, "", "Location: https://discord.com:x/webhooks/1/"+webhookSecret)},
+	} {
+		for kind := range secretRequests(t) {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					transport := newTransport(t, newScript(c.answer))
+					r := secretRequests(t)[kind]
+					r.URL.User = url.UserPassword("user-SeCrEt", "password-SeCrEt")
+					r.URL.RawQuery = "wait=true&signature=SeCrEt"
+					_, err := (&http.Client{Transport: transport}).Do(r)
+					require.Error(t, err)
+					redacted := httpclient.Redact(err)
+					assertRedacted(t, redacted)
+					assert.Contains(t, redacted.Error(), "discord.com", "it says where")
+					if c.want != nil {
+						assert.True(t, c.want(redacted))
+					}
+					if c.is != nil {
+						assert.ErrorIs(t, redacted, c.is)
+					}
+					var before, after *url.Error
+					require.ErrorAs(t, err, &before)
+					require.ErrorAs(t, redacted, &after)
+					assert.Equal(t, before.Op, after.Op)
+					assert.Equal(t, before.Timeout(), after.Timeout())
+					assertRedacted(t, after)
+					assert.Equal(t, redacted.Error(), httpclient.Redact(redacted).Error(), "again")
+				})
+			})
+		}
+	}
+}
+
+func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, httpclient.Redact(nil))
+	plain := []error{
+		io.EOF, fmt.Errorf("a: %w", io.EOF), errors.Join(io.EOF, context.Canceled), &ratelimits.EdgeError{Route: "POST /webhooks/{webhook_id}/{webhook_token}"},
+		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/channels/1234567890123456789/messages", Err: io.EOF},
+		errors.New("POST /webhooks/{webhook_id}/{webhook_token}/slack failed"), errors.New("POST /webhooks/1/…/slack"), errors.New("/webhooks/1"),
+		errors.New("see https://discord.com/developers/docs, or http://localhost:8080."),
+		&url.Error{Op: "Get", URL: "", Err: errors.New("http: nil Request.URL")},
+	}
+	for _, err := range plain {
+		assert.True(t, httpclient.Redact(err) == err, "%v", err) //nolint:errorlint // the very same error
+	}
+}
+
+func TestRedactHidesSecretsOfURLs(t *testing.T) {
+	t.Parallel()
+	at := func(address string) error { return &url.Error{Op: "Post", URL: address, Err: io.EOF} }
+	for want, err := range map[string]error{
+		`Post "https://discord.com/api/v10/webhooks/1/…": EOF`:              at("https://discord.com/api/v10/webhooks/1/SeCrEt"),
+		`Post "https://discord.com/api/v10/webhooks/2/…?…": EOF`:            at("https://discord.com/api/v10/webhooks/2/SeCrEt?wait=true#SeCrEt"),
+		`Post "https://discord.com/api/webhooks/3/…/messages/4": EOF`:       at("https://discord.com/api/webhooks/3/SeCrEt/messages/4"),
+		`Post "https://discord.com/api/v10/interactions/5/…/callback": EOF`: at("https://user:SeCrEt@discord.com/api/v10/interactions/5/" + replySecret + "/callback"),
+		`Post "http://localhost:8080/discord/%77ebhooks/6/…": EOF`:          at("http://localhost:8080/discord/%77ebhooks/6/%53eCrEt"),
+		`Post "http://[::1]:8080/WEBHOOKS/7/…": EOF`:                        at("http://SeCrEt@[::1]:8080/WEBHOOKS/7/SeCrEt"),
+		`Post "/webhooks/8/…": unsupported protocol scheme ""`:              &url.Error{Op: "Post", URL: "/webhooks/8/SeCrEt", Err: errors.New(`unsupported protocol scheme ""`)},
+		`Post "https://cdn.discordapp.com/attachments/1/2/a.png?…": EOF`:    at("https://cdn.discordapp.com/attachments/1/2/a.png?ex=SeCrEt&hm=SeCrEt"),
+		`Post "https://…": EOF`:                                             at("https://user:pass/SeCrEt@discord.com:x/"),
+		`Post "discord.com:…": EOF`:                                         at("discord.com:SeCrEt/%zz"),
+		`Post "mailto:…": EOF`:                                              at("mailto:SeCrEt@discord.com"),
+		`Post "https://discord.com/a/…": EOF`:                               at("https://discord.com/a/" + webhookSecret),
+		`request: Post "https://discord.com/webhooks/9/…": EOF`:             fmt.Errorf("request: %w", at("https://discord.com/webhooks/9/SeCrEt")),
+		`see https://discord.com/webhooks/10/…?…, "http://a/?…"`:            errors.New(`see https://discord.com/webhooks/10/SeCrEt?SeCrEt, "http://a/?SeCrEt"`),
+		`at /api/v10/webhooks/14/…/slack, /interactions/15/…: EOF`:          fmt.Errorf("at /api/v10/webhooks/14/SeCrEt/slack, /interactions/15/SeCrEt: %w", io.EOF),
+		"a\nPost \"https://discord.com/webhooks/11/…\": EOF":                errors.Join(errors.New("a"), at("https://discord.com/webhooks/11/SeCrEt")),
+		`Post "https://discord.com/webhooks/12/…": … was refused`:           &url.Error{Op: "Post", URL: "https://discord.com/webhooks/12/" + webhookSecret, Err: errors.New(webhookSecret + " was refused")},
+		`… of Post "https://discord.com/webhooks/13/…": EOF`: fmt.Errorf("%s of %w", webhookSecret,
+			&url.Error{Op: "Post", URL: "https://discord.com/webhooks/13/" + webhookSecret, Err: io.EOF}),
+	} {
+		redacted := httpclient.Redact(err)
+		assert.Equal(t, want, redacted.Error())
+		assertRedacted(t, redacted)
+		assert.Equal(t, errors.Is(err, io.EOF), errors.Is(redacted, io.EOF), want)
+		assert.Equal(t, isA[*url.Error](err), isA[*url.Error](redacted), want)
+		assert.Equal(t, want, httpclient.Redact(redacted).Error(), "again")
+	}
+}
+
+// Who asks what kind of error it is gets the same answer.
+func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
+	t.Parallel()
+	const address = "https://discord.com/webhooks/1/" + webhookSecret
+	late := &url.Error{Op: "Post", URL: address, Err: &httpclient.AttemptTimeoutError{Route: address}}
+	broken := fmt.Errorf("%s: %w", address, context.Canceled)
+	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrRetryTime})
+	redacted := httpclient.Redact(err)
+	assertRedacted(t, redacted)
+	assert.True(t, strings.HasPrefix(redacted.Error(), "https://discord.com/webhooks/1/…: POST /x failed"), redacted)
+	for _, target := range []error{context.Canceled, httpclient.ErrRetryTime, err, late, broken} {
+		assert.ErrorIs(t, redacted, target)
+	}
+	assert.NotErrorIs(t, redacted, io.EOF)
+	var retry *httpclient.RetryError
+	require.ErrorAs(t, redacted, &retry)
+	assert.Equal(t, "POST /x", retry.Route)
+	require.ErrorAs(t, redacted, new(*httpclient.AttemptTimeoutError))
+	assert.False(t, isA[*httpclient.APIError](redacted))
+	var outer *url.Error
+	require.ErrorAs(t, redacted, &outer)
+	assertRedacted(t, outer)
+	assert.True(t, outer.Timeout())
+
+	var before, after interface{ Timeout() bool }
+	require.ErrorAs(t, err, &before)
+	require.ErrorAs(t, redacted, &after)
+	assert.Equal(t, before.Timeout(), after.Timeout())
+	assert.True(t, os.IsTimeout(httpclient.Redact(late)))
+	assert.False(t, errors.As(httpclient.Redact(fmt.Errorf("%s: %w", address, io.EOF)), &after))
+}
+
+// list is an error that cannot be compared.
+type list []string
+
+func (l list) Error() string { return strings.Join(l, ", ") }
+
+func TestErrorsThatCannotBeComparedAreRedactedToo(t *testing.T) {
+	t.Parallel()
+	err := &url.Error{Op: "Get", URL: "https://discord.com/a?b", Err: fmt.Errorf("all: %w", list{"https://discord.com/a?b", "c"})}
+	redacted := httpclient.Redact(err)
+	assert.Equal(t, `Get "https://discord.com/a?…": all: https://discord.com/a?…, c`, redacted.Error())
+	assert.Equal(t, list{"c"}, httpclient.Redact(list{"c"}))
+	var found list
+	require.ErrorAs(t, redacted, &found)
+	assert.NotErrorIs(t, redacted, list{"x"})
+}
