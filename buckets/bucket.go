@@ -39,20 +39,19 @@ type live struct {
 	queue    *queue
 	arrived  time.Duration // when the latest request did
 	limit    int32         // that the latest response named, and the route that it was for
+	reading  int32         // refusals of which only the headers are known
 	limitOf  *routeEntry
 	newest   naming
-	launched int
-	reading  int      // refusals of which only the headers are known
-	idle     bool     // since the garbage collector looked last
-	unlinked bool     // from those of other processes, as nobody has locked it yet
+	launched uint32 // how many requests have been sent from here, wrapping
+	brought  int32  // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
+	unlinked bool   // from the buckets of other processes, as nobody has locked it yet
+	idle     bool   // since the garbage collector looked last
+	inLine   bool
 	partner  *partner // nil if it is not shared
 	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
+	lineOf   gate     // in whose line, if it is in one
 
-	inLine bool
-	lineOf gate // in whose line, if it is in one
-	// Guarded by the gate it stands in line for.
 	nextInLine, previousInLine *RESTBucket
-	brought                    int // how many waited in it when they were counted last
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.

@@ -95,7 +95,7 @@ func (b *RESTBucket) clashes(now time.Duration, h *held, r *ratelimits.Response)
 type naming struct {
 	route *routeEntry
 	sent  time.Duration
-	order int
+	order uint32
 }
 
 // overtaken reports that a request was sent before another one of its route, or together with it, whose response has named the

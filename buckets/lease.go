@@ -46,12 +46,12 @@ type grant struct {
 	slot    ratelimits.Slot
 	edge    edgePermit
 	lane    *lane
-	ordered bool
 	tally   *tally // that counted it
+	ordered bool
 
 	// Guarded by the bucket's lock.
 	reading reading // what waits while its refusal is read
-	order   int     // of those that were sent from the bucket, 0 if it has moved here
+	order   uint32  // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.

@@ -61,8 +61,8 @@ func (l *line) push(b *RESTBucket) {
 	}
 	l.tail = b
 	l.length++
-	b.brought = b.queued()
-	l.waiting += b.brought
+	b.brought = int32(b.queued())
+	l.waiting += int(b.brought)
 }
 
 // count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
@@ -76,8 +76,8 @@ func (l *line) count(b *RESTBucket) bool {
 		l.remove(b)
 		return false
 	}
-	l.waiting += n - b.brought
-	b.brought = n
+	l.waiting += n - int(b.brought)
+	b.brought = int32(n)
 	return true
 }
 
@@ -104,7 +104,7 @@ func (l *line) remove(b *RESTBucket) {
 	}
 	b.previousInLine, b.nextInLine = nil, nil
 	l.length--
-	l.waiting -= b.brought
+	l.waiting -= int(b.brought)
 	b.brought = left
 }
 

@@ -10,14 +10,22 @@ const largestLog = 10_000
 
 // observe takes in a response that carried limits. The outcome before it came at the earlier time.
 func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.Duration) {
+	// Those that may have been processed after it: in flight now, or answered since it was sent.
+	since := int(w.answered - p.answered - 1)
+	spent := w.explain(now, p, r, earlier, since)
+	if r.Class == ClassOK {
+		w.agree(p, spent, since)
+	}
+}
+
+// explain is observe, but for what the server's count denies. It returns that count.
+func (w *Window) explain(now time.Duration, p Permit, r *Response, earlier time.Duration, since int) (spent int32) {
 	m := sample{
 		after:    min(r.ResetAfter, LongestTrust),
 		spent:    int32(max(r.Limit-max(r.Remaining, 0), 1)), // its own request at least
 		sent:     p.sent,
 		received: now,
 	}
-	// Those that may have been processed after it: in flight now, or answered since it was sent.
-	since := int(w.answered - p.answered - 1)
 	bound := m.spent + w.inflight + int32(since)
 	alone := w.used-w.inflight <= 1 // no other one is charged that was answered
 
@@ -30,9 +38,6 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.
 	// A refused request is not counted, so its numbers do not show how the bucket fills up.
 	accepted := r.Class == ClassOK
 	w.blinds = min(w.blinds, int32(since)) // whatever was answered before it was sent is in its count
-	if accepted {
-		defer w.agree(p, m.spent, since)
-	}
 	if w.closing.denied(m.reset(), m.sent) {
 		w.closing, w.longest, w.period = closing{}, m.after, m.after
 	}
@@ -47,14 +52,14 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.
 	switch {
 	case w.sliding != nil && !accepted:
 		w.blind(now, earlier, p)
-		return
+		return m.spent
 	case w.sliding != nil:
 		if w.sliding.observe(w.kind, now, m, w.charged(now)+1, since) {
-			return
+			return m.spent
 		}
 	case w.kind == KindFixed:
 		if w.observeFixed(now, p, m, bound) {
-			return
+			return m.spent
 		}
 	}
 	if w.kind != KindUnproven { // contradicted
@@ -72,11 +77,12 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response, earlier time.
 	}
 	w.evidence.trim(w.used - w.inflight)
 	if proven == KindLog && w.limit > largestLog {
-		return // each place would have to be remembered, and a window that is treated as unproven loses only time
+		return m.spent // each place would have to be remembered, and a window that is treated as unproven loses only time
 	}
 	if proven != KindUnproven {
 		w.prove(proven, m)
 	}
+	return m.spent
 }
 
 // measure learns how long the window is. The first request of a window opens it and is told all of it, unless windows are
