@@ -14,16 +14,18 @@
 //
 // A route that no response has named a bucket hash for lives in its UNKNOWN bucket. That one has no limit, but a discovery rule
 // ([UnknownMode]): the first request goes alone, and the others move to the real buckets of their own major parameters
-// when its response names the hash. A response without limits makes the route unlimited until one carries them.
+// when its response names the hash. A success without limits makes the route unlimited until one carries them; an error without
+// them proves nothing. Of what responses say of a hash the newest sent request counts, and each major parameter has its own.
 //
 // The global limit is counted for each authentication, and its slots are taken at the moment of sending. The edge is the
-// network in front of Discord, which counts by IP address: when it refuses, everything from this manager waits.
+// network in front of Discord, which counts by IP address: when it refuses, everything that goes to this server waits. Servers other
+// than Discord ([Request.Server]) share nothing with it.
 //
 // Responses of 401, 403 and 429 are counted for the whole process, as Discord bans an address for too many of them: requests
 // are refused before that ([WithInvalidBudget]).
 //
 // What a 429 holds back depends on its class, see [ratelimits.Class]; a request that is acquired again after one, with the
-// same [Request], stands where it stood before.
+// same [Request], stands where it stood before. [RESTBucketManager.LiftHolds] ends all holds by hand.
 //
 // # Life
 //
@@ -41,7 +43,7 @@
 // credential, which bounds a credential at some millions of requests a second, while Discord allows it fifty. Requests of
 // one bucket wait for its lock, and more cores do not help them.
 //
-// A bucket takes some 400 bytes when it has been used, and below 200 when nobody has used it for two poll periods: then it rests,
+// A bucket takes less than 500 bytes when it has been used, and below 200 when nobody has used it for two poll periods: then it rests,
 // packed, until it is used or forgotten. The garbage collector looks at every bucket once in a poll period, one after the
 // other, holding one bucket's lock at a time; that takes it a second for some millions of them. The table of buckets
 // is in 256 parts, as a part that grows stops those who make buckets in it meanwhile.
