@@ -28,12 +28,14 @@
 // A request is judged by what had been delivered to the client when the request was sent. The first that holds decides:
 //
 //  1. Told: an answer already delivered had said that nothing remains until a time not yet reached. That is a 429 of the
-//     same limit whose wait is not over (counted from its delivery; the body's time, not the one rounded up in the
-//     header), or limit headers with r remaining after which the client has already sent r others into the same bucket.
+//     same limit whose wait is not over (counted from its delivery; the shorter of the times in header and body, as nobody can
+//     know which is true when they differ), or limit headers with r remaining after which the client has already sent r others
+//     into the same bucket.
 //     The time is the window's end; where places come back one by one, headers do not tell when the next one does, and
 //     only rule 3 applies. A refusal without any time says "not within a second". Of several answers the one that was made last counts, and of
 //     those that spoke of the same moment the one that was read first. Avoidable.
-//  2. The limit had changed and no answer delivered since had said so; or headers had been falsified, within the last
+//  2. The limit had changed and no answer delivered since had said so; or headers had been falsified (a 429 that names a
+//     shorter time than the true one in either place is one of these), within the last
 //     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were never read; or (scope user) no client
 //     could have known which bucket it would be, for one because it was the first request of its operation. Excused.
 //  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with

@@ -1,6 +1,7 @@
 package discordsim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,6 +22,9 @@ const (
 
 // Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
 type Fault struct {
+	// Also applies later faults to the same request, too. Where two contradict each other the earlier one decides.
+	Also bool
+
 	Every       int             // each n-th request
 	Nth         []int           // these requests, counted from 1
 	Probability float64         // by chance, from the seed of the Config
@@ -79,7 +83,53 @@ func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	return true
 }
 
-// spoil applies the fault's changes to a finished answer.
+// appliedFaults are the faults that apply to one request, in the order of their precedence.
+type appliedFaults []*Fault
+
+// answer is the status and the body that replace those of a request that the limits let through, zero: the rule's.
+func (s appliedFaults) answer() (status int, body string) {
+	for _, f := range s {
+		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
+	}
+	return status, body
+}
+
+func (s appliedFaults) uncounted() bool {
+	return slices.ContainsFunc(s, func(f *Fault) bool { return f.Uncounted })
+}
+
+func (s appliedFaults) connection() (c Connection) {
+	for _, f := range s {
+		c = cmp.Or(c, f.Connection)
+	}
+	return c
+}
+
+// state is what the limit headers say of a true state.
+func (s appliedFaults) state(state State) State {
+	for _, f := range slices.Backward(s) {
+		if f.State != nil {
+			state = f.State(state)
+		}
+	}
+	return state
+}
+
+func (s appliedFaults) retryAfterBody() (d time.Duration) {
+	for _, f := range s {
+		d = cmp.Or(d, f.RetryAfterBody)
+	}
+	return d
+}
+
+// spoil applies all changes to a finished answer.
+func (s appliedFaults) spoil(call Call, response *Response) {
+	for _, f := range slices.Backward(s) {
+		f.spoil(call, response)
+	}
+	response.Connection = s.connection()
+}
+
 func (f *Fault) spoil(call Call, response *Response) {
 	for _, name := range f.Drop {
 		response.Header.Del(name)
@@ -90,7 +140,6 @@ func (f *Fault) spoil(call Call, response *Response) {
 	if f.Edit != nil {
 		f.Edit(call, response)
 	}
-	response.Connection = f.Connection
 	response.Delay += f.Delay
 	response.BodyDelay += f.BodyDelay
 }

@@ -60,7 +60,7 @@ const (
 	becauseOwnPace       = "its own requests exceed the global limit in some phase"
 	becauseOthers        = "nothing the client knew spoke against it"
 	becauseChanged       = "the limit had changed and no answer had said so"
-	becauseFalsified     = "headers were falsified"
+	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
 	becauseUnpredictable = "the bucket could not be foreseen"
 )

@@ -161,8 +161,25 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
 		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}, RetryAfterBody: time.Second}}}, plain,
 			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"retry-after lied only in the header", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}}}}, plain,
-			[]step{others(0, 1), trip(0), trip(1200 * ms)}, []string{becauseOthers, becauseTold}},
+		{"header 1, body 9.95: nobody can tell which is true, but less than 1 is neither", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
+		{"header 10, body 0.25: the body may be what suffices", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms}}}, plain,
+			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
+		{"both were contradicted, and then the truth was told", Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms, Nth: []int{1}}}}, plain,
+			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)}, []string{becauseOthers, becauseFalsified, becauseTold}},
+		{"header until the bucket is empty, body until one place is free: the body's time", Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
+			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms), trip(10_050 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
+		{"body in milliseconds: the header's time, or the true one", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(false)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"body in milliseconds, header with decimals", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"without a scope a 429 is still the bucket's", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
+			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
+		{"no time in a 429: the limit headers have it", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
+		{"no time and no end of a window: not within a second", Rule{Quota: Sliding(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
 	}
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
@@ -230,24 +247,25 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	})
 }
 
-// obey is the longest wait that an answer asks for. On a 429 of the bucket itself, Retry-After says when one place is
+// obey is the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After says when one place is
 // free; everywhere else only the reset does.
 func obey(response *Response) (wait time.Duration) {
 	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
+	stated, told := statedRetry(response)
 	if response.Class != ClassNone {
-		stated, ok := statedRetry(response)
 		wait = duration(stated)
-		if !ok {
+		if !told {
 			wait = time.Second
 		}
 	}
-	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && response.Class != ClassUser {
+	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && (response.Class != ClassUser || !told) {
 		wait = max(wait, duration(reset))
 	}
 	return wait
 }
 
-// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed.
+// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed, however the
+// server writes its 429s.
 func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -262,6 +280,9 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 				{Request: post, Every: time.Duration(rapid.IntRange(50, 2000).Draw(t, "foreign")) * ms},
 			},
 			Edge: []EdgeBan{{From: 20 * time.Second, Until: 25 * time.Second, Silent: rapid.Bool().Draw(t, "silent")}},
+			Faults: rapid.SliceOfN(rapid.SampledFrom([]Fault{
+				WithoutScope(), MillisecondBodies(false), MillisecondBodies(true), HeadersUntilFull(), ShortHeaders(), WithoutRetryAfter(),
+			}), 0, 2).Draw(t, "faults"),
 		})
 		require.NoError(t, err)
 		now, last := start, start.Add(-time.Hour)

@@ -207,29 +207,36 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedRetry is the longer of the times in header and body of a 429, in seconds.
+// statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,
+// rounded up. Where they differ by more than that, both ways have been observed: a header that counts until the bucket is empty,
+// a body in milliseconds, a header that is simply too short. The client cannot know which it is. That it has to wait for
+// the shorter time is all that is certain.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
 	var body struct {
 		RetryAfter *float64 `json:"retry_after"`
 	}
-	if json.Unmarshal(response.Body, &body) == nil && body.RetryAfter != nil && *body.RetryAfter >= 0 {
-		stated, ok = max(stated, *body.RetryAfter), true
+	if json.Unmarshal(response.Body, &body) != nil || body.RetryAfter == nil || *body.RetryAfter < 0 {
+		return stated, ok
 	}
-	return stated, ok
+	if !ok {
+		return *body.RetryAfter, true
+	}
+	return min(stated, *body.RetryAfter), true
 }
 
-// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least. That
-// is the true time and not the header's, which is rounded up to a whole second.
+// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least: not longer
+// than the true time, as the header's is rounded up to a whole second, nor than either place says.
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
-	switch {
-	case !ok:
+	if !ok {
 		return silent, min(truth, silentHold)
-	case soonerThan(stated, truth):
-		return falsified, time.Duration(stated * float64(time.Second))
 	}
-	return honest, truth
+	wait := min(time.Duration(min(stated, math.MaxInt32)*float64(time.Second)), truth)
+	if soonerThan(stated, truth) {
+		return falsified, wait
+	}
+	return honest, wait
 }
 
 // soonerThan allows for the rounding of headers to milliseconds.

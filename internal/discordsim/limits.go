@@ -78,7 +78,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 func (w *World) routeRefuses(x *exchange) bool {
 	b := w.bucketOf(x)
 	x.bucket = b
-	if x.fault.Uncounted {
+	if x.faults.uncounted() {
 		return false
 	}
 	retry, ok := b.take(x)

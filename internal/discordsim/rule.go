@@ -68,7 +68,7 @@ type Rule struct {
 	// Status and Body answer a request that is let through. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults go wrong on demand; the first one that applies is used.
+	// Faults go wrong on demand; the first one that applies is used, and more if it says so.
 	Faults []Fault
 }
 

@@ -55,6 +55,7 @@ func bothLessons(hold, description lesson) lesson {
 	hold.rule = description.rule
 	switch {
 	case hold.honesty == silent && description.honesty == honest:
+		description.wait = max(description.wait, hold.wait)
 		return description
 	case description.honesty == falsified:
 		hold.honesty = falsified

@@ -89,10 +89,10 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 
 // exchange is one request on its way through the limits.
 type exchange struct {
-	call  Call
-	who   Consumer
-	rule  *ruleState
-	fault *Fault // never nil
+	call   Call
+	who    Consumer
+	rule   *ruleState
+	faults appliedFaults
 	// What the rule says about this request.
 	hash          string
 	quota         Quota
@@ -132,7 +132,7 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 		request.SentAt = now
 	}
 	op := parseOperation(request.Method, request.Path)
-	x := &exchange{who: who, fault: &Fault{}, rule: w.rules[len(w.rules)-1]}
+	x := &exchange{who: who, rule: w.rules[len(w.rules)-1]}
 	for _, rule := range w.rules {
 		if rule.matches(op) {
 			x.rule = rule
@@ -178,22 +178,25 @@ func (w *World) applyRule(x *exchange) {
 	}
 }
 
-// pickFault chooses the first fault that applies, those of the rule before those of the world.
-func (w *World) pickFault(x *exchange) {
-	for i := range x.rule.Faults {
-		if x.rule.Faults[i].applies(x.call, w.chance) {
-			x.fault = &x.rule.Faults[i]
-			return
-		}
-	}
+// pickFaults chooses the first fault that applies, those of the rule before those of the world, and more of them as long as
+// it is of the kind that lets others apply.
+func (w *World) pickFaults(x *exchange) {
 	overall := x.call
 	overall.N = w.report.Requests
-	for i := range w.config.Faults {
-		if w.config.Faults[i].applies(overall, w.chance) {
-			x.fault = &w.config.Faults[i]
-			return
+	_ = x.pick(x.rule.Faults, x.call, w.chance) || x.pick(w.config.Faults, overall, w.chance)
+}
+
+// pick chooses from some faults and reports whether no other may apply any more.
+func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
+	for i := range faults {
+		if f := &faults[i]; f.applies(call, rng) {
+			x.faults = append(x.faults, f)
+			if !f.Also {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // Handle processes one request at a moment and returns the answer. The client learns nothing from it until [World.Deliver]
@@ -206,19 +209,19 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 		w.report.First = x.call.Request.SentAt
 	}
 	w.report.Last = now
-	w.pickFault(x)
+	w.pickFaults(x)
 	x.discovery = w.discover(x)
 
 	response := &Response{}
 	switch {
-	case x.fault.Connection == ConnectionLostBefore:
+	case x.faults.connection() == ConnectionLostBefore:
 		response.Connection, response.lost = ConnectionLostBefore, true
 	case w.edgeRefuses(x):
 		w.writeEdge(response, now, x.refusal)
 	case w.globalRefuses(x):
 		response.Header = w.apiHeader(now)
 		w.writeRefusal(response, x)
-		x.fault.spoil(x.call, response)
+		x.faults.spoil(x.call, response)
 	default:
 		refused := w.routeRefuses(x)
 		response.Header = w.apiHeader(now)
@@ -228,10 +231,9 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 		} else {
 			w.writeAnswer(response, x)
 		}
-		x.fault.spoil(x.call, response)
+		x.faults.spoil(x.call, response)
 	}
 	if x.refusal.gate != nil {
-		response.Class = x.refusal.class
 		response.Verdict, response.Because = w.judge(x)
 	}
 	response.lost = response.Connection != ConnectionKept
@@ -244,13 +246,11 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 
 // writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
 func (w *World) writeDescription(response *Response, x *exchange) {
-	if x.bucket.counter == nil || x.refusal.gate == nil && x.fault.Status >= http.StatusInternalServerError {
+	status, _ := x.faults.answer()
+	if x.bucket.counter == nil || x.refusal.gate == nil && status >= http.StatusInternalServerError {
 		return
 	}
-	state := x.bucket.counter.State(x.call.Now)
-	if x.fault.State != nil {
-		state = x.fault.State(state)
-	}
+	state := x.faults.state(x.bucket.counter.State(x.call.Now))
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
@@ -260,11 +260,12 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	if x.rule.Body != "" {
 		response.Body = []byte(x.rule.Body)
 	}
-	if x.fault.Status != 0 {
-		response.Status, response.Body = x.fault.Status, nil
+	status, body := x.faults.answer()
+	if status != 0 {
+		response.Status, response.Body = status, nil
 	}
-	if x.fault.Body != "" {
-		response.Body = []byte(x.fault.Body)
+	if body != "" {
+		response.Body = []byte(body)
 	}
 	if response.Body == nil {
 		response.Body = defaultBody(response.Status)
