@@ -96,6 +96,11 @@ func TestVerdicts(t *testing.T) {
 		{"a sliding place is not back yet", threeSliding, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
 
+		{"a block that each refusal extends: again before its time", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
+			[]step{others(0, 1), trip(0), trip(2949 * ms), trip(5100 * ms)}, []string{becauseOthers, becauseTold}},
+		{"a block that was extended by a refusal not yet read", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
+			[]step{trip(0), {sent: 900 * ms, processed: 950 * ms, answered: 1500 * ms}, trip(1100 * ms), trip(1500 * ms)}, []string{becauseTold, becauseOthers, becauseTold}},
+
 		{"shared: the first refusal", shared, plain,
 			[]step{trip(0), trip(0)}, []string{becauseOthers}},
 		{"shared: again before its time", shared, plain,
@@ -229,8 +234,10 @@ func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		quota.Extend = 0 // what a refusal extends, nobody knows before it has been read
 		w, err := NewWorld(start, Config{
-			Rules:  []Rule{{Path: "/channels/**", Quota: drawQuota(t)}},
+			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
 			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
 		})
 		require.NoError(t, err)
@@ -270,6 +277,7 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
+		quota.Extend = min(quota.Extend, 40*ms) // the others must not be able to keep a block up for ever
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{
 				Path: "/channels/**", Quota: quota,

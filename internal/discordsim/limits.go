@@ -89,9 +89,9 @@ func (w *World) routeRefuses(x *exchange) bool {
 	}
 	hidden := w.hiddenLimits(x)
 	for _, h := range hidden {
-		if retry := h.gate.counter.State(x.call.Now).RetryAfter; retry > 0 {
+		if h.gate.counter.State(x.call.Now).Remaining == 0 {
+			h.retry, _ = h.gate.take(x)
 			w.used(x, h.class, h.gate, false)
-			h.retry = retry
 			x.refusal = h
 			return true
 		}

@@ -42,7 +42,7 @@ func (k Kind) String() string {
 }
 
 // Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Sliding], [Leaky] or [Unlimited].
+// Build one with [Fixed], [Aligned], [Extending], [Sliding], [Leaky] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
@@ -51,6 +51,8 @@ type Quota struct {
 	// Others are opened by the first request after the last one has closed.
 	Aligned bool
 	Phase   time.Duration
+	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
+	Extend time.Duration
 }
 
 // Fixed is a fixed window that is opened by the first request after the last window has closed.
@@ -61,6 +63,12 @@ func Fixed(limit int, period time.Duration) Quota {
 // Aligned is a fixed window whose boundaries are multiples of the period since the Unix epoch, moved by phase.
 func Aligned(limit int, period, phase time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Aligned: true, Phase: phase}
+}
+
+// Extending is a fixed window whose end each refusal moves on, so that whoever asks early again and again is never let
+// through (observed on a compatible server). Retry-After names the new end.
+func Extending(limit int, period, by time.Duration) Quota {
+	return Quota{Kind: KindFixed, Limit: limit, Period: period, Extend: by}
 }
 
 // Sliding is a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
@@ -102,6 +110,8 @@ func (q Quota) validate() error {
 		return fmt.Errorf("%w: period %v is not positive", ErrConfig, q.Period)
 	case q.Aligned && q.Kind != KindFixed:
 		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
+	case q.Extend < 0 || q.Extend > 0 && (q.Kind != KindFixed || q.Aligned):
+		return fmt.Errorf("%w: only fixed windows that are not aligned can be extended", ErrConfig)
 	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
 		return fmt.Errorf("%w: %d per %v is more than one request per nanosecond", ErrConfig, q.Limit, q.Period)
 	}
@@ -143,12 +153,13 @@ type State struct {
 
 // Counter counts requests against one quota. Time is an argument and must not go backwards. A Counter has no lock.
 type Counter interface {
-	// Take counts one request and reports true, or reports false and counts nothing.
+	// Take counts one request and reports true, or reports false and counts nothing. A refusal may extend the wait.
 	Take(now time.Time, who Consumer) bool
 	// State describes the counter without counting anything.
 	State(now time.Time) State
 	// OwnUsed is the number of places that Own requests occupy at this moment, a partly free one included. When it
-	// reaches the limit the client would have been refused even without anybody else.
+	// reaches the limit the client would have been refused even without anybody else. What only refusals have extended
+	// does not count.
 	OwnUsed(now time.Time) int
 	// Quota returns what the counter counts against.
 	Quota() Quota
