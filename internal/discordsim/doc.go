@@ -36,14 +36,22 @@
 //     those that spoke of the same moment the one that was read first. Avoidable.
 //  2. The limit had changed and no answer delivered since had said so; or headers had been falsified (a 429 that names a
 //     shorter time than the true one in either place is one of these), within the last
-//     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were never read; or (scope user) no client
-//     could have known which bucket it would be, for one because it was the first request of its operation. Excused.
+//     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were
+//     never read; or (scope user) no client could have known which bucket it would be. Excused.
 //  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with
 //     nobody else about. Global: the same, or its own requests exceed the limit in some one-second interval, whatever
 //     the phase of the server's windows. Avoidable. A burst on a bucket never heard of belongs here: a careful client
 //     sends one request first.
 //  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, and whatever others
 //     have used up.
+//
+// # Which bucket a request belongs to
+//
+// A client learns that from answers. A request of scope user is excused, even if the bucket's own answers had forbidden it, as
+// long as no answer to the same operation had named the hash under which it was counted: not before, and not since the rule
+// last changed hashes. It is blamed all the same for what no belief allows: a second request before the very first has been
+// answered, and more in one channel at once than the limit that other channels have shown. Where chance decides between several
+// buckets, it is blamed if all of those that had been named forbade it, or if the newest answer was a 429 of the very bucket.
 //
 // Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
 // Headers that say less than the truth are no excuse.

@@ -102,10 +102,10 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	if x.refusal.class == ClassUser && x.discovery.first() && g.forbade(sent, heard) {
-		return Excused, becauseUnpredictable // it had been told, but not that this operation was meant
-	}
 	if g.forbade(sent, heard) {
+		if x.refusal.class == ClassUser && !w.foreseen(x) {
+			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
+		}
 		return Avoidable, becauseTold
 	}
 	// In favour of the client: it may have acted on an answer at once.
@@ -122,7 +122,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	own := g.counter != nil && g.counter.OwnUsed(x.call.Now) >= g.counter.Quota().Limit
 	switch x.refusal.class {
 	case ClassUser:
-		if x.unpredictable || own && x.discovery.first() {
+		if x.unpredictable || own && !w.foreseen(x) {
 			return Excused, becauseUnpredictable
 		}
 		if own {
@@ -137,4 +137,15 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 	}
 	return Unavoidable, becauseOthers
+}
+
+// foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.
+func (w *World) foreseen(x *exchange) bool {
+	foreseen := x.discovery.foreseen
+	if x.unpredictable {
+		foreseen = x.discovery.warned
+	}
+	// Whether it had read what was delivered within the tolerance, nobody knows; it is blamed if it makes no difference.
+	sent := x.call.Request.SentAt
+	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }

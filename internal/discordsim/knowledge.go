@@ -63,7 +63,7 @@ type knowledge struct {
 	sends     []time.Time // when the requests were sent that have taken a place here, the latest ones
 	taken     int         // how many of them there have been
 	described time.Time   // first honest description since the last change; zero: none
-	changed   bool        // the limit is not, or may not be, what the client once learnt
+	changed   time.Time   // since when the limit is not, or may not be, what the client once learnt; zero: never
 	accepted  time.Time   // first of them that was no 429, which shows how long the window is
 	lost      bool        // some answer was never read
 	quiet     time.Time   // first success without readable headers; zero: none
@@ -71,8 +71,8 @@ type knowledge struct {
 }
 
 // change notes that the limit is no longer what the client may have learnt.
-func (k *knowledge) change() {
-	k.changed, k.described = true, time.Time{}
+func (k *knowledge) change(now time.Time) {
+	k.changed, k.described = now, time.Time{}
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -91,7 +91,9 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 		}
 	case honest:
 		if l.rule != nil {
-			k.described = earliest(k.described, at)
+			if !l.made.Before(k.changed) {
+				k.described = earliest(k.described, at)
+			}
 			if !l.refused {
 				k.accepted = earliest(k.accepted, at)
 			}
@@ -179,7 +181,7 @@ func (k *knowledge) forbade(sent, heard time.Time) bool {
 // excuse returns why a client cannot be blamed for what it believed, or "".
 func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	described := !k.described.IsZero() && !k.described.After(heard)
-	if k.changed && !described {
+	if !k.changed.IsZero() && !described {
 		return becauseChanged
 	}
 	for _, l := range k.lies {

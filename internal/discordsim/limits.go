@@ -147,13 +147,13 @@ func (w *World) bucketOf(x *exchange) *bucket {
 	if b == nil {
 		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
 		if x.rule.changes > 0 && x.rule.described.IsZero() {
-			b.change()
+			b.change(x.call.Now)
 		}
 		w.buckets[key] = b
 	}
 	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
 		b.counter = resized(b.counter, x.call.Now, x.quota)
-		b.change()
+		b.change(x.call.Now)
 	}
 	b.lastUse = x.call.Now
 	return b

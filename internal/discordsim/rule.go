@@ -57,7 +57,7 @@ type Rule struct {
 	Quota Quota
 	// Changes replace Quota and Hash at given times.
 	Changes []Change
-	// Vary may replace them for a single request, see [Alternate], [EachTime] and [ByMessageAge].
+	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
@@ -133,8 +133,9 @@ func matchSegment(want, raw, template string) bool {
 	return want == "*" || want == raw
 }
 
-// at is the rule's limit at a moment. changes counts the changes that have happened.
-func (r *Rule) at(elapsed time.Duration) (hash string, quota Quota, changes int) {
+// at is the rule's limit at a moment. changes counts the changes that have happened, and renamed is when the last of them
+// happened that changed the hash.
+func (r *Rule) at(elapsed time.Duration) (hash string, quota Quota, changes int, renamed time.Duration) {
 	hash, quota = r.Hash, r.Quota
 	for _, change := range r.Changes {
 		if change.At > elapsed {
@@ -142,13 +143,13 @@ func (r *Rule) at(elapsed time.Duration) (hash string, quota Quota, changes int)
 		}
 		changes++
 		if change.Hash != "" {
-			hash = change.Hash
+			hash, renamed = change.Hash, change.At
 		}
 		if change.Quota.Kind != KindNone {
 			quota = change.Quota
 		}
 	}
-	return hash, quota, changes
+	return hash, quota, changes, renamed
 }
 
 func (r *Rule) validate() error {

@@ -69,15 +69,16 @@ func (w *World) Lose(response *Response) {
 		l.gate.lost = true
 	}
 	response.lessons = nil
-	response.asks.lose()
+	response.reply.lose()
 }
 
 // Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may
 // come in any order, and early. An answer that is never delivered teaches nothing.
 func (w *World) Deliver(response *Response, at time.Time) {
+	response.reply.read(at)
 	for _, l := range response.lessons {
 		l.gate.learn(l, at)
-		if l.rule != nil && l.honesty == honest {
+		if l.rule != nil && l.honesty == honest && !l.made.Before(l.rule.changed) {
 			l.rule.described = earliest(l.rule.described, at)
 		}
 	}

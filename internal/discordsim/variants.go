@@ -31,6 +31,15 @@ func EachTime(prefix string) func(Call) Variant {
 	}
 }
 
+// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes: compatible servers
+// have a bucket id for each channel. Rules with one prefix share the counters of a channel. As the hash of a channel is not known
+// before an answer from there, the first requests are judged like those of an operation never used.
+func HashByMajor(prefix string) func(Call) Variant {
+	return func(call Call) Variant {
+		return Variant{Hash: prefix + digest(call.Major)}
+	}
+}
+
 // Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, and
 // older than 14 days (observed by client authors).
 type Ages struct {

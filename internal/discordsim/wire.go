@@ -34,7 +34,7 @@ type Response struct {
 	Delay      time.Duration
 	BodyDelay  time.Duration
 
-	asks    *discovery
+	reply   reply
 	lessons []lesson // what the client will know once it has read this
 	lost    bool     // it never will
 }

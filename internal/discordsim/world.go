@@ -35,6 +35,7 @@ type ruleState struct {
 	index     int
 	requests  int
 	changes   int       // how many of its changes have been noticed
+	changed   time.Time // when the last of them was
 	described time.Time // first honest description delivered since the last of them
 }
 
@@ -98,6 +99,7 @@ type exchange struct {
 	quota         Quota
 	status        int
 	unpredictable bool
+	settled       time.Time // since when the rule gives the hashes that it gives now
 	discovery     *discovery
 
 	bucket  *bucket // nil before the request has come so far
@@ -153,9 +155,11 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 // applyRule fills in what the rule, its changes and its variants say.
 func (w *World) applyRule(x *exchange) {
 	var changes int
-	x.hash, x.quota, changes = x.rule.at(x.call.Elapsed)
+	var renamed time.Duration
+	x.hash, x.quota, changes, renamed = x.rule.at(x.call.Elapsed)
+	x.settled = w.start.Add(renamed)
 	if changes != x.rule.changes {
-		x.rule.changes, x.rule.described = changes, time.Time{}
+		x.rule.changes, x.rule.changed, x.rule.described = changes, x.call.Now, time.Time{}
 	}
 	x.status = cmp.Or(x.rule.Status, http.StatusOK)
 	if x.rule.Vary != nil {
@@ -238,7 +242,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	}
 	response.lost = response.Connection != ConnectionKept
 	w.teach(response, x)
-	x.discovery.note(response)
+	x.discovery.note(response, x)
 	w.account(response, x)
 	w.sweep(now)
 	return response

@@ -1,0 +1,107 @@
+package discordsim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// to returns a copy of a step with another request.
+func (s step) to(method, path string) step {
+	s.request = Request{Method: method, Path: path, Authorization: post.Authorization}
+	return s
+}
+
+// twoOperations is a world in which reading and writing messages share a bucket.
+func twoOperations(t *testing.T, rule Rule) *World {
+	t.Helper()
+	read, write := rule, rule
+	read.Method, write.Method = "GET", "POST"
+	read.Path, write.Path = "/channels/{id}/messages", "/channels/{id}/messages"
+	return newWorld(t, Config{Rules: []Rule{read, write}})
+}
+
+func TestHashesMayDifferByChannel(t *testing.T) {
+	t.Parallel()
+	w := twoOperations(t, Rule{Quota: Fixed(2, time.Second), Vary: HashByMajor("m")})
+	ask := func(method, channel string) (status int, hash string) {
+		response := w.Handle(start, Request{Method: method, Path: "/channels/" + channel + "/messages"})
+		return response.Status, response.Header.Get("X-RateLimit-Bucket")
+	}
+	_, first := ask("POST", "1")
+	status, again := ask("GET", "1")
+	require.Equal(t, 200, status)
+	assert.Equal(t, first, again, "a channel keeps its hash, whatever the operation")
+	status, _ = ask("POST", "1")
+	assert.Equal(t, 429, status, "and both are counted there")
+	status, other := ask("POST", "2")
+	assert.Equal(t, 200, status)
+	assert.NotEqual(t, first, other)
+}
+
+// What a client can know of the bucket in which a request will be counted.
+func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
+	t.Parallel()
+	const one, two = "/channels/1/messages", "/channels/2/messages"
+	three := Fixed(3, 10*time.Second)
+	byChannel := Rule{Quota: three, Vary: HashByMajor("m")}
+	same := Rule{Quota: three, Hash: "m"}
+	write := func(sent time.Duration, path string) step { return trip(sent).to("POST", path) }
+	read := func(sent time.Duration, path string) step { return trip(sent).to("GET", path) }
+	full := []step{ // both operations are known in one channel, and writing has filled another
+		write(0, one), read(0, one), write(100*ms, two), write(200*ms, two), write(300*ms, two),
+	}
+	tests := []struct {
+		name  string
+		rule  Rule
+		story []step
+		want  []string
+	}{
+		{"hashes by channel: nothing told that reading counts there, too", byChannel,
+			append(full, read(400*ms, two)), []string{becauseUnpredictable}},
+		{"hashes by channel: then it is known", byChannel,
+			append(full, read(400*ms, two), read(500*ms, two)), []string{becauseUnpredictable, becauseTold}},
+		{"hashes by channel: others of the same moment", byChannel,
+			append(full, read(400*ms, two), read(401*ms, two)), []string{becauseUnpredictable, becauseUnpredictable}},
+		{"hashes by channel: more at once than any channel has been seen to allow", byChannel,
+			[]step{write(0, one), write(100*ms, two), write(101*ms, two), write(102*ms, two), write(103*ms, two)}, []string{becauseOwn}},
+		{"hashes by channel: what was answered there is known to count there", byChannel,
+			append(full, write(400*ms, two)), []string{becauseTold}},
+		{"one hash: what is known in one channel is known in all", same,
+			append(full, read(400*ms, two)), []string{becauseTold}},
+		{"an operation never used", same,
+			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+		{"an operation never used, and a second request before the first has been answered", same,
+			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one), read(301*ms, one)}, []string{becauseUnpredictable, becauseTold}},
+		{"an operation whose first answer said nothing is as unknown as before",
+			Rule{Quota: three, Hash: "m", Faults: []Fault{{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }}}},
+			[]step{read(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+		{"the hash has changed back: what was known before it changed is not known any more",
+			Rule{Quota: three, Hash: "m", Changes: []Change{{At: time.Second, Hash: "n"}, {At: 2 * time.Second, Hash: "m"}}},
+			[]step{
+				read(0, one), write(0, one), read(1000*ms, one), write(1000*ms, one),
+				write(2100*ms, one), read(2101*ms, one), read(2300*ms, one),
+			}, []string{becauseUnpredictable, becauseTold}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, reasons := tell(twoOperations(t, test.rule), test.story...)
+			assert.Equal(t, test.want, reasons)
+		})
+	}
+}
+
+// An answer that was made before a limit changed does not tell of the change, however late it is read.
+func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}})
+	old := w.Handle(at(9800*ms), post)
+	w.Handle(at(10*time.Second), post) // nothing tells the client of the change
+	w.Deliver(old, at(10_100*ms))
+	refused := w.Handle(at(10_200*ms), post)
+	assert.Equal(t, ClassUser, refused.Class)
+	assert.Equal(t, becauseChanged, refused.Because)
+}
