@@ -70,6 +70,21 @@ func Garbage(text string) Fault {
 	}}
 }
 
+// StaleFirst makes the first answer of a window describe the one before: nothing remaining, and 0 until the reset. What
+// remains is told by the later answers. It lets other faults apply to the same request, too.
+func StaleFirst() Fault {
+	return Fault{Also: true, Edit: func(call Call, response *Response) {
+		limit, _ := readNumber(response.Header.Get(headerLimit))
+		remaining, ok := readNumber(response.Header.Get(headerRemaining))
+		if !ok || remaining != limit-1 || response.Class != ClassNone {
+			return
+		}
+		response.Header.Set(headerRemaining, "0")
+		response.Header.Set(headerReset, seconds(RoundUp.milliseconds(time.Duration(call.Clock.UnixNano()))))
+		response.Header.Set(headerResetAfter, "0.000")
+	}}
+}
+
 // applies decides about the n-th request. It draws from rng only if everything else holds.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
