@@ -14,7 +14,7 @@ func drawQuota(t *rapid.T) Quota {
 	period := time.Duration(rapid.IntRange(10, 3000).Draw(t, "period")) * ms
 	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
 	return rapid.SampledFrom([]Quota{
-		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), Leaky(limit, period),
+		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period), Leaky(limit, period),
 		Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
 	}).Draw(t, "quota")
 }
@@ -272,7 +272,7 @@ func TestResizeKeepsWhatIsCounted(t *testing.T) {
 func TestNonsenseQuotasAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []Quota{
-		Extending(1, time.Second, -1), {Kind: KindSliding, Limit: 1, Period: 1, Extend: 1}, {Kind: KindFixed, Limit: 1, Period: 1, Aligned: true, Extend: 1},
+		{Kind: KindLeaky, Limit: 1, Period: 1, NamesNext: true}, Extending(1, time.Second, -1), {Kind: KindSliding, Limit: 1, Period: 1, Extend: 1}, {Kind: KindFixed, Limit: 1, Period: 1, Aligned: true, Extend: 1},
 		Fixed(0, time.Second), Fixed(-1, time.Second), Sliding(1, 0), Leaky(1, -time.Second), {Limit: 5, Period: time.Second},
 		{Kind: 17, Limit: 1, Period: 1}, {Kind: KindLeaky, Limit: 1, Period: 1, Aligned: true}, Leaky(1000, 10),
 	} {

@@ -19,7 +19,7 @@
 //
 // # Layers
 //
-// A [Counter] counts one limit; there are three kinds. A [World] maps requests to counters, answers them and keeps the
+// A [Counter] counts one limit; there are three kinds, and variants of them. A [World] maps requests to counters, answers them and keeps the
 // books; it is pure: time is an argument. A [Server] is a World behind HTTP: real sockets, connections in memory, or a
 // bare round tripper, all of them in real time or in the time of a testing/synctest bubble.
 //
@@ -37,7 +37,8 @@
 //  2. The limit had changed and no answer delivered since had said so; or headers had been falsified (a 429 that names a
 //     shorter time than the true one in either place is one of these), within the last
 //     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were
-//     never read; or (scope user) no client could have known which bucket it would be. Excused.
+//     never read; or (scope user) no client could have known which bucket it would be; or the bucket is a log whose headers name
+//     the next place, and nothing had told so. Excused.
 //  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with
 //     nobody else about. Global: the same, or its own requests exceed the limit in some one-second interval, whatever
 //     the phase of the server's windows. Avoidable. A burst on a bucket never heard of belongs here: a careful client
@@ -52,6 +53,15 @@
 // last changed hashes. It is blamed all the same for what no belief allows: a second request before the very first has been
 // answered, and more in one channel at once than the limit that other channels have shown. Where chance decides between several
 // buckets, it is blamed if all of those that had been named forbade it, or if the newest answer was a 429 of the very bucket.
+//
+// # A log that names its next place
+//
+// The first answers of a [SlidingNext] log look like those of a fixed window that ends when the first place comes back. A client
+// that knows all kinds holds each place for a period and is never refused. One that believes in the window sends a batch when that
+// is over, and is refused: that batch is excused, and no request beyond what fits into a window, until accepted answers have been
+// read that no fixed window, no log that names its last place and no leaky bucket can have given. If the network is too slow to
+// tell, there may be several such batches. From then on its own requests are to blame as in any other log. What holds in any kind is
+// never excused: sending before the time that was named.
 //
 // Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
 // Headers that say less than the truth are no excuse.

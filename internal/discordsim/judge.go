@@ -63,6 +63,7 @@ const (
 	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
 	becauseUnpredictable = "the bucket could not be foreseen"
+	becauseKind          = "nothing had told that the reset is the next place's"
 )
 
 // gate is one place where requests are counted or held up, and what the client has been told about it.
@@ -80,6 +81,9 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
 	if g.counter != nil && !g.counter.Take(now, x.who) {
+		if g.evidence != nil && x.who == Own {
+			g.evidence.tried(x.call.Request.SentAt)
+		}
 		return g.counter.State(now).RetryAfter, false
 	}
 	if x.who == Own {
@@ -124,6 +128,9 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	case ClassUser:
 		if x.unpredictable || own && !w.foreseen(x) {
 			return Excused, becauseUnpredictable
+		}
+		if quota := quotaOf(g.counter); own && quota.NamesNext && g.believes(sent, quota.Limit) {
+			return Excused, becauseKind
 		}
 		if own {
 			return Avoidable, becauseOwn

@@ -96,6 +96,14 @@ func TestVerdicts(t *testing.T) {
 		{"a sliding place is not back yet", threeSliding, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
 
+		{"a log that names the next place: whoever believes in windows cannot know better, within one of them", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms), trip(1102 * ms)}, []string{becauseKind, becauseOwn}},
+		{"a log that names the next place: too early by any belief", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(100 * ms), trip(900 * ms)}, []string{becauseOwn}},
+		{"a log that names the next place: answers have shown that it is no window", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1500 * ms), trip(1501 * ms)}, []string{becauseOwn}},
+		{"a log that names the last place: nobody has reason to believe in windows", Rule{Quota: Sliding(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms)}, []string{becauseOwn}},
 		{"a block that each refusal extends: again before its time", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
 			[]step{others(0, 1), trip(0), trip(2949 * ms), trip(5100 * ms)}, []string{becauseOthers, becauseTold}},
 		{"a block that was extended by a refusal not yet read", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
@@ -194,6 +202,7 @@ func TestVerdicts(t *testing.T) {
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
 		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
+		becauseKind: Excused,
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -240,7 +249,8 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
-		quota.Extend = 0 // what a refusal extends, nobody knows before it has been read
+		quota.Extend = 0        // what a refusal extends, nobody knows before it has been read
+		quota.NamesNext = false // at first it looks like a fixed window
 		w, err := NewWorld(start, Config{
 			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
 			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),

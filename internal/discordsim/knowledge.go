@@ -39,6 +39,7 @@ type lesson struct {
 	// made is when the answer was, and refused whether it was a 429.
 	made    time.Time
 	refused bool
+	reading *reading // of a log that names its next place; nil: none
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -68,6 +69,7 @@ type knowledge struct {
 	lost      bool        // some answer was never read
 	quiet     time.Time   // first success without readable headers; zero: none
 	lies      []lie
+	evidence  *evidence // only of a log that names its next place
 }
 
 // change notes that the limit is no longer what the client may have learnt.
@@ -103,6 +105,13 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 		}
 	case falsified:
 		k.hearLie(at)
+	}
+	if l.reading != nil {
+		if k.evidence == nil {
+			k.evidence = &evidence{}
+		}
+		l.reading.read = at
+		k.evidence.learn(*l.reading)
 	}
 	if l.wait > 0 {
 		k.remember(fact{

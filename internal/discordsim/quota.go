@@ -42,7 +42,7 @@ func (k Kind) String() string {
 }
 
 // Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Extending], [Sliding], [Leaky] or [Unlimited].
+// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
@@ -51,6 +51,8 @@ type Quota struct {
 	// Others are opened by the first request after the last one has closed.
 	Aligned bool
 	Phase   time.Duration
+	// NamesNext makes headers say when the next place comes back instead of when the last one does (KindSliding only).
+	NamesNext bool
 	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
 	Extend time.Duration
 }
@@ -74,6 +76,12 @@ func Extending(limit int, period, by time.Duration) Quota {
 // Sliding is a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
 func Sliding(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period}
+}
+
+// SlidingNext is a sliding log whose Reset and Reset-After name the moment at which the next place comes back. At first its
+// answers look like those of a fixed window.
+func SlidingNext(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindSliding, Limit: limit, Period: period, NamesNext: true}
 }
 
 // Leaky is a leaky bucket that holds limit requests and forgets one of them every period/limit.
@@ -110,6 +118,8 @@ func (q Quota) validate() error {
 		return fmt.Errorf("%w: period %v is not positive", ErrConfig, q.Period)
 	case q.Aligned && q.Kind != KindFixed:
 		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
+	case q.NamesNext && q.Kind != KindSliding:
+		return fmt.Errorf("%w: only a sliding log can name its next place", ErrConfig)
 	case q.Extend < 0 || q.Extend > 0 && (q.Kind != KindFixed || q.Aligned):
 		return fmt.Errorf("%w: only fixed windows that are not aligned can be extended", ErrConfig)
 	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
@@ -142,13 +152,22 @@ const (
 	Foreign
 )
 
-// State is what a counter has to say at one moment. It holds the exact times; headers are rounded from it.
+// State is the truth about a counter at one moment. It holds the exact times; headers are rounded from it.
 type State struct {
 	Limit      int           // requests
 	Remaining  int           // requests that would be accepted now
 	ResetAfter time.Duration // until the counter is completely empty; in a fixed window: until it closes
 	RetryAfter time.Duration // until one request would be accepted; 0 if one would be now
 	NextAfter  time.Duration // until Remaining rises by itself; 0 if the counter is empty
+}
+
+// stated is the state as honest headers say it.
+func stated(counter Counter, now time.Time) State {
+	state := counter.State(now)
+	if counter.Quota().NamesNext {
+		state.ResetAfter = state.NextAfter
+	}
+	return state
 }
 
 // Counter counts requests against one quota. Time is an argument and must not go backwards. A Counter has no lock.

@@ -24,13 +24,16 @@ func (w *World) teach(response *Response, x *exchange) {
 	}
 	// Headers tell when a window ends, but not when the next place of a sliding bucket comes back. A client knows that of
 	// its own requests, and those are judged by whether they alone fill the bucket.
-	truth := b.counter.State(x.call.Now)
+	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
 		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now, refused: x.refusal.gate != nil,
 	}
 	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
+	}
+	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
+		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}
 	}
 	switch {
 	case hold.gate == description.gate:

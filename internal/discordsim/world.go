@@ -254,7 +254,7 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 	if x.bucket.counter == nil || x.refusal.gate == nil && status >= http.StatusInternalServerError {
 		return
 	}
-	state := x.faults.state(x.bucket.counter.State(x.call.Now))
+	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
