@@ -144,7 +144,7 @@ func (d *discovery) warned(x *exchange, heard time.Time) bool {
 		if a.lost || a.read.IsZero() || a.read.After(heard) || a.major != x.call.Major || a.bucket == nil && !a.unlimited {
 			continue
 		}
-		open = open || a.unlimited || !a.bucket.forbade(x.call.Request.SentAt, heard)
+		open = open || a.unlimited || !a.bucket.forbade(x.call.Request.SentAt, heard, "")
 		overtaken = newest != nil && a.sent.Before(newest.sent)
 		newest = a
 	}

@@ -2,6 +2,8 @@ package discordsim
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -106,7 +108,7 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	if g.forbade(sent, heard) {
+	if g.forbade(sent, heard, x.shape()) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
 		}
@@ -155,4 +157,18 @@ func (w *World) foreseen(x *exchange) bool {
 	// Whether it had read what was delivered within the tolerance, nobody knows; it is blamed if it makes no difference.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
+}
+
+// shape names the requests that a client knows to be refused after one refusal: none but those of the same operation in the same place
+// by a hidden limit of the resource, and none but those with the same fields, too, by a sub-limit, as nothing tells what else counts
+// there. "" is everything that the limit counts.
+func (x *exchange) shape() string {
+	switch x.refusal.class {
+	case ClassShared:
+		return x.call.Operation + " " + x.call.Major
+	case ClassSubLimit:
+		fields := slices.Sorted(slices.Values(x.call.Request.Fields))
+		return x.call.Operation + " " + x.call.Major + " " + strings.Join(fields, " ")
+	}
+	return ""
 }

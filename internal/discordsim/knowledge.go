@@ -36,6 +36,8 @@ type lesson struct {
 	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
 	left, taken int
 	wait        time.Duration
+	// shape is what the client knows to be refused: see exchange.shape.
+	shape string
 	// made is when the answer was, and refused whether it was a 429.
 	made    time.Time
 	refused bool
@@ -49,6 +51,7 @@ type fact struct {
 	at, until  time.Time
 	left       int
 	taken      int
+	shape      string
 }
 
 // lie is a time in which the client had reason to believe something false: from the delivery of the first false
@@ -115,7 +118,7 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 	}
 	if l.wait > 0 {
 		k.remember(fact{
-			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken,
+			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
 		})
 	}
 }
@@ -155,22 +158,22 @@ func (k *knowledge) note(sent, now time.Time) {
 	k.taken++
 }
 
-// forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
+// forbade reports whether the client, when it sent a request of some shape, had read that no place would be left for it: it had been
 // told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a
 // place. heard is the last moment whose deliveries it can have read.
 //
 // What was made last counts, as it may speak of a window that earlier answers could not know. Of all answers that spoke of
 // the same moment, the one that came fastest says it most precisely.
-func (k *knowledge) forbade(sent, heard time.Time) bool {
+func (k *knowledge) forbade(sent, heard time.Time, shape string) bool {
 	var latest fact
 	for _, f := range k.facts {
-		if !f.at.After(heard) && !f.made.Before(latest.made) {
+		if f.shape == shape && !f.at.After(heard) && !f.made.Before(latest.made) {
 			latest = f
 		}
 	}
 	until := latest.until
 	for _, f := range k.facts {
-		if !f.at.After(heard) && f.over.Equal(latest.over) && f.until.Before(until) {
+		if f.shape == shape && !f.at.After(heard) && f.over.Equal(latest.over) && f.until.Before(until) {
 			until = f.until
 		}
 	}

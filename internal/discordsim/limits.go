@@ -115,7 +115,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 			class: ClassSubLimit, name: x.hash, index: x.rule.index<<16 | i,
 			major: x.call.Major, authorization: x.call.Request.Authorization,
 		}
-		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code})
+		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
 	if shared := x.rule.Shared; shared != nil {
 		key := gateKey{class: ClassShared, name: shared.Name, major: x.call.Major}
@@ -125,7 +125,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 		if shared.Key != nil {
 			key.major = shared.Key(x.call)
 		}
-		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code})
+		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code, silent: shared.Silent})
 	}
 	return hidden
 }

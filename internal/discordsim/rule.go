@@ -86,6 +86,8 @@ type SubLimit struct {
 	Fields []string // body fields any of which makes the request count; none: every request counts
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
+	// Silent refusals name no time, neither in Retry-After nor in the body.
+	Silent bool
 }
 
 // SharedLimit is counted per resource, whoever asks.
@@ -94,6 +96,8 @@ type SharedLimit struct {
 	Quota Quota
 	Key   func(Call) string // names the resource; nil: the major parameter
 	Code  int               // `code` of the 429's body; 0: none
+	// Silent refusals name no time, neither in Retry-After nor in the body.
+	Silent bool
 }
 
 // Variant replaces parts of a rule for one request. Zero fields keep the rule's.

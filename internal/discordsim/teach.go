@@ -16,6 +16,7 @@ func (w *World) teach(response *Response, x *exchange) {
 	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now, refused: true}
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
+		hold.shape = x.shape()
 	}
 	b := x.bucket
 	if b == nil || b.counter == nil {

@@ -115,7 +115,11 @@ func (w *World) writeRefusal(response *Response, x *exchange) {
 		precise = stated.Seconds()
 	}
 	body := limitBody{Message: "You are being rate limited.", RetryAfter: &precise, Code: refusal.code}
-	header[headerRetryAfter] = []string{wholeSeconds(ms)}
+	if refusal.silent {
+		body.RetryAfter = nil
+	} else {
+		header[headerRetryAfter] = []string{wholeSeconds(ms)}
+	}
 	switch refusal.class {
 	case ClassGlobal:
 		body.Global = true
