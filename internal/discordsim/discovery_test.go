@@ -105,3 +105,56 @@ func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
 	assert.Equal(t, ClassUser, refused.Class)
 	assert.Equal(t, becauseChanged, refused.Because)
 }
+
+func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	missing := func(c Call) int {
+		if c.Request.Path == "/channels/1/messages/404" {
+			return 404
+		}
+		return 0
+	}
+	rule := Rule{Path: "/channels/{id}/messages/{id}", Quota: Unlimited(), Vary: ErrorBucket("errors", Fixed(2, 10*time.Second), missing)}
+	good, bad := Request{Method: "GET", Path: "/channels/1/messages/5"}, Request{Method: "GET", Path: "/channels/1/messages/404"}
+
+	w := newWorld(t, Config{Rules: []Rule{rule}})
+	assert.Empty(t, headers(w.Handle(start, good), limitNames...))
+	for _, remaining := range []string{"1", "0"} {
+		response := w.Handle(start, bad)
+		assert.Equal(t, 404, response.Status)
+		assert.Equal(t, "errors", response.Header.Get("X-RateLimit-Bucket"))
+		assert.Equal(t, "2", response.Header.Get("X-RateLimit-Limit"))
+		assert.Equal(t, remaining, response.Header.Get("X-RateLimit-Remaining"))
+	}
+	refused := w.Handle(start, bad)
+	assert.Equal(t, 429, refused.Status)
+	assert.Equal(t, "errors", refused.Header.Get("X-RateLimit-Bucket"))
+	for range 9 {
+		assert.Equal(t, 200, w.Handle(start, good).Status, "successes stay unlimited")
+	}
+
+	ask := func(sent time.Duration, request Request) step {
+		s := trip(sent)
+		s.request = request
+		return s
+	}
+	tests := []struct {
+		name  string
+		story []step
+		want  []string
+	}{
+		{"a success had no limit, so that the next may have none", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad)},
+			[]string{becauseUnpredictable}},
+		{"nothing but errors, and they said that nothing remained", []step{ask(0, bad), ask(100*ms, bad), ask(200*ms, bad)},
+			[]string{becauseTold}},
+		{"after a 429 and nothing newer", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(400*ms, bad)},
+			[]string{becauseUnpredictable, becauseTold}},
+		{"after a 429 and a newer success", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(301*ms, good), ask(401*ms, bad)},
+			[]string{becauseUnpredictable, becauseUnpredictable}},
+		{"all at once", []step{ask(0, good), ask(100*ms, bad), ask(100*ms, bad), ask(100*ms, bad)}, []string{becauseUnpredictable}},
+	}
+	for _, test := range tests {
+		_, reasons := tell(newWorld(t, Config{Rules: []Rule{rule}}), test.story...)
+		assert.Equal(t, test.want, reasons, test.name)
+	}
+}

@@ -57,7 +57,7 @@ type Rule struct {
 	Quota Quota
 	// Changes replace Quota and Hash at given times.
 	Changes []Change
-	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor] and [ByMessageAge].
+	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
