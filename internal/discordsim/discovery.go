@@ -14,7 +14,7 @@ type operationKey struct{ operation, authorization string }
 type discovery struct {
 	answers []answer          // the latest, in the order of processing
 	first   int               // the number of answers[0]
-	named   map[string]naming // by hash
+	named   map[string]naming // by the name of the counters
 }
 
 // maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
@@ -32,7 +32,7 @@ type answer struct {
 	refused    bool      // a 429 of that bucket
 }
 
-// naming is when the client first read that an operation is counted under a hash, from an answer made at a moment or later.
+// naming is when the client first read that an operation is counted in some counters, from an answer made at a moment or later.
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
@@ -49,8 +49,8 @@ func (w *World) discover(x *exchange) *discovery {
 type reply struct {
 	discovery *discovery // nil: to nothing
 	number    int
-	hash      string    // that it names and that the next request may rely on
-	settled   time.Time // since when the rule is as it was then
+	counters  string    // that it names and that the next request may rely on
+	settled   time.Time // since when the rule had counted where it counted then
 }
 
 // note takes down that a request was processed and will be answered.
@@ -65,7 +65,7 @@ func (d *discovery) note(response *Response, x *exchange) {
 		a.bucket, a.refused = &x.bucket.gate, x.refusal.class == ClassUser
 		a.limit, _ = strconv.Atoi(response.Header.Get(headerLimit)) // garbage: it does not say
 		if !x.unpredictable {
-			response.reply.hash = x.hash
+			response.reply.counters = x.counters
 		}
 	case response.Status < http.StatusBadRequest && response.Header.Get(headerRemaining) == "":
 		a.unlimited = true
@@ -86,11 +86,11 @@ func (r reply) read(at time.Time) {
 	if i := r.number - d.first; i >= 0 {
 		d.answers[i].read = at
 	}
-	if r.hash == "" {
+	if r.counters == "" {
 		return
 	}
-	if n := d.named[r.hash]; n.read.IsZero() || n.since.Before(r.settled) || n.since.Equal(r.settled) && at.Before(n.read) {
-		d.named[r.hash] = naming{since: r.settled, read: at}
+	if n := d.named[r.counters]; n.read.IsZero() || n.since.Before(r.settled) || n.since.Equal(r.settled) && at.Before(n.read) {
+		d.named[r.counters] = naming{since: r.settled, read: at}
 	}
 }
 
@@ -110,7 +110,7 @@ func (r reply) lose() {
 // Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
 // before the first of all has been answered, or more at once than the limit that other answers have told it.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
-	if n := d.named[x.hash]; !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) {
+	if n := d.named[x.counters]; !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) {
 		return true
 	}
 	believed, open, openHere := 0, 0, 0
@@ -138,7 +138,7 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 // place had forbidden it, or the newest answer of all is a 429 of the very bucket.
 func (d *discovery) warned(x *exchange, heard time.Time) bool {
 	var newest *answer
-	overtaken, open := false, false
+	overtaken, open := false, x.renamed // nothing told that two hashes are one bucket
 	for i := range d.answers {
 		a := &d.answers[i]
 		if a.lost || a.read.IsZero() || a.read.After(heard) || a.major != x.call.Major || a.bucket == nil && !a.unlimited {

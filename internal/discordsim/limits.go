@@ -112,7 +112,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 			continue
 		}
 		key := gateKey{
-			class: ClassSubLimit, name: x.hash, index: x.rule.index<<16 | i,
+			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
 			major: x.call.Major, authorization: x.call.Request.Authorization,
 		}
 		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
@@ -142,7 +142,7 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := bucketKey{x.hash, x.call.Major, x.call.Request.Authorization}
+	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
 	b := w.buckets[key]
 	if b == nil {
 		b = &bucket{gate: gate{counter: newCounter(x.quota)}}

@@ -84,6 +84,8 @@ func TestNonsenseConfigurationsAreRefused(t *testing.T) {
 		"rule's limit":          {Rules: []Rule{{Quota: Fixed(0, time.Second)}}},
 		"negative period":       {Rules: []Rule{{Quota: Fixed(1, -1)}}},
 		"changed limit":         {Rules: []Rule{{Quota: limit, Changes: []Change{{Quota: Fixed(0, 1)}}}}},
+		"roll-out backwards":    {Rules: []Rule{{Quota: limit, Changes: []Change{{Over: -1}}}}},
+		"counters of what":      {Rules: []Rule{{Quota: limit, Changes: []Change{{Counters: 9}}}}},
 		"changes out of order":  {Rules: []Rule{{Quota: limit, Changes: []Change{{At: 2}, {At: 1}}}}},
 		"sub-limit of nothing":  {Rules: []Rule{{SubLimits: []SubLimit{{}}}}},
 		"shared of nothing":     {Rules: []Rule{{Shared: &SharedLimit{}}}},

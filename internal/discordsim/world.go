@@ -39,7 +39,7 @@ type ruleState struct {
 	described time.Time // first honest description delivered since the last of them
 }
 
-type bucketKey struct{ hash, major, authorization string }
+type bucketKey struct{ counters, major, authorization string }
 
 type bucket struct {
 	gate
@@ -95,11 +95,13 @@ type exchange struct {
 	rule   *ruleState
 	faults appliedFaults
 	// What the rule says about this request.
-	hash          string
+	hash          string // that is announced
+	counters      string // names what is counted in
 	quota         Quota
 	status        int
 	unpredictable bool
-	settled       time.Time // since when the rule gives the hashes that it gives now
+	renamed       bool      // what is counted here is announced under more than one hash
+	settled       time.Time // since when the rule has counted where it counts now
 	discovery     *discovery
 
 	bucket  *bucket // nil before the request has come so far
@@ -154,12 +156,20 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 
 // applyRule fills in what the rule, its changes and its variants say.
 func (w *World) applyRule(x *exchange) {
-	var changes int
-	var renamed time.Duration
-	x.hash, x.quota, changes, renamed = x.rule.at(x.call.Elapsed)
-	x.settled = w.start.Add(renamed)
-	if changes != x.rule.changes {
-		x.rule.changes, x.rule.changed, x.rule.described = changes, x.call.Now, time.Time{}
+	var own string
+	if x.rule.Hash == "" {
+		own = x.call.op.hash()
+	}
+	v := x.rule.at(x.call.Elapsed, own, func() float64 {
+		if x.rule.Server != nil {
+			return x.rule.Server(x.call)
+		}
+		return w.chance.Float64()
+	})
+	x.hash, x.counters, x.quota, x.unpredictable, x.renamed = v.hash, v.counters, v.quota, v.mixed, v.renamed
+	x.settled = w.start.Add(v.settled)
+	if v.changes != x.rule.changes {
+		x.rule.changes, x.rule.changed, x.rule.described = v.changes, x.call.Now, time.Time{}
 	}
 	x.status = cmp.Or(x.rule.Status, http.StatusOK)
 	if x.rule.Vary != nil {
@@ -167,15 +177,14 @@ func (w *World) applyRule(x *exchange) {
 		if err := variant.Quota.validate(); err != nil {
 			panic(fmt.Errorf("variant of %s: %w", &x.rule.Rule, err))
 		}
-		x.hash = cmp.Or(variant.Hash, x.hash)
+		if variant.Hash != "" {
+			x.hash, x.counters = variant.Hash, variant.Hash
+		}
 		x.status = cmp.Or(variant.Status, x.status)
 		if variant.Quota.Kind != KindNone {
 			x.quota = variant.Quota
 		}
-		x.unpredictable = variant.Unpredictable
-	}
-	if x.hash == "" {
-		x.hash = x.call.op.hash()
+		x.unpredictable = x.unpredictable || variant.Unpredictable
 	}
 	if x.rule.Announce != "" {
 		x.unpredictable = true
