@@ -20,6 +20,18 @@ const (
 	ConnectionLostAfter
 )
 
+// Stall says how much of a body comes at all.
+type Stall int
+
+const (
+	// StallNone is the ordinary case: all of it.
+	StallNone Stall = iota
+	// StallAtOnce sends the headers and nothing else until the client gives up.
+	StallAtOnce
+	// StallHalfway sends half of the body and nothing else until the client gives up.
+	StallHalfway
+)
+
 // Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
 type Fault struct {
 	// Also applies later faults to the same request, too. Where two contradict each other the earlier one decides.
@@ -51,6 +63,7 @@ type Fault struct {
 	Connection Connection
 	Delay      time.Duration // before the answer, on top of the latency
 	BodyDelay  time.Duration // between the headers and the body
+	Stall      Stall
 }
 
 // limitHeaders are all the headers that describe a bucket.
@@ -155,6 +168,7 @@ func (f *Fault) spoil(call Call, response *Response) {
 	if f.Edit != nil {
 		f.Edit(call, response)
 	}
+	response.Stall = cmp.Or(f.Stall, response.Stall)
 	response.Delay += f.Delay
 	response.BodyDelay += f.BodyDelay
 }
@@ -167,6 +181,8 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)
 	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
 		return fmt.Errorf("%w: fault with status %d", ErrConfig, f.Status)
+	case f.Stall < StallNone || f.Stall > StallHalfway:
+		return fmt.Errorf("%w: fault with an unknown stall", ErrConfig)
 	case f.Connection < ConnectionKept || f.Connection > ConnectionLostAfter:
 		return fmt.Errorf("%w: fault with an unknown connection state", ErrConfig)
 	}

@@ -192,6 +192,12 @@ func TestVerdicts(t *testing.T) {
 			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
 		{"body in milliseconds, header with decimals", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
 			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"the header comes first: its time is known at once", Rule{Quota: Fixed(1, 9*time.Second), Faults: []Fault{{BodyDelay: 3 * time.Second}}}, plain,
+			[]step{others(0, 1), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
+		{"only the body names a time, and it never comes: not within a second", Rule{Quota: Sliding(1, 9*time.Second), Faults: []Fault{
+			{Stall: StallHalfway, Drop: []string{"Retry-After"}},
+		}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
 		{"without a scope a 429 is still the bucket's", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
 			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
 		{"no time in a 429: the limit headers have it", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,

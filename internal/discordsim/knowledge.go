@@ -224,9 +224,12 @@ func compareDescription(header http.Header, truth State) honesty {
 // statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,
 // rounded up. Where they differ by more than that, both ways have been observed: a header that counts until the bucket is empty,
 // a body in milliseconds, a header that is simply too short. The client cannot know which it is. That it has to wait for
-// the shorter time is all that is certain.
+// the shorter time is all that is certain. What only a body says that comes late, or never, is not held against it.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
+	if response.BodyDelay > 0 || response.Stall != StallNone {
+		return stated, ok
+	}
 	var body struct {
 		RetryAfter *float64 `json:"retry_after"`
 	}

@@ -93,6 +93,7 @@ func TestNonsenseConfigurationsAreRefused(t *testing.T) {
 		"status":                {Rules: []Rule{{Status: 99}}},
 		"fault's status":        {Rules: []Rule{{Faults: []Fault{{Status: 1000}}}}},
 		"fault's probability":   {Faults: []Fault{{Probability: 1.5}}},
+		"fault's stall":         {Faults: []Fault{{Stall: 3}}},
 		"fault's numbers":       {Faults: []Fault{{Nth: []int{0}}}},
 		"default":               {Default: &Rule{Quota: Fixed(0, time.Second)}},
 		"global":                {Global: Fixed(0, time.Second)},

@@ -29,14 +29,26 @@ type Response struct {
 	// Verdict and Because judge a refusal.
 	Verdict Verdict
 	Because string
-	// Connection, Delay and BodyDelay are faults for the transport to act out.
+	// Connection, Delay, BodyDelay and Stall are faults for the transport to act out.
 	Connection Connection
 	Delay      time.Duration
 	BodyDelay  time.Duration
+	Stall      Stall
 
 	reply   reply
 	lessons []lesson // what the client will know once it has read this
 	lost    bool     // it never will
+}
+
+// coming is the part of the body that the client gets, and whether that is all of it.
+func (r *Response) coming() (body []byte, all bool) {
+	switch r.Stall {
+	case StallAtOnce:
+		return nil, false
+	case StallHalfway:
+		return r.Body[:len(r.Body)/2], false
+	}
+	return r.Body, true
 }
 
 // baseHeader are the headers of every answer that went through the edge.
