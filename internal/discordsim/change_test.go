@@ -102,6 +102,10 @@ func TestVerdictsInARollOut(t *testing.T) {
 	// Old servers handle what has an odd number, new ones what has an even number.
 	bySequence := func(c Call) float64 { return float64(c.Request.Sequence%2) * 0.99 }
 	at := func(sent time.Duration, sequence int64) step { return numbered(trip(15*time.Second+sent), sequence) }
+	elsewhere := func(s step) step {
+		s.request.Path = "/channels/2/messages"
+		return s
+	}
 	later := func(sent time.Duration, sequence int64) step { return numbered(trip(20*time.Second+sent), sequence) }
 	tests := []struct {
 		name   string
@@ -115,6 +119,8 @@ func TestVerdictsInARollOut(t *testing.T) {
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 4), at(400*ms, 5), at(500*ms, 6)}, []string{becauseTold, becauseTold}},
 		{"another hash: only one had been seen, and it was full", Change{Hash: "new"},
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 5)}, []string{becauseTold}},
+		{"another hash: full here, but the newest answer from elsewhere names the other one", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), elsewhere(at(200*ms, 2)), at(300*ms, 5)}, []string{becauseUnpredictable}},
 		{"another hash: again after a 429", Change{Hash: "new"},
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5), at(400*ms, 7)}, []string{becauseUnpredictable, becauseTold}},
 		{"another hash: the old one is still what was heard last", Change{Hash: "new"},

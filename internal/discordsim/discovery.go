@@ -27,6 +27,7 @@ type answer struct {
 	read       time.Time // zero: not yet
 	lost       bool      // it never will be
 	bucket     *gate     // nil: it names none
+	counters   string    // of that bucket
 	limit      int       // requests; 0: it does not say
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
@@ -49,20 +50,22 @@ func (w *World) discover(x *exchange) *discovery {
 type reply struct {
 	discovery *discovery // nil: to nothing
 	number    int
+	bucket    *gate // where the request was counted without the client's knowing that it would be; nil: it knew, or nowhere
+	made      time.Time
 	counters  string    // that it names and that the next request may rely on
 	settled   time.Time // since when the rule had counted where it counted then
 }
 
 // note takes down that a request was processed and will be answered.
 func (d *discovery) note(response *Response, x *exchange) {
-	if response.lost {
-		return
-	}
 	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now}
-	response.reply = reply{discovery: d, number: d.first + len(d.answers), settled: x.settled}
+	response.reply = reply{discovery: d, number: d.first + len(d.answers), made: x.call.Now, settled: x.settled}
+	if x.bucket != nil && x.refusal.gate == nil && !d.knows(x, x.call.Request.SentAt) {
+		response.reply.bucket = &x.bucket.gate
+	}
 	switch {
 	case response.Header.Get(headerBucket) != "" && x.bucket != nil:
-		a.bucket, a.refused = &x.bucket.gate, x.refusal.class == ClassUser
+		a.bucket, a.counters, a.refused = &x.bucket.gate, x.counters, x.refusal.class == ClassUser
 		a.limit, _ = strconv.Atoi(response.Header.Get(headerLimit)) // garbage: it does not say
 		if !x.unpredictable {
 			response.reply.counters = x.counters
@@ -75,6 +78,9 @@ func (d *discovery) note(response *Response, x *exchange) {
 		d.answers = d.answers[:copy(d.answers, d.answers[maxAnswers:])]
 	}
 	d.answers = append(d.answers, a)
+	if response.lost {
+		response.reply.lose()
+	}
 }
 
 // read notes when the client reads an answer.
@@ -102,6 +108,15 @@ func (r reply) lose() {
 	if i := r.number - r.discovery.first; i >= 0 {
 		r.discovery.answers[i].lost = true
 	}
+	if r.bucket != nil {
+		r.bucket.stray(r.made)
+	}
+}
+
+// knows reports whether answers had named what a request is counted in.
+func (d *discovery) knows(x *exchange, heard time.Time) bool {
+	n := d.named[x.counters]
+	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled)
 }
 
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted, if it had read
@@ -110,7 +125,7 @@ func (r reply) lose() {
 // Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
 // before the first of all has been answered, or more at once than the limit that other answers have told it.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
-	if n := d.named[x.counters]; !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) {
+	if d.knows(x, heard) {
 		return true
 	}
 	believed, open, openHere := 0, 0, 0
@@ -134,25 +149,32 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	return open > 0
 }
 
-// warned reports the same of a request whose bucket is a matter of chance: whether all buckets that answers have named in its
-// place had forbidden it, or the newest answer of all is a 429 of the very bucket.
-func (d *discovery) warned(x *exchange, heard time.Time) bool {
-	var newest *answer
-	overtaken, open := false, x.renamed // nothing told that two hashes are one bucket
-	for i := range d.answers {
-		a := &d.answers[i]
-		if a.lost || a.read.IsZero() || a.read.After(heard) || a.major != x.call.Major || a.bucket == nil && !a.unlimited {
+// warned reports the same of a request whose bucket is a matter of chance: whether none of the names that answers to the operation
+// have given, here or in other channels, stood for a bucket that would have let it through, or the answer to what was sent last
+// is a 429 of the very bucket.
+func (w *World) warned(x *exchange, heard time.Time) bool {
+	newest, any := answer{}, false
+	open := x.renamed // nothing told that two hashes are one bucket
+	for _, a := range x.discovery.answers {
+		if a.lost || a.read.IsZero() || a.read.After(heard) || a.bucket == nil && !a.unlimited {
 			continue
 		}
-		open = open || a.unlimited || !a.bucket.forbade(x.call.Request.SentAt, heard, "")
-		overtaken = newest != nil && a.sent.Before(newest.sent)
-		newest = a
+		open = open || a.unlimited || !w.forbidden(bucketKey{a.counters, x.call.Major, x.call.Request.Authorization}, x.call.Request.SentAt, heard)
+		switch {
+		case !any || a.sent.After(newest.sent):
+			newest, any = a, true
+		case a.sent.Equal(newest.sent) && a.bucket != newest.bucket:
+			newest.refused = false // nobody knows which was sent last
+		}
 	}
-	switch {
-	case newest == nil:
-		return d.foreseen(x, heard)
-	case newest.refused && !overtaken && newest.bucket == &x.bucket.gate:
-		return true
+	if !any {
+		return x.discovery.foreseen(x, heard)
 	}
-	return !open
+	return newest.refused && newest.bucket == &x.bucket.gate || !open
+}
+
+// forbidden reports whether a bucket was known to let nothing through.
+func (w *World) forbidden(key bucketKey, sent, heard time.Time) bool {
+	b := w.buckets[key]
+	return b != nil && b.forbade(sent, heard, "")
 }

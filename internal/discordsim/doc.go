@@ -32,7 +32,8 @@
 //     know which is true when they differ), or limit headers with r remaining after which the client has already sent r others
 //     into the same bucket.
 //     The time is the window's end; where places come back one by one, headers do not tell when the next one does, and
-//     only rule 3 applies. A refusal without any time says "not within a second". Of several answers the one that was made last counts, and of
+//     only rule 3 applies. A refusal without any time says "not within a second", or not
+//     before the reset that it names. Of several answers the one that was made last counts, and of
 //     those that spoke of the same moment the one that was read first. Avoidable.
 //  2. The limit had changed and no answer delivered since had said so; or headers had been falsified (a 429 that names a
 //     shorter time than the true one in either place is one of these), within the last

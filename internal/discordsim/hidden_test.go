@@ -52,6 +52,7 @@ func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 	ten := Fixed(1, 10*time.Second)
 	sub := Rule{Quota: Unlimited(), SubLimits: []SubLimit{{Quota: ten}}}
 	shared := Rule{Quota: Unlimited(), Shared: &SharedLimit{Quota: ten, Key: func(Call) string { return "all" }}}
+	behind := Rule{Quota: Fixed(9, 500*time.Millisecond), SubLimits: []SubLimit{{Quota: ten, Silent: true}}}
 	silent := Rule{Quota: Unlimited(), SubLimits: []SubLimit{{Quota: ten, Silent: true}}}
 	first := []step{ask(0, "PATCH", one, "name", "topic"), ask(100*ms, "PATCH", one, "name", "topic")}
 	tests := []struct {
@@ -68,6 +69,8 @@ func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 		{"shared: another operation", shared, ask(200*ms, "PUT", one, "name", "topic"), becauseOthers},
 		{"shared: another channel", shared, ask(200*ms, "PATCH", two, "name", "topic"), becauseOthers},
 		{"no time: at once", silent, ask(1199*ms, "PATCH", one, "name", "topic"), becauseTold},
+		{"no time, but that of a bucket: not before", behind, ask(599*ms, "PATCH", one, "name", "topic"), becauseTold},
+		{"no time, but that of a bucket: afterwards", behind, ask(600*ms, "PATCH", one, "name", "topic"), becauseOthers},
 		{"no time: a second later", silent, ask(1200*ms, "PATCH", one, "name", "topic"), becauseOthers},
 	}
 	for _, test := range tests {

@@ -64,6 +64,7 @@ const (
 	becauseChanged       = "the limit had changed and no answer had said so"
 	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
+	becauseStray         = "nothing told that a request whose answer was never read is counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
 )
@@ -152,7 +153,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 func (w *World) foreseen(x *exchange) bool {
 	foreseen := x.discovery.foreseen
 	if x.unpredictable {
-		foreseen = x.discovery.warned
+		foreseen = w.warned
 	}
 	// Whether it had read what was delivered within the tolerance, nobody knows; it is blamed if it makes no difference.
 	sent := x.call.Request.SentAt

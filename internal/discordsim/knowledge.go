@@ -60,6 +60,19 @@ type lie struct {
 	from, last, truth time.Time
 }
 
+// stray is an own request that was counted here, which the client could not know before it was answered, and it never was. It is
+// unknown until an answer counts it, if the counter does not forget it before.
+type stray struct {
+	made, told time.Time
+}
+
+// stray notes one.
+func (k *knowledge) stray(made time.Time) {
+	if k.strays = append(k.strays, stray{made: made}); len(k.strays) > 64 {
+		k.strays = k.strays[1:]
+	}
+}
+
 // knowledge is all that the client has been told about one gate, with the moments when it was. Those moments matter
 // because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
@@ -72,6 +85,7 @@ type knowledge struct {
 	lost      bool        // some answer was never read
 	quiet     time.Time   // first success without readable headers; zero: none
 	lies      []lie
+	strays    []stray
 	evidence  *evidence // only of a log that names its next place
 }
 
@@ -98,6 +112,11 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 		if l.rule != nil {
 			if !l.made.Before(k.changed) {
 				k.described = earliest(k.described, at)
+			}
+			for i := range k.strays {
+				if s := &k.strays[i]; l.made.After(s.made) {
+					s.told = earliest(s.told, at)
+				}
 			}
 			if !l.refused {
 				k.accepted = earliest(k.accepted, at)
@@ -201,6 +220,11 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 			return becauseFalsified
 		}
 	}
+	for _, s := range k.strays {
+		if (s.told.IsZero() || s.told.After(heard)) && heard.Sub(s.made) < period {
+			return becauseStray
+		}
+	}
 	if k.lost && (k.accepted.IsZero() || k.accepted.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
@@ -247,7 +271,11 @@ func statedRetry(response *Response) (stated float64, ok bool) {
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
 	if !ok {
-		return silent, min(truth, silentHold)
+		wait := min(truth, silentHold)
+		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
+			wait = time.Duration(reset * float64(time.Second)) // the bucket's, which it may take for the reason
+		}
+		return silent, wait
 	}
 	wait := min(time.Duration(min(stated, math.MaxInt32)*float64(time.Second)), truth)
 	if soonerThan(stated, truth) {
