@@ -15,6 +15,7 @@ type discovery struct {
 	answers []answer          // the latest, in the order of processing
 	first   int               // the number of answers[0]
 	named   map[string]naming // by the name of the counters
+	heard   time.Time         // when the first answer was read that named a bucket; zero: none was
 }
 
 // maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
@@ -50,8 +51,7 @@ func (w *World) discover(x *exchange) *discovery {
 type reply struct {
 	discovery *discovery // nil: to nothing
 	number    int
-	bucket    *gate // where the request was counted without the client's knowing that it would be; nil: it knew, or nowhere
-	made      time.Time
+	stray     *stray    // nil: the request was none
 	counters  string    // that it names and that the next request may rely on
 	settled   time.Time // since when the rule had counted where it counted then
 }
@@ -59,10 +59,7 @@ type reply struct {
 // note takes down that a request was processed and will be answered.
 func (d *discovery) note(response *Response, x *exchange) {
 	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now}
-	response.reply = reply{discovery: d, number: d.first + len(d.answers), made: x.call.Now, settled: x.settled}
-	if x.bucket != nil && x.refusal.gate == nil && !d.knows(x, x.call.Request.SentAt) {
-		response.reply.bucket = &x.bucket.gate
-	}
+	response.reply = reply{discovery: d, number: d.first + len(d.answers), stray: x.stray, settled: x.settled}
 	switch {
 	case response.Header.Get(headerBucket) != "" && x.bucket != nil:
 		a.bucket, a.counters, a.refused = &x.bucket.gate, x.counters, x.refusal.class == ClassUser
@@ -91,6 +88,12 @@ func (r reply) read(at time.Time) {
 	}
 	if i := r.number - d.first; i >= 0 {
 		d.answers[i].read = at
+		if d.answers[i].bucket != nil {
+			d.heard = earliest(d.heard, at)
+		}
+	}
+	if r.stray != nil {
+		r.stray.read = at
 	}
 	if r.counters == "" {
 		return
@@ -107,9 +110,6 @@ func (r reply) lose() {
 	}
 	if i := r.number - r.discovery.first; i >= 0 {
 		r.discovery.answers[i].lost = true
-	}
-	if r.bucket != nil {
-		r.bucket.stray(r.made)
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 		if a.lost || a.read.IsZero() || a.read.After(heard) || a.bucket == nil && !a.unlimited {
 			continue
 		}
-		open = open || a.unlimited || !w.forbidden(bucketKey{a.counters, x.call.Major, x.call.Request.Authorization}, x.call.Request.SentAt, heard)
+		open = open || a.unlimited || !w.forbidden(x, a.counters, heard)
 		switch {
 		case !any || a.sent.After(newest.sent):
 			newest, any = a, true
@@ -173,8 +173,8 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 	return newest.refused && newest.bucket == &x.bucket.gate || !open
 }
 
-// forbidden reports whether a bucket was known to let nothing through.
-func (w *World) forbidden(key bucketKey, sent, heard time.Time) bool {
-	b := w.buckets[key]
-	return b != nil && b.forbade(sent, heard, "")
+// forbidden reports whether a request was known not to get through if it is counted under a name.
+func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
+	b := w.buckets[bucketKey{counters, x.call.Major, x.call.Request.Authorization}]
+	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})
 }

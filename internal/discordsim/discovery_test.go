@@ -48,9 +48,11 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	three := Fixed(3, 10*time.Second)
 	byChannel := Rule{Quota: three, Vary: HashByMajor("m")}
 	same := Rule{Quota: three, Hash: "m"}
-	unread := Rule{Quota: Sliding(3, 10*time.Second), Hash: "m", Faults: []Fault{{
+	lost := byChannel
+	lost.Faults = []Fault{{
 		When: func(c Call) bool { return c.Request.Method == "GET" && c.Elapsed > 100*ms }, Connection: ConnectionLostAfter,
-	}}}
+	}}
+	lateRead := step{sent: 200 * ms, processed: 250 * ms, answered: 900 * ms}.to("GET", two)
 	write := func(sent time.Duration, path string) step { return trip(sent).to("POST", path) }
 	read := func(sent time.Duration, path string) step { return trip(sent).to("GET", path) }
 	full := []step{ // both operations are known in one channel, and writing has filled another
@@ -81,12 +83,14 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 		{"an operation whose first answer said nothing is as unknown as before",
 			Rule{Quota: three, Hash: "m", Faults: []Fault{{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }}}},
 			[]step{read(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
-		{"an unread answer: nothing told that the request is counted here", unread,
-			[]step{write(0, one), read(100*ms, one), write(110*ms, one), write(111*ms, one)}, []string{becauseStray}},
-		{"an unread answer: a later one has counted the request", unread,
-			[]step{write(0, one), read(100*ms, one), write(110*ms, one), write(300*ms, one)}, []string{becauseOwn}},
-		{"an unread answer of an operation that is known", unread,
-			[]step{read(0, one), read(100*ms, one), write(100*ms, one), write(110*ms, one)}, []string{becauseOwn}},
+		{"hashes by channel: nothing had told that a read takes a place of the writes", byChannel,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
+		{"hashes by channel: an answer to a write has counted the read", byChannel,
+			[]step{write(0, one), read(0, one), write(100*ms, two), lateRead, write(201*ms, two), write(302*ms, two)}, []string{becauseTold}},
+		{"hashes by channel: the answer to the read was lost", lost,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
+		{"an operation that nothing is known of may belong to any bucket", same,
+			[]step{write(0, one), read(100*ms, one), write(101*ms, one), write(102*ms, one)}, []string{becauseTold}},
 		{"the hash has changed back: what was known before it changed is not known any more",
 			Rule{Quota: three, Hash: "m", Changes: []Change{{At: time.Second, Hash: "n"}, {At: 2 * time.Second, Hash: "m"}}},
 			[]step{

@@ -54,6 +54,7 @@
 // last changed hashes. It is blamed all the same for what no belief allows: a second request before the very first has been
 // answered, and more in one channel at once than the limit that other channels have shown. Where chance decides between several
 // buckets, it is blamed if all of those that had been named forbade it, or if the newest answer was a 429 of the very bucket.
+// Nor is it blamed if its requests fill a bucket only together with some of another operation that it had reason to believe elsewhere.
 //
 // # A log that names its next place
 //

@@ -107,12 +107,16 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 		return false
 	}
 	batch := 0
-	for _, list := range [][]time.Time{k.sends, e.tries} {
-		for _, at := range list {
-			if !at.Before(over) && !at.After(sent) {
-				batch++
-			}
+	count := func(at time.Time) {
+		if !at.Before(over) && !at.After(sent) {
+			batch++
 		}
+	}
+	for _, s := range k.sends {
+		count(s.at)
+	}
+	for _, at := range e.tries {
+		count(at)
 	}
 	return batch <= limit // with this one
 }

@@ -83,7 +83,7 @@ func Garbage(text string) Fault {
 	}}
 }
 
-// StaleFirst makes the first answer of a window describe the one before: nothing remaining, and 0 until the reset. What
+// StaleFirst makes the first answer of a fixed window describe the one before: nothing remaining, and 0 until the reset. What
 // remains is told by the later answers. It lets other faults apply to the same request, too.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {

@@ -64,7 +64,7 @@ const (
 	becauseChanged       = "the limit had changed and no answer had said so"
 	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
-	becauseStray         = "nothing told that a request whose answer was never read is counted here"
+	becauseStray         = "nothing had told that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
 )
@@ -109,7 +109,8 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	if g.forbade(sent, heard, x.shape()) {
+	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery}
+	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
 		}
@@ -129,14 +130,11 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	own := g.counter != nil && g.counter.OwnUsed(x.call.Now) >= g.counter.Quota().Limit
 	switch x.refusal.class {
 	case ClassUser:
-		if x.unpredictable || own && !w.foreseen(x) {
+		if x.unpredictable {
 			return Excused, becauseUnpredictable
 		}
-		if quota := quotaOf(g.counter); own && quota.NamesNext && g.believes(sent, quota.Limit) {
-			return Excused, becauseKind
-		}
 		if own {
-			return Avoidable, becauseOwn
+			return w.judgeOwn(x, q)
 		}
 	case ClassGlobal:
 		if own {
@@ -147,6 +145,21 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 	}
 	return Unavoidable, becauseOthers
+}
+
+// judgeOwn decides about a bucket that is full of the client's own requests: whether it could know.
+func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
+	g := x.refusal.gate
+	quota := g.counter.Quota()
+	switch {
+	case !w.foreseen(x):
+		return Excused, becauseUnpredictable
+	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.Period) < quota.Limit:
+		return Excused, becauseStray
+	case quota.NamesNext && g.believes(q.sent, quota.Limit):
+		return Excused, becauseKind
+	}
+	return Avoidable, becauseOwn
 }
 
 // foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.

@@ -60,32 +60,19 @@ type lie struct {
 	from, last, truth time.Time
 }
 
-// stray is an own request that was counted here, which the client could not know before it was answered, and it never was. It is
-// unknown until an answer counts it, if the counter does not forget it before.
-type stray struct {
-	made, told time.Time
-}
-
-// stray notes one.
-func (k *knowledge) stray(made time.Time) {
-	if k.strays = append(k.strays, stray{made: made}); len(k.strays) > 64 {
-		k.strays = k.strays[1:]
-	}
-}
-
 // knowledge is all that the client has been told about one gate, with the moments when it was. Those moments matter
 // because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
-	sends     []time.Time // when the requests were sent that have taken a place here, the latest ones
-	taken     int         // how many of them there have been
-	described time.Time   // first honest description since the last change; zero: none
-	changed   time.Time   // since when the limit is not, or may not be, what the client once learnt; zero: never
-	accepted  time.Time   // first of them that was no 429, which shows how long the window is
-	lost      bool        // some answer was never read
-	quiet     time.Time   // first success without readable headers; zero: none
+	sends     []occupant // the requests that have taken a place here, the latest ones
+	taken     int        // how many of them there have been
+	described time.Time  // first honest description since the last change; zero: none
+	changed   time.Time  // since when the limit is not, or may not be, what the client once learnt; zero: never
+	accepted  time.Time  // first of them that was no 429, which shows how long the window is
+	lost      bool       // some answer was never read
+	quiet     time.Time  // first success without readable headers; zero: none
 	lies      []lie
-	strays    []stray
+	strays    []*stray
 	evidence  *evidence // only of a log that names its next place
 }
 
@@ -113,8 +100,8 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 			if !l.made.Before(k.changed) {
 				k.described = earliest(k.described, at)
 			}
-			for i := range k.strays {
-				if s := &k.strays[i]; l.made.After(s.made) {
+			for _, s := range k.strays {
+				if l.made.After(s.made) {
 					s.told = earliest(s.told, at)
 				}
 			}
@@ -164,45 +151,57 @@ func (k *knowledge) remember(f fact) {
 	k.facts = append(k.facts, f)
 }
 
+// occupant is a request that has taken a place: when it was sent, and whether it is a stray.
+type occupant struct {
+	at    time.Time
+	stray *stray // nil: none
+}
+
 // note remembers when a request was sent that has now taken a place.
 func (k *knowledge) note(sent, now time.Time) {
 	drop := 0
-	for drop < len(k.sends) && now.Sub(k.sends[drop]) > forgetAfter {
+	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
 		drop++
 	}
 	if drop > 0 && drop*2 >= len(k.sends) {
 		k.sends = k.sends[:copy(k.sends, k.sends[drop:])]
 	}
-	k.sends = append(k.sends, sent)
+	k.sends = append(k.sends, occupant{at: sent})
 	k.taken++
 }
 
-// forbade reports whether the client, when it sent a request of some shape, had read that no place would be left for it: it had been
-// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a
-// place. heard is the last moment whose deliveries it can have read.
+// question is about a request when it was sent. heard is the last moment whose deliveries the client can have read.
+type question struct {
+	sent, heard time.Time
+	shape       string
+	discovery   *discovery // of its operation
+}
+
+// forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
+// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a place.
 //
 // What was made last counts, as it may speak of a window that earlier answers could not know. Of all answers that spoke of
 // the same moment, the one that came fastest says it most precisely.
-func (k *knowledge) forbade(sent, heard time.Time, shape string) bool {
+func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
-		if f.shape == shape && !f.at.After(heard) && !f.made.Before(latest.made) {
+		if f.shape == q.shape && !f.at.After(q.heard) && !f.made.Before(latest.made) {
 			latest = f
 		}
 	}
 	until := latest.until
 	for _, f := range k.facts {
-		if f.shape == shape && !f.at.After(heard) && f.over.Equal(latest.over) && f.until.Before(until) {
+		if f.shape == q.shape && !f.at.After(q.heard) && f.over.Equal(latest.over) && f.until.Before(until) {
 			until = f.until
 		}
 	}
-	if !until.After(sent) {
+	if !until.After(q.sent) {
 		return false
 	}
 	since := min(k.taken-latest.taken, len(k.sends))
 	taken := 0
-	for _, at := range k.sends[len(k.sends)-since:] {
-		if !at.Before(latest.at) && !at.After(sent) {
+	for _, s := range k.sends[len(k.sends)-since:] {
+		if !s.at.Before(latest.at) && !s.at.After(q.sent) && !s.stray.unknown(q) {
 			taken++
 		}
 	}
@@ -218,11 +217,6 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	for _, l := range k.lies {
 		if !l.from.After(heard) && (l.truth.IsZero() || l.truth.After(heard) || !heard.After(l.last.Add(period))) {
 			return becauseFalsified
-		}
-	}
-	for _, s := range k.strays {
-		if (s.told.IsZero() || s.told.After(heard)) && heard.Sub(s.made) < period {
-			return becauseStray
 		}
 	}
 	if k.lost && (k.accepted.IsZero() || k.accepted.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {

@@ -82,6 +82,10 @@ func (w *World) routeRefuses(x *exchange) bool {
 		return false
 	}
 	retry, ok := b.take(x)
+	if ok && x.who == Own {
+		x.stray = w.stray(x)
+		b.addStray(x.stray)
+	}
 	w.used(x, ClassUser, &b.gate, ok)
 	if !ok {
 		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}

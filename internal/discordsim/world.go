@@ -103,6 +103,7 @@ type exchange struct {
 	renamed       bool      // what is counted here is announced under more than one hash
 	settled       time.Time // since when the rule has counted where it counts now
 	discovery     *discovery
+	stray         *stray // nil: it is none
 
 	bucket  *bucket // nil before the request has come so far
 	refusal refusal
