@@ -1,6 +1,7 @@
 package discordsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,7 +122,8 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	if g.counter != nil {
 		period = g.counter.Quota().Period
 	}
-	if reason := g.excuse(sent, period); reason != "" {
+	last := g.overtaken(sent)
+	if reason := cmp.Or(g.excuse(sent, period), g.excuse(last, period)); reason != "" {
 		return Excused, reason
 	}
 	if x.refusal.decreed {
@@ -156,7 +158,7 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 		return Excused, becauseUnpredictable
 	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.Period) < quota.Limit:
 		return Excused, becauseStray
-	case quota.NamesNext && g.believes(q.sent, quota.Limit):
+	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
 		return Excused, becauseKind
 	}
 	return Avoidable, becauseOwn

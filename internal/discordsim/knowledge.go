@@ -170,6 +170,15 @@ func (k *knowledge) note(sent, now time.Time) {
 	k.taken++
 }
 
+// overtaken is when the last request was sent that has taken a place, of those that a request sent at a moment has met here, or
+// that moment. One that was sent later and arrived earlier may be what was too much, and have an excuse of its own.
+func (k *knowledge) overtaken(sent time.Time) time.Time {
+	for _, s := range k.sends {
+		sent = latest(sent, s.at)
+	}
+	return sent
+}
+
 // question is about a request when it was sent. heard is the last moment whose deliveries the client can have read.
 type question struct {
 	sent, heard time.Time
