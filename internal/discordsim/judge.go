@@ -110,7 +110,7 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery}
+	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery, knows: x.discovery.knows(x, sent)}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant

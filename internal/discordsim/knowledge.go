@@ -38,10 +38,10 @@ type lesson struct {
 	wait        time.Duration
 	// shape is what the client knows to be refused: see exchange.shape.
 	shape string
-	// made is when the answer was, and refused whether it was a 429.
-	made    time.Time
-	refused bool
-	reading *reading // of a log that names its next place; nil: none
+	// made is when the answer was.
+	made     time.Time
+	measures bool     // shows how long a place is taken
+	reading  *reading // of a log that names its next place; nil: none
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -68,7 +68,7 @@ type knowledge struct {
 	taken     int        // how many of them there have been
 	described time.Time  // first honest description since the last change; zero: none
 	changed   time.Time  // since when the limit is not, or may not be, what the client once learnt; zero: never
-	accepted  time.Time  // first of them that was no 429, which shows how long the window is
+	measured  time.Time  // first of them that was no 429 and shows how long a place is taken
 	lost      bool       // some answer was never read
 	quiet     time.Time  // first success without readable headers; zero: none
 	lies      []lie
@@ -105,8 +105,8 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 					s.told = earliest(s.told, at)
 				}
 			}
-			if !l.refused {
-				k.accepted = earliest(k.accepted, at)
+			if l.measures {
+				k.measured = earliest(k.measured, at)
 			}
 		}
 		if n := len(k.lies); n > 0 && k.lies[n-1].truth.IsZero() {
@@ -184,6 +184,7 @@ type question struct {
 	sent, heard time.Time
 	shape       string
 	discovery   *discovery // of its operation
+	knows       bool       // where the request was counted
 }
 
 // forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
@@ -228,7 +229,7 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 			return becauseFalsified
 		}
 	}
-	if k.lost && (k.accepted.IsZero() || k.accepted.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
+	if k.lost && (k.measured.IsZero() || k.measured.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
 	return ""

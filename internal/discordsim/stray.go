@@ -8,6 +8,7 @@ import "time"
 type stray struct {
 	discovery *discovery // of its operation
 	chance    bool
+	changed   bool // what the rule counts in has changed once
 	made      time.Time
 	read      time.Time // zero: not yet
 	told      time.Time // by another answer; zero: not yet
@@ -23,13 +24,13 @@ func (w *World) stray(x *exchange) *stray {
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {
 		return nil
 	}
-	return &stray{discovery: d, chance: x.unpredictable, made: x.call.Now}
+	return &stray{discovery: d, chance: x.unpredictable, changed: x.settled.After(w.start), made: x.call.Now}
 }
 
-// unknown reports whether the client could not know of it when it sent another request. Of the same operation it knows that what one
-// request of it occupies, the next one meets, unless chance decides.
+// unknown reports whether the client could not know of it when it sent another request. Requests of one operation meet each other in
+// whatever bucket that is, unless chance decides, or what the operation is counted in has changed and the client knows that by now.
 func (s *stray) unknown(q question) bool {
-	return s != nil && (s.chance || s.discovery != q.discovery) &&
+	return s != nil && (s.chance || s.discovery != q.discovery || s.changed && q.knows) &&
 		(s.read.IsZero() || s.read.After(q.sent)) && (s.told.IsZero() || s.told.After(q.sent))
 }
 

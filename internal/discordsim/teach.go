@@ -13,7 +13,7 @@ func (w *World) teach(response *Response, x *exchange) {
 		}
 		return
 	}
-	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now, refused: true}
+	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now}
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
 		hold.shape = x.shape()
@@ -28,8 +28,9 @@ func (w *World) teach(response *Response, x *exchange) {
 	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
-		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now, refused: x.refusal.gate != nil,
+		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now,
 	}
+	description.measures = x.refusal.gate == nil && measures(b.counter.Quota(), truth)
 	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
 	}
@@ -45,6 +46,13 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		response.addLesson(description)
 	}
+}
+
+// measures reports whether an answer shows how long a request may occupy a place. In the middle of a window, or before a place of an
+// earlier request comes back, it does not.
+func measures(quota Quota, stated State) bool {
+	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
+	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond
 }
 
 func (r *Response) addLesson(l lesson) {
