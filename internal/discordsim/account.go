@@ -21,7 +21,7 @@ func (w *World) account(response *Response, x *exchange) {
 	}
 	var tally Tally // of this one request
 	switch {
-	case x.fault.Connection == ConnectionLostBefore:
+	case x.faults.connection() == ConnectionLostBefore:
 		w.report.Lost++
 	case response.Class != ClassNone:
 		tally.refuse(response.Class, response.Verdict)

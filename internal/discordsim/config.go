@@ -34,7 +34,7 @@ type Config struct {
 	Invalid InvalidLimit
 	// Foreign is use by others.
 	Foreign []ForeignUse
-	// Faults apply after those of the rule, counted over all requests.
+	// Faults apply after those of the rule, and count all requests.
 	Faults []Fault
 
 	// ClockSkew is how far the server's clock is ahead of the client's. It moves Date and Reset, and no wait.

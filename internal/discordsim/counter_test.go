@@ -14,7 +14,8 @@ func drawQuota(t *rapid.T) Quota {
 	period := time.Duration(rapid.IntRange(10, 3000).Draw(t, "period")) * ms
 	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
 	return rapid.SampledFrom([]Quota{
-		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), Leaky(limit, period),
+		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period), Leaky(limit, period),
+		Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
 	}).Draw(t, "quota")
 }
 
@@ -210,6 +211,8 @@ func TestCountersByHand(t *testing.T) {
 			State{Limit: 2, Remaining: 1, ResetAfter: 800 * ms, NextAfter: 800 * ms}},
 		{"fixed, full", fill(Fixed(2, time.Second), 100*ms, 200*ms), 300 * ms,
 			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
+		{"extending, and nobody was refused", fill(Extending(2, time.Second, 5*time.Second), 100*ms, 200*ms), 300 * ms,
+			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
 		{"aligned, empty", fill(Aligned(2, time.Second, 250*ms)), 300 * ms,
 			State{Limit: 2, Remaining: 2, ResetAfter: 950 * ms, NextAfter: 950 * ms}},
 		{"sliding, full", fill(Sliding(2, time.Second), 100*ms, 200*ms), 300 * ms,
@@ -222,6 +225,22 @@ func TestCountersByHand(t *testing.T) {
 	for _, test := range tests {
 		assert.Equal(t, test.want, test.counter.State(at(test.now)), test.name)
 	}
+}
+
+func TestEachRefusalExtendsABlock(t *testing.T) {
+	t.Parallel()
+	counter := newCounter(Extending(2, time.Second, 3*time.Second))
+	for range 2 {
+		require.True(t, counter.Take(start, Own))
+	}
+	require.False(t, counter.Take(at(500*ms), Own))
+	assert.Equal(t, 3500*ms, counter.State(at(500*ms)).RetryAfter, "what was left, and three seconds more")
+	assert.Equal(t, 2, counter.OwnUsed(at(999*ms)))
+	require.False(t, counter.Take(at(3999*ms), Foreign))
+	assert.Equal(t, 3001*ms, counter.State(at(3999*ms)).RetryAfter)
+	assert.Zero(t, counter.OwnUsed(at(time.Second)), "after its period a window is open because of refusals")
+	require.True(t, counter.Take(at(7*time.Second), Own))
+	assert.Equal(t, State{Limit: 2, Remaining: 1, ResetAfter: time.Second, NextAfter: time.Second}, counter.State(at(7*time.Second)), "a new window has its usual length")
 }
 
 func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
@@ -253,6 +272,7 @@ func TestResizeKeepsWhatIsCounted(t *testing.T) {
 func TestNonsenseQuotasAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []Quota{
+		{Kind: KindLeaky, Limit: 1, Period: 1, NamesNext: true}, Extending(1, time.Second, -1), {Kind: KindSliding, Limit: 1, Period: 1, Extend: 1}, {Kind: KindFixed, Limit: 1, Period: 1, Aligned: true, Extend: 1},
 		Fixed(0, time.Second), Fixed(-1, time.Second), Sliding(1, 0), Leaky(1, -time.Second), {Limit: 5, Period: time.Second},
 		{Kind: 17, Limit: 1, Period: 1}, {Kind: KindLeaky, Limit: 1, Period: 1, Aligned: true}, Leaky(1000, 10),
 	} {

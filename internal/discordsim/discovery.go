@@ -1,39 +1,180 @@
 package discordsim
 
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
 // operationKey is an operation as one authorization uses it.
 type operationKey struct{ operation, authorization string }
 
-// discovery is whether the client can know to which bucket an operation belongs.
+// discovery is what the answers to one operation have told about the buckets in which its requests are counted. A client
+// learns that from answers only; where hashes change, or differ by channel, what it has learnt says nothing of the next request.
 type discovery struct {
-	processed int // requests that were, and that get an answer
+	answers []answer          // the latest, in the order of processing
+	first   int               // the number of answers[0]
+	named   map[string]naming // by the name of the counters
+	heard   time.Time         // when the first answer was read that named a bucket; zero: none was
 }
+
+// maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
+const maxAnswers = 128
+
+// answer is one request that was processed, and what its answer names.
+type answer struct {
+	major      string
+	sent, made time.Time
+	read       time.Time // zero: not yet
+	lost       bool      // it never will be
+	bucket     *gate     // nil: it names none
+	counters   string    // of that bucket
+	limit      int       // requests; 0: it does not say
+	unlimited  bool      // a success without limit headers
+	refused    bool      // a 429 of that bucket
+}
+
+// naming is when the client first read that an operation is counted in some counters, from an answer made at a moment or later.
+type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
 	key := operationKey{x.call.Operation, x.call.Request.Authorization}
 	d := w.operations[key]
 	if d == nil {
-		d = &discovery{}
+		d = &discovery{named: make(map[string]naming)}
 		w.operations[key] = d
 	}
 	return d
 }
 
-// note takes down that a request was processed.
-func (d *discovery) note(response *Response) {
-	if !response.lost {
-		d.processed++
-		response.asks = d
+// reply refers to one answer.
+type reply struct {
+	discovery *discovery // nil: to nothing
+	number    int
+	stray     *stray    // nil: the request was none
+	counters  string    // that it names and that the next request may rely on
+	settled   time.Time // since when the rule had counted where it counted then
+}
+
+// note takes down that a request was processed and will be answered.
+func (d *discovery) note(response *Response, x *exchange) {
+	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now}
+	response.reply = reply{discovery: d, number: d.first + len(d.answers), stray: x.stray, settled: x.settled}
+	switch {
+	case response.Header.Get(headerBucket) != "" && x.bucket != nil:
+		a.bucket, a.counters, a.refused = &x.bucket.gate, x.counters, x.refusal.class == ClassUser
+		a.limit, _ = strconv.Atoi(response.Header.Get(headerLimit)) // garbage: it does not say
+		if !x.unpredictable {
+			response.reply.counters = x.counters
+		}
+	case response.Status < http.StatusBadRequest && response.Header.Get(headerRemaining) == "":
+		a.unlimited = true
+	}
+	if len(d.answers) >= 2*maxAnswers {
+		d.first += maxAnswers
+		d.answers = d.answers[:copy(d.answers, d.answers[maxAnswers:])]
+	}
+	d.answers = append(d.answers, a)
+	if response.lost {
+		response.reply.lose()
 	}
 }
 
-// lose notes that the answer was never read.
-func (d *discovery) lose() {
-	if d != nil {
-		d.processed--
+// read notes when the client reads an answer.
+func (r reply) read(at time.Time) {
+	d := r.discovery
+	if d == nil {
+		return
+	}
+	if i := r.number - d.first; i >= 0 {
+		d.answers[i].read = at
+		if d.answers[i].bucket != nil {
+			d.heard = earliest(d.heard, at)
+		}
+	}
+	if r.stray != nil {
+		r.stray.read = at
+	}
+	if r.counters == "" {
+		return
+	}
+	if n := d.named[r.counters]; n.read.IsZero() || n.since.Before(r.settled) || n.since.Equal(r.settled) && at.Before(n.read) {
+		d.named[r.counters] = naming{since: r.settled, read: at}
 	}
 }
 
-// first reports that nothing was answered before, or is going to be. There is no other way to find out where an operation
-// belongs than to send one request, not even if other operations have filled the bucket. Whoever sends a second one
-// before the answer is to blame.
-func (d *discovery) first() bool { return d.processed == 0 }
+// lose notes that the client never reads an answer.
+func (r reply) lose() {
+	if r.discovery == nil {
+		return
+	}
+	if i := r.number - r.discovery.first; i >= 0 {
+		r.discovery.answers[i].lost = true
+	}
+}
+
+// knows reports whether answers had named what a request is counted in.
+func (d *discovery) knows(x *exchange, heard time.Time) bool {
+	n := d.named[x.counters]
+	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled)
+}
+
+// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted, if it had read
+// what was delivered by the moment heard.
+//
+// Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
+// before the first of all has been answered, or more at once than the limit that other answers have told it.
+func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
+	if d.knows(x, heard) {
+		return true
+	}
+	believed, open, openHere := 0, 0, 0
+	for _, a := range d.answers {
+		switch {
+		case a.lost:
+		case a.read.IsZero() || a.read.After(heard):
+			open++
+			if a.major == x.call.Major && !a.sent.After(x.call.Request.SentAt) {
+				openHere++
+			}
+		case a.unlimited:
+			return false
+		default:
+			believed = max(believed, a.limit)
+		}
+	}
+	if believed > 0 {
+		return openHere >= believed
+	}
+	return open > 0
+}
+
+// warned reports the same of a request whose bucket is a matter of chance: whether none of the names that answers to the operation
+// have given, here or in other channels, stood for a bucket that would have let it through, or the answer to what was sent last
+// is a 429 of the very bucket.
+func (w *World) warned(x *exchange, heard time.Time) bool {
+	newest, any := answer{}, false
+	open := x.renamed // nothing told that two hashes are one bucket
+	for _, a := range x.discovery.answers {
+		if a.lost || a.read.IsZero() || a.read.After(heard) || a.bucket == nil && !a.unlimited {
+			continue
+		}
+		open = open || a.unlimited || !w.forbidden(x, a.counters, heard)
+		switch {
+		case !any || a.sent.After(newest.sent):
+			newest, any = a, true
+		case a.sent.Equal(newest.sent) && a.bucket != newest.bucket:
+			newest.refused = false // nobody knows which was sent last
+		}
+	}
+	if !any {
+		return x.discovery.foreseen(x, heard)
+	}
+	return newest.refused && newest.bucket == &x.bucket.gate || !open
+}
+
+// forbidden reports whether a request was known not to get through if it is counted under a name.
+func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
+	b := w.buckets[bucketKey{counters, x.call.Major, x.call.Request.Authorization}]
+	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})
+}

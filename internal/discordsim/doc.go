@@ -19,7 +19,7 @@
 //
 // # Layers
 //
-// A [Counter] counts one limit; there are three kinds. A [World] maps requests to counters, answers them and keeps the
+// A [Counter] counts one limit; there are three kinds, and variants of them. A [World] maps requests to counters, answers them and keeps the
 // books; it is pure: time is an argument. A [Server] is a World behind HTTP: real sockets, connections in memory, or a
 // bare round tripper, all of them in real time or in the time of a testing/synctest bubble.
 //
@@ -28,23 +28,47 @@
 // A request is judged by what had been delivered to the client when the request was sent. The first that holds decides:
 //
 //  1. Told: an answer already delivered had said that nothing remains until a time not yet reached. That is a 429 of the
-//     same limit whose wait is not over (counted from its delivery; the body's time, not the one rounded up in the
-//     header), or limit headers with r remaining after which the client has already sent r others into the same bucket.
-//     The time is the window's end; where places come back one by one, headers do not tell when the next one does, and
-//     only rule 3 applies. A refusal without any time says "not within a second". Of several answers the one that was made last counts, and of
-//     those that spoke of the same moment the one that was read first. Avoidable.
-//  2. The limit had changed and no answer delivered since had said so; or headers had been falsified, within the last
-//     period or with no true answer since; or headers had been withheld from the beginning, or the answers that had them were never read; or (scope user) no client
-//     could have known which bucket it would be, for one because it was the first request of its operation. Excused.
+//     same limit whose wait is not over (counted from its delivery; the shorter of the times in header and body, as nobody can
+//     know which is true when they differ), or limit headers with r remaining after which the client has already sent r others
+//     into the same bucket. The time is the window's end; where places come back one by one, headers do not tell when the next
+//     one does, and only rule 3 applies. A refusal without any time says "not within a second", or not before the reset that it
+//     names. One by a hidden limit speaks only of requests like the refused one. Of several answers the one that was made last
+//     counts, and of those that spoke of the same moment the one that was read first. Avoidable.
+//  2. The limit had changed and no answer made and delivered since had said so; or headers had been falsified (a 429 that names a
+//     shorter time than the true one in either place is one of these), within the last period or with no true answer since; or
+//     headers had been withheld from the beginning, or the answers that had them were never read, or one was not and no other
+//     had shown how long a place is taken; or (scope user) no client could have known which bucket it would be; or the bucket is a
+//     log whose headers name the next place, and nothing had told so. The same holds if it was another request that had such an
+//     excuse, sent later, which arrived before and was too much. Excused.
 //  3. Scope user: the client's own requests occupy all places of the bucket, so it would have been refused even with
 //     nobody else about. Global: the same, or its own requests exceed the limit in some one-second interval, whatever
 //     the phase of the server's windows. Avoidable. A burst on a bucket never heard of belongs here: a careful client
 //     sends one request first.
-//  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, and whatever others
-//     have used up.
+//  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, what others
+//     have used up, and a block that a refusal has extended which had not been read.
 //
 // Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
 // Headers that say less than the truth are no excuse.
+//
+// # Which bucket a request belongs to
+//
+// A client learns that from answers. A request of scope user is excused, even if the bucket's own answers had forbidden it, as
+// long as no answer to the same operation had named the hash under which it was counted: not before, and not since the rule
+// last changed hashes. It is blamed all the same for what no belief allows: a second request before the very first has been
+// answered, and more in one channel at once than the limit that other channels have shown. Nor is it blamed if its requests fill a
+// bucket only together with some of another operation that it had reason to believe elsewhere.
+//
+// Where chance decides between several buckets (during a roll-out, and where errors have a bucket of their own), it is blamed if all
+// of those that had been named forbade the request, or if the answer to what was sent last was a 429 of the very bucket.
+//
+// # A log that names its next place
+//
+// The first answers of a [SlidingNext] log look like those of a fixed window that ends when the first place comes back. A client
+// that knows all kinds holds each place for a period and is never refused. One that believes in the window sends a batch when that
+// is over, and is refused: that batch is excused, and no request beyond what fits into a window, until accepted answers have been
+// read that no fixed window, no log that names its last place and no leaky bucket can have given. If the network is too slow to
+// tell, there may be several such batches. From then on its own requests are to blame as in any other log. What holds in any kind is
+// never excused: sending before the time that was named.
 //
 // # What is not known about Discord
 //

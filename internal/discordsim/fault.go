@@ -1,6 +1,7 @@
 package discordsim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,8 +20,23 @@ const (
 	ConnectionLostAfter
 )
 
+// Stall says how much of a body comes at all.
+type Stall int
+
+const (
+	// StallNone is the ordinary case: all of it.
+	StallNone Stall = iota
+	// StallAtOnce sends the headers and nothing else until the client gives up.
+	StallAtOnce
+	// StallHalfway sends half of the body and nothing else until the client gives up.
+	StallHalfway
+)
+
 // Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
 type Fault struct {
+	// Also applies later faults to the same request, too. Where two contradict each other the earlier one decides.
+	Also bool
+
 	Every       int             // each n-th request
 	Nth         []int           // these requests, counted from 1
 	Probability float64         // by chance, from the seed of the Config
@@ -47,6 +63,7 @@ type Fault struct {
 	Connection Connection
 	Delay      time.Duration // before the answer, on top of the latency
 	BodyDelay  time.Duration // between the headers and the body
+	Stall      Stall
 }
 
 // limitHeaders are all the headers that describe a bucket.
@@ -66,6 +83,21 @@ func Garbage(text string) Fault {
 	}}
 }
 
+// StaleFirst makes the first answer of a fixed window describe the one before: nothing remaining, and 0 until the reset. What
+// remains is told by the later answers. It lets other faults apply to the same request, too.
+func StaleFirst() Fault {
+	return Fault{Also: true, Edit: func(call Call, response *Response) {
+		limit, _ := readNumber(response.Header.Get(headerLimit))
+		remaining, ok := readNumber(response.Header.Get(headerRemaining))
+		if !ok || remaining != limit-1 || response.Class != ClassNone {
+			return
+		}
+		response.Header.Set(headerRemaining, "0")
+		response.Header.Set(headerReset, seconds(RoundUp.milliseconds(time.Duration(call.Clock.UnixNano()))))
+		response.Header.Set(headerResetAfter, "0.000")
+	}}
+}
+
 // applies decides about the n-th request. It draws from rng only if everything else holds.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
@@ -79,7 +111,53 @@ func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	return true
 }
 
-// spoil applies the fault's changes to a finished answer.
+// appliedFaults are the faults that apply to one request, in the order of their precedence.
+type appliedFaults []*Fault
+
+// answer is the status and the body that replace those of a request that the limits let through, zero: the rule's.
+func (s appliedFaults) answer() (status int, body string) {
+	for _, f := range s {
+		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
+	}
+	return status, body
+}
+
+func (s appliedFaults) uncounted() bool {
+	return slices.ContainsFunc(s, func(f *Fault) bool { return f.Uncounted })
+}
+
+func (s appliedFaults) connection() (c Connection) {
+	for _, f := range s {
+		c = cmp.Or(c, f.Connection)
+	}
+	return c
+}
+
+// state is what the limit headers say of a true state.
+func (s appliedFaults) state(state State) State {
+	for _, f := range slices.Backward(s) {
+		if f.State != nil {
+			state = f.State(state)
+		}
+	}
+	return state
+}
+
+func (s appliedFaults) retryAfterBody() (d time.Duration) {
+	for _, f := range s {
+		d = cmp.Or(d, f.RetryAfterBody)
+	}
+	return d
+}
+
+// spoil applies all changes to a finished answer.
+func (s appliedFaults) spoil(call Call, response *Response) {
+	for _, f := range slices.Backward(s) {
+		f.spoil(call, response)
+	}
+	response.Connection = s.connection()
+}
+
 func (f *Fault) spoil(call Call, response *Response) {
 	for _, name := range f.Drop {
 		response.Header.Del(name)
@@ -90,7 +168,7 @@ func (f *Fault) spoil(call Call, response *Response) {
 	if f.Edit != nil {
 		f.Edit(call, response)
 	}
-	response.Connection = f.Connection
+	response.Stall = cmp.Or(f.Stall, response.Stall)
 	response.Delay += f.Delay
 	response.BodyDelay += f.BodyDelay
 }
@@ -103,6 +181,8 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)
 	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
 		return fmt.Errorf("%w: fault with status %d", ErrConfig, f.Status)
+	case f.Stall < StallNone || f.Stall > StallHalfway:
+		return fmt.Errorf("%w: fault with an unknown stall", ErrConfig)
 	case f.Connection < ConnectionKept || f.Connection > ConnectionLostAfter:
 		return fmt.Errorf("%w: fault with an unknown connection state", ErrConfig)
 	}

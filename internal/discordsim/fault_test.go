@@ -94,6 +94,13 @@ func TestSpoiltAnswers(t *testing.T) {
 		{"lie", Fault{State: func(s State) State { s.Limit, s.Remaining = 50_000, 49_999; return s }}, 1, map[string]string{
 			"X-RateLimit-Limit": "50000", "X-RateLimit-Remaining": "49999", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
 		}},
+		{"stale", StaleFirst(), 1, map[string]string{
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456000.000", "X-RateLimit-Reset-After": "0.000", "X-RateLimit-Bucket": "h",
+		}},
+		{"stale, but not a refusal", StaleFirst(), 2, map[string]string{
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
+			"Retry-After": "1",
+		}},
 		{"edited", Fault{Edit: func(_ Call, r *Response) { r.Header = map[string][]string{"Retry-After": {"1e400"}} }}, 2, map[string]string{
 			"Retry-After": "1e400",
 		}},
@@ -142,4 +149,16 @@ func TestAnswersOfOtherKinds(t *testing.T) {
 	assert.Equal(t, 1, report.Failed)
 	assert.Equal(t, 1, report.Lost)
 	assert.Equal(t, 1, report.Invalid)
+}
+
+func TestOnlyTheFirstAnswerOfAWindowIsStale(t *testing.T) {
+	t.Parallel()
+	for _, quota := range []Quota{Fixed(3, time.Second), Aligned(3, time.Second, 0)} {
+		w := messages(t, Rule{Quota: quota, Faults: []Fault{StaleFirst()}})
+		var remaining []string
+		for _, at := range []time.Duration{0, 0, 0, 5 * time.Second, 5 * time.Second} {
+			remaining = append(remaining, send(w, at, 1, post)[0].Header.Get("X-RateLimit-Remaining"))
+		}
+		assert.Equal(t, []string{"0", "1", "0", "0", "1"}, remaining, quota)
+	}
 }

@@ -6,9 +6,11 @@ import "time"
 //
 // States: closed (end is zero: nothing is counted, unless the quota is aligned) and open (until end). The first
 // request opens the window; the first look at or after end closes it. A window contains its beginning but not its end.
+// A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
 	end       time.Time
+	extended  time.Duration // by how much refusals have moved the end
 	used, own int
 }
 
@@ -16,7 +18,7 @@ func (f *fixedWindow) roll(now time.Time) {
 	if !f.end.IsZero() && now.Before(f.end) {
 		return
 	}
-	f.used, f.own, f.end = 0, 0, time.Time{}
+	f.used, f.own, f.end, f.extended = 0, 0, time.Time{}, 0
 	if f.quota.Aligned {
 		f.end = f.quota.windowEnd(now)
 	}
@@ -25,6 +27,7 @@ func (f *fixedWindow) roll(now time.Time) {
 func (f *fixedWindow) Take(now time.Time, who Consumer) bool {
 	f.roll(now)
 	if f.used >= f.quota.Limit {
+		f.end, f.extended = f.end.Add(f.quota.Extend), f.extended+f.quota.Extend
 		return false
 	}
 	if f.end.IsZero() {
@@ -53,6 +56,9 @@ func (f *fixedWindow) State(now time.Time) State {
 
 func (f *fixedWindow) OwnUsed(now time.Time) int {
 	f.roll(now)
+	if !f.end.IsZero() && !now.Before(f.end.Add(-f.extended)) {
+		return 0 // what its own requests took is over; only refusals keep the window open
+	}
 	return f.own
 }
 

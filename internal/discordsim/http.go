@@ -38,13 +38,19 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 		writer.Header().Set("Content-Length", strconv.Itoa(len(response.Body)))
 	}
 	writer.WriteHeader(response.Status)
-	if response.BodyDelay > 0 {
+	body, all := response.coming()
+	if response.BodyDelay > 0 || !all {
 		_ = http.NewResponseController(writer).Flush() // a writer that cannot flush only makes the headers late as well
 		if s.wait(r.Context(), response.BodyDelay) != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	_, _ = writer.Write(response.Body) // a client that has gone away is no concern of the server's
+	_, _ = writer.Write(body) // a client that has gone away is no concern of the server's
+	if !all {
+		_ = http.NewResponseController(writer).Flush()
+		s.waitForEver(r.Context())
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // RoundTripper returns a transport that calls the server without any connection. It is far cheaper than HTTP and keeps
@@ -100,11 +106,12 @@ func (t roundTripper) response(r *http.Request, response *Response) *http.Respon
 	}
 	switch {
 	case r.Method == http.MethodHead || len(response.Body) == 0:
-	case response.BodyDelay > 0:
+	case response.BodyDelay > 0 || response.Stall != StallNone:
 		ctx, cancel := context.WithCancel(r.Context())
+		body, all := response.coming()
 		answer.Body = &slowBody{
 			server: t.server, ctx: ctx, cancel: cancel,
-			ready: t.server.now().Add(response.BodyDelay), content: bytes.NewReader(response.Body),
+			ready: t.server.now().Add(response.BodyDelay), content: bytes.NewReader(body), all: all,
 		}
 	default:
 		answer.Body = io.NopCloser(bytes.NewReader(response.Body))
@@ -112,18 +119,22 @@ func (t roundTripper) response(r *http.Request, response *Response) *http.Respon
 	return answer
 }
 
-// slowBody can be read from a moment on. Close ends a Read that waits.
+// slowBody can be read from a moment on, and perhaps not to its end. Close ends a Read that waits.
 type slowBody struct {
 	server  *Server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ready   time.Time
 	content *bytes.Reader
+	all     bool // otherwise the content is followed by nothing, not even an end
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
 	if err := b.server.wait(b.ctx, b.ready.Sub(b.server.now())); err != nil {
 		return 0, err
+	}
+	if b.content.Len() == 0 && !b.all {
+		return 0, b.server.waitForEver(b.ctx)
 	}
 	return b.content.Read(p)
 }

@@ -47,6 +47,8 @@ func TestIdealsByHand(t *testing.T) {
 		// The first window ends at 0.4 s. Sent at 0, 0.35 and 1.35 s; a certain client sends 0.1 s later.
 		{"aligned", far, []Work{{Quota: Aligned(5, second, 400*ms), Count: 12}}, 1450 * ms, 1550 * ms},
 		{"sliding, saturated", far, []Work{{Quota: Sliding(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
+		{"sliding, whatever its headers name", far, []Work{{Quota: SlidingNext(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
+		{"fixed, whatever refusals would do", far, []Work{{Quota: Extending(5, second, second), Count: 12}}, 2100 * ms, 2300 * ms},
 		// Cold: 1 at 0, 4 at 0.1, 1 at 1.1, 4 at 1.2, 1 at 2.2, 1 at 2.3 s.
 		{"sliding, cold", far, []Work{{Quota: Sliding(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2400 * ms},
 		// 5 at 0 and then one each 0.2 s: the last of 7 at 1.4 s. A certain client is 0.1 s late once and for all.

@@ -1,7 +1,10 @@
 package discordsim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,9 +63,11 @@ const (
 	becauseOwnPace       = "its own requests exceed the global limit in some phase"
 	becauseOthers        = "nothing the client knew spoke against it"
 	becauseChanged       = "the limit had changed and no answer had said so"
-	becauseFalsified     = "headers were falsified"
+	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
+	becauseStray         = "nothing had told that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
+	becauseKind          = "nothing had told that the reset is the next place's"
 )
 
 // gate is one place where requests are counted or held up, and what the client has been told about it.
@@ -80,6 +85,9 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
 	if g.counter != nil && !g.counter.Take(now, x.who) {
+		if g.evidence != nil && x.who == Own {
+			g.evidence.tried(x.call.Request.SentAt)
+		}
 		return g.counter.State(now).RetryAfter, false
 	}
 	if x.who == Own {
@@ -102,10 +110,11 @@ func (g *gate) idle(now time.Time) bool {
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
-	if x.refusal.class == ClassUser && x.discovery.first() && g.forbade(sent, heard) {
-		return Excused, becauseUnpredictable // it had been told, but not that this operation was meant
-	}
-	if g.forbade(sent, heard) {
+	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery, knows: x.discovery.knows(x, sent)}
+	if g.forbade(q) {
+		if x.refusal.class == ClassUser && !w.foreseen(x) {
+			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
+		}
 		return Avoidable, becauseTold
 	}
 	// In favour of the client: it may have acted on an answer at once.
@@ -113,7 +122,8 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	if g.counter != nil {
 		period = g.counter.Quota().Period
 	}
-	if reason := g.excuse(sent, period); reason != "" {
+	last := g.overtaken(sent)
+	if reason := cmp.Or(g.excuse(sent, period), g.excuse(last, period)); reason != "" {
 		return Excused, reason
 	}
 	if x.refusal.decreed {
@@ -122,11 +132,11 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	own := g.counter != nil && g.counter.OwnUsed(x.call.Now) >= g.counter.Quota().Limit
 	switch x.refusal.class {
 	case ClassUser:
-		if x.unpredictable || own && x.discovery.first() {
+		if x.unpredictable {
 			return Excused, becauseUnpredictable
 		}
 		if own {
-			return Avoidable, becauseOwn
+			return w.judgeOwn(x, q)
 		}
 	case ClassGlobal:
 		if own {
@@ -137,4 +147,44 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 	}
 	return Unavoidable, becauseOthers
+}
+
+// judgeOwn decides about a bucket that is full of the client's own requests: whether it could know.
+func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
+	g := x.refusal.gate
+	quota := g.counter.Quota()
+	switch {
+	case !w.foreseen(x):
+		return Excused, becauseUnpredictable
+	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.Period) < quota.Limit:
+		return Excused, becauseStray
+	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
+		return Excused, becauseKind
+	}
+	return Avoidable, becauseOwn
+}
+
+// foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.
+func (w *World) foreseen(x *exchange) bool {
+	foreseen := x.discovery.foreseen
+	if x.unpredictable {
+		foreseen = w.warned
+	}
+	// Whether it had read what was delivered within the tolerance, nobody knows; it is blamed if it makes no difference.
+	sent := x.call.Request.SentAt
+	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
+}
+
+// shape names the requests that a client knows to be refused after one refusal: none but those of the same operation in the same place
+// by a hidden limit of the resource, and none but those with the same fields, too, by a sub-limit, as nothing tells what else counts
+// there. "" is everything that the limit counts.
+func (x *exchange) shape() string {
+	switch x.refusal.class {
+	case ClassShared:
+		return x.call.Operation + " " + x.call.Major
+	case ClassSubLimit:
+		fields := slices.Sorted(slices.Values(x.call.Request.Fields))
+		return x.call.Operation + " " + x.call.Major + " " + strings.Join(fields, " ")
+	}
+	return ""
 }

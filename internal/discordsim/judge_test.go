@@ -96,6 +96,19 @@ func TestVerdicts(t *testing.T) {
 		{"a sliding place is not back yet", threeSliding, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
 
+		{"a log that names the next place: whoever believes in windows cannot know better, within one of them", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms), trip(1102 * ms)}, []string{becauseKind, becauseOwn}},
+		{"a log that names the next place: too early by any belief", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(100 * ms), trip(900 * ms)}, []string{becauseOwn}},
+		{"a log that names the next place: answers have shown that it is no window", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1500 * ms), trip(1501 * ms)}, []string{becauseOwn}},
+		{"a log that names the last place: nobody has reason to believe in windows", Rule{Quota: Sliding(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms)}, []string{becauseOwn}},
+		{"a block that each refusal extends: again before its time", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
+			[]step{others(0, 1), trip(0), trip(2949 * ms), trip(5100 * ms)}, []string{becauseOthers, becauseTold}},
+		{"a block that was extended by a refusal not yet read", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
+			[]step{trip(0), {sent: 900 * ms, processed: 950 * ms, answered: 1500 * ms}, trip(1100 * ms), trip(1500 * ms)}, []string{becauseTold, becauseOthers, becauseTold}},
+
 		{"shared: the first refusal", shared, plain,
 			[]step{trip(0), trip(0)}, []string{becauseOthers}},
 		{"shared: again before its time", shared, plain,
@@ -149,6 +162,15 @@ func TestVerdicts(t *testing.T) {
 			[]string{becauseTold, becauseOwn}},
 		{"less than the truth is no excuse", lie(func(s *State) { s.Limit = 1; s.Remaining = 0 }), plain,
 			[]step{trip(0), trip(10 * ms), trip(10 * ms)}, []string{becauseOwn}},
+		{"the first answer of a window is stale, and no other had been read", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(110 * ms), trip(120 * ms)}, []string{becauseFalsified}},
+		{"the first answer of a window is stale, and a later one has said what remains", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(201 * ms), trip(2 * time.Second), trip(2100 * ms), trip(2200 * ms), trip(2201 * ms)},
+			[]string{becauseTold, becauseTold}},
+		{"what was sent after a lie has arrived before", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(110 * ms), trip(120 * ms), {sent: 90 * ms, processed: 180 * ms, answered: 200 * ms}}, []string{becauseFalsified}},
+		{"what was sent after a lie has arrived after it", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(10 * ms), trip(20 * ms), {sent: 90 * ms, processed: 100 * ms, answered: 200 * ms}, trip(105 * ms)}, []string{becauseOwn, becauseFalsified}},
 		{"headers withheld from the beginning", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{NoHeaders()}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
 		{"garbage is no headers", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{Garbage("NaN")}}, plain,
@@ -157,16 +179,44 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
 		{"headers withheld once are no excuse in another window", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)}, []string{becauseOwn}},
+		{"an unread answer, and only the middle of a window has been seen", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1, 3}, Connection: ConnectionLostAfter}}}, plain,
+			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseQuiet}},
+		{"an unread answer, and a whole window has been seen", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{3}, Connection: ConnectionLostAfter}}}, plain,
+			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseOwn}},
 		{"a server error without headers is no excuse", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
 		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}, RetryAfterBody: time.Second}}}, plain,
 			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"retry-after lied only in the header", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}}}}, plain,
-			[]step{others(0, 1), trip(0), trip(1200 * ms)}, []string{becauseOthers, becauseTold}},
+		{"header 1, body 9.95: nobody can tell which is true, but less than 1 is neither", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
+		{"header 10, body 0.25: the body may be what suffices", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms}}}, plain,
+			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
+		{"both were contradicted, and then the truth was told", Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms, Nth: []int{1}}}}, plain,
+			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)}, []string{becauseOthers, becauseFalsified, becauseTold}},
+		{"header until the bucket is empty, body until one place is free: the body's time", Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
+			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms), trip(10_050 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
+		{"body in milliseconds: the header's time, or the true one", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(false)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"body in milliseconds, header with decimals", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"the header comes first: its time is known at once", Rule{Quota: Fixed(1, 9*time.Second), Faults: []Fault{{BodyDelay: 3 * time.Second}}}, plain,
+			[]step{others(0, 1), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
+		{"only the body names a time, and it never comes: not within a second", Rule{Quota: Sliding(1, 9*time.Second), Faults: []Fault{
+			{Stall: StallHalfway, Drop: []string{"Retry-After"}},
+		}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"without a scope a 429 is still the bucket's", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
+			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
+		{"no time in a 429: the limit headers have it", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
+		{"no time and no end of a window: not within a second", Rule{Quota: Sliding(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
 	}
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
 		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
+		becauseKind: Excused,
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -212,8 +262,11 @@ func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
+		quota := drawQuota(t)
+		quota.Extend = 0        // what a refusal extends, nobody knows before it has been read
+		quota.NamesNext = false // at first it looks like a fixed window
 		w, err := NewWorld(start, Config{
-			Rules:  []Rule{{Path: "/channels/**", Quota: drawQuota(t)}},
+			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
 			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
 		})
 		require.NoError(t, err)
@@ -230,28 +283,30 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	})
 }
 
-// obey is the longest wait that an answer asks for. On a 429 of the bucket itself, Retry-After says when one place is
+// obey is the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After says when one place is
 // free; everywhere else only the reset does.
 func obey(response *Response) (wait time.Duration) {
 	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
+	stated, told := statedRetry(response)
 	if response.Class != ClassNone {
-		stated, ok := statedRetry(response)
 		wait = duration(stated)
-		if !ok {
+		if !told {
 			wait = time.Second
 		}
 	}
-	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && response.Class != ClassUser {
+	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && (response.Class != ClassUser || !told) {
 		wait = max(wait, duration(reset))
 	}
 	return wait
 }
 
-// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed.
+// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed, however the
+// server writes its 429s.
 func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
+		quota.Extend = min(quota.Extend, 40*ms) // the others must not be able to keep a block up for ever
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{
 				Path: "/channels/**", Quota: quota,
@@ -262,6 +317,9 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 				{Request: post, Every: time.Duration(rapid.IntRange(50, 2000).Draw(t, "foreign")) * ms},
 			},
 			Edge: []EdgeBan{{From: 20 * time.Second, Until: 25 * time.Second, Silent: rapid.Bool().Draw(t, "silent")}},
+			Faults: rapid.SliceOfN(rapid.SampledFrom([]Fault{
+				WithoutScope(), MillisecondBodies(false), MillisecondBodies(true), HeadersUntilFull(), ShortHeaders(), WithoutRetryAfter(),
+			}), 0, 2).Draw(t, "faults"),
 		})
 		require.NoError(t, err)
 		now, last := start, start.Add(-time.Hour)

@@ -36,9 +36,12 @@ type lesson struct {
 	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
 	left, taken int
 	wait        time.Duration
-	// made is when the answer was, and refused whether it was a 429.
-	made    time.Time
-	refused bool
+	// shape is what the client knows to be refused: see exchange.shape.
+	shape string
+	// made is when the answer was.
+	made     time.Time
+	measures bool     // shows how long a place is taken
+	reading  *reading // of a log that names its next place; nil: none
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -48,6 +51,7 @@ type fact struct {
 	at, until  time.Time
 	left       int
 	taken      int
+	shape      string
 }
 
 // lie is a time in which the client had reason to believe something false: from the delivery of the first false
@@ -60,19 +64,21 @@ type lie struct {
 // because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
-	sends     []time.Time // when the requests were sent that have taken a place here, the latest ones
-	taken     int         // how many of them there have been
-	described time.Time   // first honest description since the last change; zero: none
-	changed   bool        // the limit is not, or may not be, what the client once learnt
-	accepted  time.Time   // first of them that was no 429, which shows how long the window is
-	lost      bool        // some answer was never read
-	quiet     time.Time   // first success without readable headers; zero: none
+	sends     []occupant // the requests that have taken a place here, the latest ones
+	taken     int        // how many of them there have been
+	described time.Time  // first honest description since the last change; zero: none
+	changed   time.Time  // since when the limit is not, or may not be, what the client once learnt; zero: never
+	measured  time.Time  // first of them that was no 429 and shows how long a place is taken
+	lost      bool       // some answer was never read
+	quiet     time.Time  // first success without readable headers; zero: none
 	lies      []lie
+	strays    []*stray
+	evidence  *evidence // only of a log that names its next place
 }
 
 // change notes that the limit is no longer what the client may have learnt.
-func (k *knowledge) change() {
-	k.changed, k.described = true, time.Time{}
+func (k *knowledge) change(now time.Time) {
+	k.changed, k.described = now, time.Time{}
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -91,9 +97,16 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 		}
 	case honest:
 		if l.rule != nil {
-			k.described = earliest(k.described, at)
-			if !l.refused {
-				k.accepted = earliest(k.accepted, at)
+			if !l.made.Before(k.changed) {
+				k.described = earliest(k.described, at)
+			}
+			for _, s := range k.strays {
+				if l.made.After(s.made) {
+					s.told = earliest(s.told, at)
+				}
+			}
+			if l.measures {
+				k.measured = earliest(k.measured, at)
 			}
 		}
 		if n := len(k.lies); n > 0 && k.lies[n-1].truth.IsZero() {
@@ -102,9 +115,16 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 	case falsified:
 		k.hearLie(at)
 	}
+	if l.reading != nil {
+		if k.evidence == nil {
+			k.evidence = &evidence{}
+		}
+		l.reading.read = at
+		k.evidence.learn(*l.reading)
+	}
 	if l.wait > 0 {
 		k.remember(fact{
-			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken,
+			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
 		})
 	}
 }
@@ -131,45 +151,67 @@ func (k *knowledge) remember(f fact) {
 	k.facts = append(k.facts, f)
 }
 
+// occupant is a request that has taken a place: when it was sent, and whether it is a stray.
+type occupant struct {
+	at    time.Time
+	stray *stray // nil: none
+}
+
 // note remembers when a request was sent that has now taken a place.
 func (k *knowledge) note(sent, now time.Time) {
 	drop := 0
-	for drop < len(k.sends) && now.Sub(k.sends[drop]) > forgetAfter {
+	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
 		drop++
 	}
 	if drop > 0 && drop*2 >= len(k.sends) {
 		k.sends = k.sends[:copy(k.sends, k.sends[drop:])]
 	}
-	k.sends = append(k.sends, sent)
+	k.sends = append(k.sends, occupant{at: sent})
 	k.taken++
 }
 
+// overtaken is when the last request was sent that has taken a place, of those that a request sent at a moment has met here, or
+// that moment. One that was sent later and arrived earlier may be what was too much, and have an excuse of its own.
+func (k *knowledge) overtaken(sent time.Time) time.Time {
+	for _, s := range k.sends {
+		sent = latest(sent, s.at)
+	}
+	return sent
+}
+
+// question is about a request when it was sent. heard is the last moment whose deliveries the client can have read.
+type question struct {
+	sent, heard time.Time
+	shape       string
+	discovery   *discovery // of its operation
+	knows       bool       // where the request was counted
+}
+
 // forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
-// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a
-// place. heard is the last moment whose deliveries it can have read.
+// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a place.
 //
 // What was made last counts, as it may speak of a window that earlier answers could not know. Of all answers that spoke of
 // the same moment, the one that came fastest says it most precisely.
-func (k *knowledge) forbade(sent, heard time.Time) bool {
+func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
-		if !f.at.After(heard) && !f.made.Before(latest.made) {
+		if f.shape == q.shape && !f.at.After(q.heard) && !f.made.Before(latest.made) {
 			latest = f
 		}
 	}
 	until := latest.until
 	for _, f := range k.facts {
-		if !f.at.After(heard) && f.over.Equal(latest.over) && f.until.Before(until) {
+		if f.shape == q.shape && !f.at.After(q.heard) && f.over.Equal(latest.over) && f.until.Before(until) {
 			until = f.until
 		}
 	}
-	if !until.After(sent) {
+	if !until.After(q.sent) {
 		return false
 	}
 	since := min(k.taken-latest.taken, len(k.sends))
 	taken := 0
-	for _, at := range k.sends[len(k.sends)-since:] {
-		if !at.Before(latest.at) && !at.After(sent) {
+	for _, s := range k.sends[len(k.sends)-since:] {
+		if !s.at.Before(latest.at) && !s.at.After(q.sent) && !s.stray.unknown(q) {
 			taken++
 		}
 	}
@@ -179,7 +221,7 @@ func (k *knowledge) forbade(sent, heard time.Time) bool {
 // excuse returns why a client cannot be blamed for what it believed, or "".
 func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	described := !k.described.IsZero() && !k.described.After(heard)
-	if k.changed && !described {
+	if !k.changed.IsZero() && !described {
 		return becauseChanged
 	}
 	for _, l := range k.lies {
@@ -187,7 +229,7 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 			return becauseFalsified
 		}
 	}
-	if k.lost && (k.accepted.IsZero() || k.accepted.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
+	if k.lost && (k.measured.IsZero() || k.measured.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
 	return ""
@@ -207,29 +249,43 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedRetry is the longer of the times in header and body of a 429, in seconds.
+// statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,
+// rounded up. Where they differ by more than that, both ways have been observed: a header that counts until the bucket is empty,
+// a body in milliseconds, a header that is simply too short. The client cannot know which it is. That it has to wait for
+// the shorter time is all that is certain. What only a body says that comes late, or never, is not held against it.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
+	if response.BodyDelay > 0 || response.Stall != StallNone {
+		return stated, ok
+	}
 	var body struct {
 		RetryAfter *float64 `json:"retry_after"`
 	}
-	if json.Unmarshal(response.Body, &body) == nil && body.RetryAfter != nil && *body.RetryAfter >= 0 {
-		stated, ok = max(stated, *body.RetryAfter), true
+	if json.Unmarshal(response.Body, &body) != nil || body.RetryAfter == nil || *body.RetryAfter < 0 {
+		return stated, ok
 	}
-	return stated, ok
+	if !ok {
+		return *body.RetryAfter, true
+	}
+	return min(stated, *body.RetryAfter), true
 }
 
-// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least. That
-// is the true time and not the header's, which is rounded up to a whole second.
+// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least: not longer
+// than the true time, as the header's is rounded up to a whole second, nor than either place says.
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
-	switch {
-	case !ok:
-		return silent, min(truth, silentHold)
-	case soonerThan(stated, truth):
-		return falsified, time.Duration(stated * float64(time.Second))
+	if !ok {
+		wait := min(truth, silentHold)
+		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
+			wait = time.Duration(reset * float64(time.Second)) // the bucket's, which it may take for the reason
+		}
+		return silent, wait
 	}
-	return honest, truth
+	wait := min(time.Duration(min(stated, math.MaxInt32)*float64(time.Second)), truth)
+	if soonerThan(stated, truth) {
+		return falsified, wait
+	}
+	return honest, wait
 }
 
 // soonerThan allows for the rounding of headers to milliseconds.

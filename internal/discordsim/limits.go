@@ -78,10 +78,14 @@ func (w *World) globalRefuses(x *exchange) bool {
 func (w *World) routeRefuses(x *exchange) bool {
 	b := w.bucketOf(x)
 	x.bucket = b
-	if x.fault.Uncounted {
+	if x.faults.uncounted() {
 		return false
 	}
 	retry, ok := b.take(x)
+	if ok && x.who == Own {
+		x.stray = w.stray(x)
+		b.addStray(x.stray)
+	}
 	w.used(x, ClassUser, &b.gate, ok)
 	if !ok {
 		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}
@@ -89,9 +93,9 @@ func (w *World) routeRefuses(x *exchange) bool {
 	}
 	hidden := w.hiddenLimits(x)
 	for _, h := range hidden {
-		if retry := h.gate.counter.State(x.call.Now).RetryAfter; retry > 0 {
+		if h.gate.counter.State(x.call.Now).Remaining == 0 {
+			h.retry, _ = h.gate.take(x)
 			w.used(x, h.class, h.gate, false)
-			h.retry = retry
 			x.refusal = h
 			return true
 		}
@@ -112,10 +116,10 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 			continue
 		}
 		key := gateKey{
-			class: ClassSubLimit, name: x.hash, index: x.rule.index<<16 | i,
+			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
 			major: x.call.Major, authorization: x.call.Request.Authorization,
 		}
-		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code})
+		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
 	if shared := x.rule.Shared; shared != nil {
 		key := gateKey{class: ClassShared, name: shared.Name, major: x.call.Major}
@@ -125,7 +129,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 		if shared.Key != nil {
 			key.major = shared.Key(x.call)
 		}
-		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code})
+		hidden = append(hidden, refusal{class: ClassShared, gate: w.gate(key, shared.Quota), code: shared.Code, silent: shared.Silent})
 	}
 	return hidden
 }
@@ -142,18 +146,18 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := bucketKey{x.hash, x.call.Major, x.call.Request.Authorization}
+	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
 	b := w.buckets[key]
 	if b == nil {
 		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
 		if x.rule.changes > 0 && x.rule.described.IsZero() {
-			b.change()
+			b.change(x.call.Now)
 		}
 		w.buckets[key] = b
 	}
 	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
 		b.counter = resized(b.counter, x.call.Now, x.quota)
-		b.change()
+		b.change(x.call.Now)
 	}
 	b.lastUse = x.call.Now
 	return b

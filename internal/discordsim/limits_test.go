@@ -315,3 +315,31 @@ func TestBooksAddUp(t *testing.T) {
 		require.Equal(t, report.Refused.User, buckets.Refused.User)
 	})
 }
+
+// A client that obeys the latest Retry-After gets through a block that each refusal extends; one that asks early never does.
+func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing.T) {
+	t.Parallel()
+	blocked := Extending(1, time.Second, 5*time.Second)
+	for name, rule := range map[string]Rule{
+		"bucket":    {Quota: blocked},
+		"sub-limit": {Quota: Fixed(99, time.Second), SubLimits: []SubLimit{{Quota: blocked}}},
+		"shared":    {Quota: Fixed(99, time.Second), Shared: &SharedLimit{Quota: blocked}},
+	} {
+		rule.Faults = []Fault{WithoutScope()}
+		run := func(patience float64) (through int) {
+			w, now := messages(t, rule), start
+			for range 20 {
+				response := w.Handle(now, post)
+				w.Deliver(response, now)
+				if response.Class == ClassNone {
+					through++
+				}
+				wait, _ := statedRetry(response)
+				now = now.Add(time.Duration(wait * patience * float64(time.Second)))
+			}
+			return through
+		}
+		assert.Equal(t, 1, run(0.9), name)
+		assert.Equal(t, 10, run(1), name)
+	}
+}

@@ -42,7 +42,7 @@ func (k Kind) String() string {
 }
 
 // Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Sliding], [Leaky] or [Unlimited].
+// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
@@ -51,6 +51,10 @@ type Quota struct {
 	// Others are opened by the first request after the last one has closed.
 	Aligned bool
 	Phase   time.Duration
+	// NamesNext makes headers say when the next place comes back instead of when the last one does (KindSliding only).
+	NamesNext bool
+	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
+	Extend time.Duration
 }
 
 // Fixed is a fixed window that is opened by the first request after the last window has closed.
@@ -63,9 +67,21 @@ func Aligned(limit int, period, phase time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Aligned: true, Phase: phase}
 }
 
+// Extending is a fixed window whose end each refusal moves on, so that whoever asks early again and again is never let
+// through (observed on a compatible server). Retry-After names the new end.
+func Extending(limit int, period, by time.Duration) Quota {
+	return Quota{Kind: KindFixed, Limit: limit, Period: period, Extend: by}
+}
+
 // Sliding is a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
 func Sliding(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period}
+}
+
+// SlidingNext is a sliding log whose Reset and Reset-After name the moment at which the next place comes back. At first its
+// answers look like those of a fixed window.
+func SlidingNext(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindSliding, Limit: limit, Period: period, NamesNext: true}
 }
 
 // Leaky is a leaky bucket that holds limit requests and forgets one of them every period/limit.
@@ -102,6 +118,10 @@ func (q Quota) validate() error {
 		return fmt.Errorf("%w: period %v is not positive", ErrConfig, q.Period)
 	case q.Aligned && q.Kind != KindFixed:
 		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
+	case q.NamesNext && q.Kind != KindSliding:
+		return fmt.Errorf("%w: only a sliding log can name its next place", ErrConfig)
+	case q.Extend < 0 || q.Extend > 0 && (q.Kind != KindFixed || q.Aligned):
+		return fmt.Errorf("%w: only fixed windows that are not aligned can be extended", ErrConfig)
 	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
 		return fmt.Errorf("%w: %d per %v is more than one request per nanosecond", ErrConfig, q.Limit, q.Period)
 	}
@@ -132,7 +152,7 @@ const (
 	Foreign
 )
 
-// State is what a counter has to say at one moment. It holds the exact times; headers are rounded from it.
+// State is the truth about a counter at one moment. It holds the exact times; headers are rounded from it.
 type State struct {
 	Limit      int           // requests
 	Remaining  int           // requests that would be accepted now
@@ -141,14 +161,24 @@ type State struct {
 	NextAfter  time.Duration // until Remaining rises by itself; 0 if the counter is empty
 }
 
+// stated is the state as honest headers say it.
+func stated(counter Counter, now time.Time) State {
+	state := counter.State(now)
+	if counter.Quota().NamesNext {
+		state.ResetAfter = state.NextAfter
+	}
+	return state
+}
+
 // Counter counts requests against one quota. Time is an argument and must not go backwards. A Counter has no lock.
 type Counter interface {
-	// Take counts one request and reports true, or reports false and counts nothing.
+	// Take counts one request and reports true, or reports false and counts nothing. A refusal may extend the wait.
 	Take(now time.Time, who Consumer) bool
 	// State describes the counter without counting anything.
 	State(now time.Time) State
 	// OwnUsed is the number of places that Own requests occupy at this moment, a partly free one included. When it
-	// reaches the limit the client would have been refused even without anybody else.
+	// reaches the limit the client would have been refused even without anybody else. What only refusals have extended
+	// does not count.
 	OwnUsed(now time.Time) int
 	// Quota returns what the counter counts against.
 	Quota() Quota

@@ -76,7 +76,7 @@ type Report struct {
 // BucketReport is the part of one bucket. Refusals by the global limit or the edge do not reach a bucket.
 type BucketReport struct {
 	Tally
-	Hash          string
+	Hash          string // names its counters
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
@@ -132,7 +132,7 @@ func (w *World) Report() Report {
 	report := w.report
 	report.Buckets = make([]BucketReport, 0, len(w.buckets)+1)
 	for key, b := range w.buckets {
-		line := BucketReport{Tally: b.tally, Hash: key.hash, Major: key.major, Authorization: digest(key.authorization)}
+		line := BucketReport{Tally: b.tally, Hash: key.counters, Major: key.major, Authorization: digest(key.authorization)}
 		if b.counter != nil {
 			line.Quota = b.counter.Quota()
 		}

@@ -55,9 +55,12 @@ type Rule struct {
 	Announce string
 	// Quota is the limit of each (hash, major parameter, authorization). Without one, answers carry no limit headers.
 	Quota Quota
-	// Changes replace Quota and Hash at given times.
+	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
-	// Vary may replace them for a single request, see [Alternate], [EachTime] and [ByMessageAge].
+	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach
+	// them. Nil: by chance.
+	Server func(Call) float64
+	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
@@ -68,15 +71,8 @@ type Rule struct {
 	// Status and Body answer a request that is let through. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults go wrong on demand; the first one that applies is used.
+	// Faults go wrong on demand; the first one that applies is used, and more if it says so.
 	Faults []Fault
-}
-
-// Change is a new state of a limit from a moment on.
-type Change struct {
-	At    time.Duration // since the world began
-	Quota Quota         // zero: as before; Unlimited(): no limit any more
-	Hash  string        // "": as before
 }
 
 // SubLimit counts some requests of a rule a second time, per hash, major parameter and authorization. Its refusal has
@@ -86,6 +82,8 @@ type SubLimit struct {
 	Fields []string // body fields any of which makes the request count; none: every request counts
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
+	// Silent refusals name no time, neither in Retry-After nor in the body.
+	Silent bool
 }
 
 // SharedLimit is counted per resource, whoever asks.
@@ -94,6 +92,8 @@ type SharedLimit struct {
 	Quota Quota
 	Key   func(Call) string // names the resource; nil: the major parameter
 	Code  int               // `code` of the 429's body; 0: none
+	// Silent refusals name no time, neither in Retry-After nor in the body.
+	Silent bool
 }
 
 // Variant replaces parts of a rule for one request. Zero fields keep the rule's.
@@ -133,24 +133,6 @@ func matchSegment(want, raw, template string) bool {
 	return want == "*" || want == raw
 }
 
-// at is the rule's limit at a moment. changes counts the changes that have happened.
-func (r *Rule) at(elapsed time.Duration) (hash string, quota Quota, changes int) {
-	hash, quota = r.Hash, r.Quota
-	for _, change := range r.Changes {
-		if change.At > elapsed {
-			break
-		}
-		changes++
-		if change.Hash != "" {
-			hash = change.Hash
-		}
-		if change.Quota.Kind != KindNone {
-			quota = change.Quota
-		}
-	}
-	return hash, quota, changes
-}
-
 func (r *Rule) validate() error {
 	quotas := []Quota{r.Quota}
 	for _, sub := range r.SubLimits {
@@ -173,6 +155,9 @@ func (r *Rule) validate() error {
 	}
 	for _, change := range r.Changes {
 		quotas = append(quotas, change.Quota)
+		if change.Over < 0 || change.Counters < CountersOfHash || change.Counters > CountersApart {
+			return fmt.Errorf("%w: impossible change of %s", ErrConfig, r)
+		}
 	}
 	for _, quota := range quotas {
 		if err := quota.validate(); err != nil {

@@ -206,6 +206,16 @@ func (s *Server) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// waitForEver ends when the context does or the server is closed.
+func (s *Server) waitForEver(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closed:
+		return ErrClosed
+	}
+}
+
 // Close ends everything: requests inside fail, connections are closed, and goroutines of this package have ended when it
 // returns. The report stays readable. A second Close does nothing.
 func (s *Server) Close() error {

@@ -202,6 +202,48 @@ func TestSlowBodyComesAfterItsHeaders(t *testing.T) {
 	})
 }
 
+func TestBodiesMayNeverEnd(t *testing.T) {
+	t.Parallel()
+	for stall, want := range map[Stall]string{StallAtOnce: "", StallHalfway: "hel"} {
+		config := Config{
+			Default: &Rule{Path: "**", Body: "hello!"}, Faults: []Fault{{Stall: stall, BodyDelay: time.Second}}, Latency: RoundTrip(100 * ms),
+		}
+		inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+			for _, giveUp := range []func(context.CancelFunc, *http.Response){
+				func(cancel context.CancelFunc, _ *http.Response) { cancel() },
+				func(_ context.CancelFunc, r *http.Response) { r.Body.Close() },
+				func(context.CancelFunc, *http.Response) { server.Close() },
+			} {
+				require.Error(t, stalled(t, client, want, giveUp))
+				synctest.Wait()
+				assert.Zero(t, server.inFlight, "the server has given up, too")
+			}
+		})
+	}
+}
+
+// stalled gets an answer whose body does not end, reads what comes of it, gives up after a minute, and returns how reading ended.
+func stalled(t *testing.T, client *http.Client, want string, giveUp func(context.CancelFunc, *http.Response)) error {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", messagesURL, nil)
+	require.NoError(t, err)
+	began := time.Now()
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, 100*ms, time.Since(began), "headers come at once")
+	content := make([]byte, len(want))
+	_, err = io.ReadFull(response.Body, content)
+	require.NoError(t, err)
+	require.Equal(t, want, string(content))
+	timer := time.AfterFunc(time.Minute, func() { giveUp(cancel, response) })
+	defer timer.Stop()
+	_, err = response.Body.Read(make([]byte, 1))
+	require.Equal(t, time.Minute+100*ms+time.Duration(min(len(want), 1))*time.Second, time.Since(began), "and nothing more")
+	return err
+}
+
 func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	const n = 200

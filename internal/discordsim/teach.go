@@ -13,9 +13,10 @@ func (w *World) teach(response *Response, x *exchange) {
 		}
 		return
 	}
-	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now, refused: true}
+	hold := lesson{gate: x.refusal.gate, honesty: silent, made: x.call.Now}
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
+		hold.shape = x.shape()
 	}
 	b := x.bucket
 	if b == nil || b.counter == nil {
@@ -24,13 +25,17 @@ func (w *World) teach(response *Response, x *exchange) {
 	}
 	// Headers tell when a window ends, but not when the next place of a sliding bucket comes back. A client knows that of
 	// its own requests, and those are judged by whether they alone fill the bucket.
-	truth := b.counter.State(x.call.Now)
+	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
-		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now, refused: x.refusal.gate != nil,
+		left: truth.Remaining, wait: truth.NextAfter, taken: b.taken, made: x.call.Now,
 	}
+	description.measures = x.refusal.gate == nil && measures(b.counter.Quota(), truth)
 	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
+	}
+	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
+		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}
 	}
 	switch {
 	case hold.gate == description.gate:
@@ -41,6 +46,13 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		response.addLesson(description)
 	}
+}
+
+// measures reports whether an answer shows how long a request may occupy a place. In the middle of a window, or before a place of an
+// earlier request comes back, it does not.
+func measures(quota Quota, stated State) bool {
+	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
+	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond
 }
 
 func (r *Response) addLesson(l lesson) {
@@ -55,6 +67,7 @@ func bothLessons(hold, description lesson) lesson {
 	hold.rule = description.rule
 	switch {
 	case hold.honesty == silent && description.honesty == honest:
+		description.wait = max(description.wait, hold.wait)
 		return description
 	case description.honesty == falsified:
 		hold.honesty = falsified
@@ -68,15 +81,16 @@ func (w *World) Lose(response *Response) {
 		l.gate.lost = true
 	}
 	response.lessons = nil
-	response.asks.lose()
+	response.reply.lose()
 }
 
 // Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may
 // come in any order, and early. An answer that is never delivered teaches nothing.
 func (w *World) Deliver(response *Response, at time.Time) {
+	response.reply.read(at)
 	for _, l := range response.lessons {
 		l.gate.learn(l, at)
-		if l.rule != nil && l.honesty == honest {
+		if l.rule != nil && l.honesty == honest && !l.made.Before(l.rule.changed) {
 			l.rule.described = earliest(l.rule.described, at)
 		}
 	}

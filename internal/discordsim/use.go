@@ -25,7 +25,7 @@ func (w *World) used(x *exchange, class Class, g *gate, taken bool) {
 	use := LimitUse{At: x.call.Now, Who: x.who, Class: class, Taken: taken, Quota: quotaOf(g.counter)}
 	switch class {
 	case ClassUser:
-		use.Hash, use.Major = x.hash, x.call.Major
+		use.Hash, use.Major = x.counters, x.call.Major
 	case ClassSubLimit, ClassShared:
 		use.Major = x.call.Major
 	}

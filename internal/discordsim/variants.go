@@ -31,6 +31,27 @@ func EachTime(prefix string) func(Call) Variant {
 	}
 }
 
+// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes: compatible servers
+// have a bucket id for each channel. Rules with one prefix share the counters of a channel. As the hash of a channel is not known
+// before an answer from there, the first requests are judged like those of an operation never used.
+func HashByMajor(prefix string) func(Call) Variant {
+	return func(call Call) Variant {
+		return Variant{Hash: prefix + digest(call.Major)}
+	}
+}
+
+// ErrorBucket counts the errors of a rule in a bucket of their own, whose headers they carry; successes are what the rule says
+// otherwise, which may be without a limit and without headers. It asks for the status of each request, 0 for a success. When the
+// bucket is full what would have been an error is refused. No client can know which request will be one.
+func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Variant {
+	return func(call Call) Variant {
+		if s := status(call); s != 0 {
+			return Variant{Hash: hash, Quota: quota, Status: s, Unpredictable: true}
+		}
+		return Variant{}
+	}
+}
+
 // Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, and
 // older than 14 days (observed by client authors).
 type Ages struct {

@@ -29,14 +29,26 @@ type Response struct {
 	// Verdict and Because judge a refusal.
 	Verdict Verdict
 	Because string
-	// Connection, Delay and BodyDelay are faults for the transport to act out.
+	// Connection, Delay, BodyDelay and Stall are faults for the transport to act out.
 	Connection Connection
 	Delay      time.Duration
 	BodyDelay  time.Duration
+	Stall      Stall
 
-	asks    *discovery
+	reply   reply
 	lessons []lesson // what the client will know once it has read this
 	lost    bool     // it never will
+}
+
+// coming is the part of the body that the client gets, and whether that is all of it.
+func (r *Response) coming() (body []byte, all bool) {
+	switch r.Stall {
+	case StallAtOnce:
+		return nil, false
+	case StallHalfway:
+		return r.Body[:len(r.Body)/2], false
+	}
+	return r.Body, true
 }
 
 // baseHeader are the headers of every answer that went through the edge.
@@ -99,10 +111,10 @@ func wholeSeconds(ms int64) string {
 
 // limitBody is the body of a 429 by the API. Times are in seconds.
 type limitBody struct {
-	Message    string  `json:"message"`
-	RetryAfter float64 `json:"retry_after"`
-	Global     bool    `json:"global"`
-	Code       int     `json:"code,omitempty"`
+	Message    string   `json:"message"`
+	RetryAfter *float64 `json:"retry_after,omitempty"`
+	Global     bool     `json:"global"`
+	Code       int      `json:"code,omitempty"`
 }
 
 // writeRefusal builds the 429 for a refusal. The limit headers, if any, are already in the header.
@@ -110,11 +122,16 @@ func (w *World) writeRefusal(response *Response, x *exchange) {
 	refusal := x.refusal
 	ms := w.config.Rounding.milliseconds(refusal.retry)
 	header := response.Header
-	body := limitBody{Message: "You are being rate limited.", RetryAfter: float64(ms) / 1000, Code: refusal.code}
-	if x.fault.RetryAfterBody > 0 {
-		body.RetryAfter = x.fault.RetryAfterBody.Seconds()
+	precise := float64(ms) / 1000
+	if stated := x.faults.retryAfterBody(); stated > 0 {
+		precise = stated.Seconds()
 	}
-	header[headerRetryAfter] = []string{wholeSeconds(ms)}
+	body := limitBody{Message: "You are being rate limited.", RetryAfter: &precise, Code: refusal.code}
+	if refusal.silent {
+		body.RetryAfter = nil
+	} else {
+		header[headerRetryAfter] = []string{wholeSeconds(ms)}
+	}
 	switch refusal.class {
 	case ClassGlobal:
 		body.Global = true
@@ -126,7 +143,7 @@ func (w *World) writeRefusal(response *Response, x *exchange) {
 	default:
 		header[headerScope] = []string{"user"}
 	}
-	response.Status = http.StatusTooManyRequests
+	response.Status, response.Class = http.StatusTooManyRequests, refusal.class
 	response.Body = body.encode()
 }
 
@@ -148,7 +165,7 @@ const (
 
 // writeEdge builds the answer of the edge: no scope, no Via, no retry_after.
 func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
-	response.Status = http.StatusTooManyRequests
+	response.Status, response.Class = http.StatusTooManyRequests, refusal.class
 	if refusal.page == PageJSON {
 		response.Header, response.Body = w.baseHeader(now, "application/json"), []byte(jsonPage)
 	} else {

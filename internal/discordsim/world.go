@@ -35,10 +35,11 @@ type ruleState struct {
 	index     int
 	requests  int
 	changes   int       // how many of its changes have been noticed
+	changed   time.Time // when the last of them was
 	described time.Time // first honest description delivered since the last of them
 }
 
-type bucketKey struct{ hash, major, authorization string }
+type bucketKey struct{ counters, major, authorization string }
 
 type bucket struct {
 	gate
@@ -89,16 +90,20 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 
 // exchange is one request on its way through the limits.
 type exchange struct {
-	call  Call
-	who   Consumer
-	rule  *ruleState
-	fault *Fault // never nil
+	call   Call
+	who    Consumer
+	rule   *ruleState
+	faults appliedFaults
 	// What the rule says about this request.
-	hash          string
+	hash          string // that is announced
+	counters      string // names what is counted in
 	quota         Quota
 	status        int
 	unpredictable bool
+	renamed       bool      // what is counted here is announced under more than one hash
+	settled       time.Time // since when the rule has counted where it counts now
 	discovery     *discovery
+	stray         *stray // nil: it is none
 
 	bucket  *bucket // nil before the request has come so far
 	refusal refusal
@@ -132,7 +137,7 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 		request.SentAt = now
 	}
 	op := parseOperation(request.Method, request.Path)
-	x := &exchange{who: who, fault: &Fault{}, rule: w.rules[len(w.rules)-1]}
+	x := &exchange{who: who, rule: w.rules[len(w.rules)-1]}
 	for _, rule := range w.rules {
 		if rule.matches(op) {
 			x.rule = rule
@@ -152,10 +157,20 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 
 // applyRule fills in what the rule, its changes and its variants say.
 func (w *World) applyRule(x *exchange) {
-	var changes int
-	x.hash, x.quota, changes = x.rule.at(x.call.Elapsed)
-	if changes != x.rule.changes {
-		x.rule.changes, x.rule.described = changes, time.Time{}
+	var own string
+	if x.rule.Hash == "" {
+		own = x.call.op.hash()
+	}
+	v := x.rule.at(x.call.Elapsed, own, func() float64 {
+		if x.rule.Server != nil {
+			return x.rule.Server(x.call)
+		}
+		return w.chance.Float64()
+	})
+	x.hash, x.counters, x.quota, x.unpredictable, x.renamed = v.hash, v.counters, v.quota, v.mixed, v.renamed
+	x.settled = w.start.Add(v.settled)
+	if v.changes != x.rule.changes {
+		x.rule.changes, x.rule.changed, x.rule.described = v.changes, x.call.Now, time.Time{}
 	}
 	x.status = cmp.Or(x.rule.Status, http.StatusOK)
 	if x.rule.Vary != nil {
@@ -163,37 +178,39 @@ func (w *World) applyRule(x *exchange) {
 		if err := variant.Quota.validate(); err != nil {
 			panic(fmt.Errorf("variant of %s: %w", &x.rule.Rule, err))
 		}
-		x.hash = cmp.Or(variant.Hash, x.hash)
+		if variant.Hash != "" {
+			x.hash, x.counters = variant.Hash, variant.Hash
+		}
 		x.status = cmp.Or(variant.Status, x.status)
 		if variant.Quota.Kind != KindNone {
 			x.quota = variant.Quota
 		}
-		x.unpredictable = variant.Unpredictable
-	}
-	if x.hash == "" {
-		x.hash = x.call.op.hash()
+		x.unpredictable = x.unpredictable || variant.Unpredictable
 	}
 	if x.rule.Announce != "" {
 		x.unpredictable = true
 	}
 }
 
-// pickFault chooses the first fault that applies, those of the rule before those of the world.
-func (w *World) pickFault(x *exchange) {
-	for i := range x.rule.Faults {
-		if x.rule.Faults[i].applies(x.call, w.chance) {
-			x.fault = &x.rule.Faults[i]
-			return
-		}
-	}
+// pickFaults chooses the first fault that applies, those of the rule before those of the world, and more of them as long as
+// it is of the kind that lets others apply.
+func (w *World) pickFaults(x *exchange) {
 	overall := x.call
 	overall.N = w.report.Requests
-	for i := range w.config.Faults {
-		if w.config.Faults[i].applies(overall, w.chance) {
-			x.fault = &w.config.Faults[i]
-			return
+	_ = x.pick(x.rule.Faults, x.call, w.chance) || x.pick(w.config.Faults, overall, w.chance)
+}
+
+// pick chooses from some faults and reports whether no other may apply any more.
+func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
+	for i := range faults {
+		if f := &faults[i]; f.applies(call, rng) {
+			x.faults = append(x.faults, f)
+			if !f.Also {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // Handle processes one request at a moment and returns the answer. The client learns nothing from it until [World.Deliver]
@@ -206,19 +223,19 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 		w.report.First = x.call.Request.SentAt
 	}
 	w.report.Last = now
-	w.pickFault(x)
+	w.pickFaults(x)
 	x.discovery = w.discover(x)
 
 	response := &Response{}
 	switch {
-	case x.fault.Connection == ConnectionLostBefore:
+	case x.faults.connection() == ConnectionLostBefore:
 		response.Connection, response.lost = ConnectionLostBefore, true
 	case w.edgeRefuses(x):
 		w.writeEdge(response, now, x.refusal)
 	case w.globalRefuses(x):
 		response.Header = w.apiHeader(now)
 		w.writeRefusal(response, x)
-		x.fault.spoil(x.call, response)
+		x.faults.spoil(x.call, response)
 	default:
 		refused := w.routeRefuses(x)
 		response.Header = w.apiHeader(now)
@@ -228,15 +245,14 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 		} else {
 			w.writeAnswer(response, x)
 		}
-		x.fault.spoil(x.call, response)
+		x.faults.spoil(x.call, response)
 	}
 	if x.refusal.gate != nil {
-		response.Class = x.refusal.class
 		response.Verdict, response.Because = w.judge(x)
 	}
 	response.lost = response.Connection != ConnectionKept
 	w.teach(response, x)
-	x.discovery.note(response)
+	x.discovery.note(response, x)
 	w.account(response, x)
 	w.sweep(now)
 	return response
@@ -244,13 +260,11 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 
 // writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
 func (w *World) writeDescription(response *Response, x *exchange) {
-	if x.bucket.counter == nil || x.refusal.gate == nil && x.fault.Status >= http.StatusInternalServerError {
+	status, _ := x.faults.answer()
+	if x.bucket.counter == nil || x.refusal.gate == nil && status >= http.StatusInternalServerError {
 		return
 	}
-	state := x.bucket.counter.State(x.call.Now)
-	if x.fault.State != nil {
-		state = x.fault.State(state)
-	}
+	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
@@ -260,11 +274,12 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	if x.rule.Body != "" {
 		response.Body = []byte(x.rule.Body)
 	}
-	if x.fault.Status != 0 {
-		response.Status, response.Body = x.fault.Status, nil
+	status, body := x.faults.answer()
+	if status != 0 {
+		response.Status, response.Body = status, nil
 	}
-	if x.fault.Body != "" {
-		response.Body = []byte(x.fault.Body)
+	if body != "" {
+		response.Body = []byte(body)
 	}
 	if response.Body == nil {
 		response.Body = defaultBody(response.Status)

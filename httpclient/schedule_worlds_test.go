@@ -1,0 +1,355 @@
+package httpclient
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// worldNames are the worlds that plays are set in; some come up more often than others.
+var worldNames = []string{
+	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
+	"global block", "edge", "edge without a word", "foreign",
+	// Compatible and old servers, and what else has been observed.
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "stale first answer", "next place",
+	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
+	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
+}
+
+// extremes are options at their extremes, one at a time.
+var extremes = map[string][]buckets.Option{
+	"expire never":          {buckets.WithExpireAfter(math.MaxInt64)},
+	"no global limit":       {buckets.WithGlobalLimit(0)},
+	"global limit of 1":     {buckets.WithGlobalLimit(1)},
+	"a high global limit":   {buckets.WithGlobalLimit(1 << 20)},
+	"nothing waits":         {buckets.WithMaxRateLimit(0)},
+	"everything waits":      {buckets.WithMaxRateLimit(math.MaxInt64)},
+	"collect all the time":  {buckets.WithPollPeriod(10 * time.Millisecond)},
+	"collect never":         {buckets.WithPollPeriod(math.MaxInt64)},
+	"a budget of 1":         {buckets.WithInvalidBudget(1, time.Second, math.MaxInt)},
+	"a budget of 1 for all": {buckets.WithInvalidBudget(1, math.MaxInt64, 0)},
+	"an endless budget":     {buckets.WithInvalidBudget(math.MaxInt, math.MaxInt64, math.MinInt)},
+}
+
+// extremeNames are drawn from; in most plays no option is extreme.
+var extremeNames = []string{
+	"", "", "", "", "", "", "", "", "", "", "", "",
+	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits", "collect all the time",
+	"collect never", "a budget of 1", "a budget of 1 for all", "an endless budget",
+}
+
+// closedChannels answer 401 in one of the worlds. If there were more, a client could take the credential for invalid.
+var closedChannels = []int{2, 4}
+
+const (
+	discordHost = "discord.com"
+	foreignHost = "cdn.example"
+)
+
+// bits are n of the seed's bits, for what is not worth a draw of its own.
+func (p play) bits(from, n int) int { return int(p.seed >> from & (1<<n - 1)) }
+
+// config is the simulated Discord of the play.
+func (p play) config() discordsim.Config {
+	rule := discordsim.Rule{Path: "**", Quota: p.quota, Hash: "messages"}
+	c := discordsim.Config{
+		Seed: p.seed, ClockSkew: p.skew, Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
+		Global: discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
+	}
+	switch p.extreme {
+	case "no global limit", "a high global limit":
+		c.Global = discordsim.Unlimited() // whoever turns it off has none
+	}
+	switch p.world {
+	case "changing hash":
+		rule.Changes = []discordsim.Change{{At: time.Second, Hash: "other"}, {At: 3 * time.Second, Hash: "third"}}
+	case "flipping hash":
+		rule.Vary = discordsim.Alternate("messages", "other")
+	case "new hash each time":
+		rule.Vary = discordsim.EachTime("hash")
+	case "unlimited":
+		rule.Quota = discordsim.Unlimited()
+	case "shared":
+		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second)}
+	case "sub-limit":
+		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
+	case "global block":
+		c.Blocks = []discordsim.GlobalBlock{{From: 500 * time.Millisecond, Until: 3 * time.Second}}
+	case "edge":
+		c.Edge = []discordsim.EdgeBan{{From: 500 * time.Millisecond, Until: 4 * time.Second}}
+	case "edge without a word":
+		c.Edge = []discordsim.EdgeBan{{From: 500 * time.Millisecond, Until: 4 * time.Second, Silent: true}}
+	case "foreign":
+		p.useOfOthers(&c)
+	default:
+		p.observed(&c, &rule)
+	}
+	if p.troubles > 0 {
+		share := float64(p.troubles) / 400
+		after := func(c discordsim.Call) bool { return c.N > 3*p.channels } // what is known before that is too little
+		c.Faults = append(c.Faults,
+			discordsim.Fault{Probability: share, When: after, Status: 502, Uncounted: true},
+			discordsim.Fault{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
+			discordsim.Fault{Probability: share, When: after, Connection: discordsim.ConnectionLostAfter},
+			discordsim.Fault{Probability: share, When: after, Delay: 2500 * time.Millisecond},
+		)
+	}
+	c.Rules = append(c.Rules, rule)
+	if p.world == "one name" {
+		other := discordsim.Rule{Method: "GET", Path: "**", Hash: "other", Announce: "messages", Quota: p.quota}
+		other.Quota.Limit *= 3
+		c.Rules[0].Announce = "messages"
+		c.Rules = append([]discordsim.Rule{other}, c.Rules...)
+	}
+	if p.world == "one hash" {
+		get := rule
+		get.Method = "GET"
+		c.Rules = append([]discordsim.Rule{get}, c.Rules...)
+	}
+	return c
+}
+
+// observed sets the worlds that have been seen on compatible and old servers, and now and then on Discord.
+func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
+	switch p.world {
+	case "no scope":
+		p.refuses(c, rule)
+		c.Faults = []discordsim.Fault{discordsim.WithoutScope()}
+	case "milliseconds in bodies":
+		p.refuses(c, rule)
+		c.Faults = []discordsim.Fault{discordsim.MillisecondBodies(p.bits(16, 1) == 1)}
+	case "waits that contradict":
+		p.refuses(c, rule)
+		c.Faults = []discordsim.Fault{
+			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(), discordsim.HeadersUntilFull()}[p.bits(16, 2)],
+		}
+	case "block that grows":
+		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
+		c.Faults = []discordsim.Fault{discordsim.WithoutScope()}
+		p.useOfOthers(c)
+		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more would keep the block up for ever
+		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
+	case "hash by channel":
+		rule.Vary = discordsim.HashByMajor("messages")
+	case "stale first answer":
+		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
+		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
+	case "next place":
+		rule.Quota = discordsim.SlidingNext(p.quota.Limit, p.quota.Period)
+	case "hidden limit without headers":
+		rule.Quota = discordsim.Unlimited()
+		silent := p.bits(17, 1) == 1
+		if p.bits(16, 1) == 1 {
+			rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second), Silent: silent}
+		} else {
+			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second), Silent: silent}}
+		}
+	case "error bucket":
+		rule.Quota = discordsim.Unlimited()
+		rule.Vary = discordsim.ErrorBucket("errors", p.quota, func(c discordsim.Call) int {
+			if strings.HasSuffix(c.Request.Path, "/404") {
+				return http.StatusNotFound
+			}
+			return 0
+		})
+	case "roll-out":
+		change := discordsim.Change{At: 500 * time.Millisecond, Over: 3 * time.Second, Counters: discordsim.Counters(p.bits(16, 8) % 3)}
+		if p.bits(24, 1) == 1 {
+			change.Hash = "other"
+		}
+		if p.bits(25, 1) == 1 {
+			change.Quota = p.quota
+			change.Quota.Limit = []int{p.quota.Limit * 2, (p.quota.Limit + 1) / 2}[p.bits(26, 1)]
+		}
+		rule.Changes = []discordsim.Change{change}
+	case "stalled bodies":
+		p.refuses(c, rule)
+		c.Faults = []discordsim.Fault{
+			{Also: true, Probability: 0.1, Stall: discordsim.StallAtOnce},
+			{Also: true, Probability: 0.1, Stall: discordsim.StallHalfway},
+			{Also: true, Probability: 0.2, BodyDelay: 3 * time.Second},
+		}
+	case "401 by channel":
+		for _, channel := range closedChannels {
+			closed := *rule
+			closed.Path, closed.Status = fmt.Sprintf("/channels/%d/**", channel), http.StatusUnauthorized
+			c.Rules = append(c.Rules, closed)
+		}
+	case "foreign host":
+		c.Rules = append(c.Rules, discordsim.Rule{
+			Method: "GET", Path: "/channels/{id}/messages/{id}", Status: http.StatusTemporaryRedirect, Hash: "redirects", Quota: p.quota,
+			Faults: []discordsim.Fault{{Set: map[string]string{"Location": "http://" + foreignHost + "/channels/1/busy"}}},
+		})
+	case "cancel storm at the edge":
+		c.Edge = []discordsim.EdgeBan{{From: 500 * time.Millisecond, Until: 4 * time.Second}}
+	case "cancel storm at a sub-limit":
+		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
+	case "cancel storm at the global limit":
+		rule.Quota = discordsim.Unlimited()
+	}
+}
+
+// refuses adds a reason for 429s that no client can foresee.
+func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
+	switch p.bits(8, 2) {
+	case 0:
+		p.useOfOthers(c)
+		c.Foreign[0].Every += 37 * time.Millisecond // what keeps in step with waits of whole seconds is "foreign"
+	case 1:
+		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
+	case 2:
+		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second)}
+	default:
+		c.Blocks = []discordsim.GlobalBlock{{From: 500 * time.Millisecond, Until: 3 * time.Second}}
+	}
+}
+
+// useOfOthers lets somebody else use the bucket of a channel, and nothing else.
+func (p play) useOfOthers(c *discordsim.Config) {
+	c.Foreign = []discordsim.ForeignUse{{
+		Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: "Bot token"},
+		Every:   max(300*time.Millisecond, 2*p.quota.Period/time.Duration(p.quota.Limit)),
+	}}
+	c.Global = discordsim.Unlimited()
+}
+
+// foreignHost is a server that is not Discord's: it refuses for a day, wants another credential, or has a file.
+func (p play) foreignHost() discordsim.Config {
+	return discordsim.Config{
+		Seed: p.seed, Latency: discordsim.RoundTrip(p.latency), Global: discordsim.Unlimited(),
+		Rules: []discordsim.Rule{
+			{Path: "/channels/{id}/busy", Status: http.StatusTooManyRequests, Faults: []discordsim.Fault{{Set: map[string]string{"Retry-After": "86400"}}}},
+			{Path: "/channels/{id}/messages", Status: http.StatusUnauthorized},
+			{Path: "**"},
+		},
+	}
+}
+
+// channelCount is how many channels are written to: where channels differ there have to be some.
+func (p play) channelCount() int {
+	switch p.world {
+	case "hash by channel", "401 by channel":
+		return max(p.channels, 3)
+	case "cancel storm at the global limit":
+		return 10
+	}
+	return p.channels
+}
+
+// named reports whether every third request changes a name, which counts for a sub-limit.
+func (p play) named() bool {
+	switch p.world {
+	case "sub-limit", "cancel storm at a sub-limit":
+		return true
+	case "no scope", "milliseconds in bodies", "waits that contradict", "stalled bodies":
+		return p.bits(8, 2) == 1
+	case "hidden limit without headers":
+		return p.bits(16, 1) == 0
+	}
+	return false
+}
+
+func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
+	host, channel := discordHost, 1+chance.IntN(p.channelCount())
+	method, path, body := "POST", "/messages", `{"content": "hello"}`
+	s := sent{wants: http.StatusOK, required: true}
+	switch {
+	case strings.HasPrefix(p.world, "one ") && i%2 == 1:
+		method, body = "GET", ""
+	case p.named():
+		method, path = "PATCH", ""
+		if i%3 == 0 {
+			body = `{"name": "new"}`
+		}
+	case p.world == "hash by channel" && i%2 == 1 && p.bits(16, 1) == 1:
+		method, body = "GET", ""
+	case p.world == "error bucket":
+		method, path, body = "GET", "/messages/1", ""
+		if i%3 == 0 {
+			path, s.wants = "/messages/404", http.StatusNotFound
+		}
+	case p.world == "401 by channel" && slices.Contains(closedChannels, channel):
+		s.wants, s.required = http.StatusUnauthorized, false // later ones may be held back
+	case p.world == "foreign host":
+		switch i % 8 {
+		case 1: // what looks like Discord's, with another answer
+			host, s.wants, s.within = foreignHost, http.StatusUnauthorized, time.Second
+		case 3:
+			host, path, s.wants, s.within = foreignHost, "/file", http.StatusOK, time.Second
+		case 5:
+			host, path, s.wants, s.within = foreignHost, "/busy", http.StatusTooManyRequests, time.Second
+		case 7: // a redirect of Discord's leads there
+			method, path, body, s.wants = "GET", "/messages/1", "", http.StatusTooManyRequests
+		}
+	}
+	target := fmt.Sprintf("http://%s/channels/%d%s", host, channel, path)
+	r, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	r.Header.Set("Authorization", "Bot token")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(discordsim.SequenceHeader, strconv.Itoa(i+1))
+	if p.troubles > 0 {
+		s.wants = 0 // a server error may be what is left in the end
+	}
+	s.Request = r
+	return s
+}
+
+// storms reports whether all requests are cancelled in bursts.
+func (p play) storms() bool { return strings.HasPrefix(p.world, "cancel storm") }
+
+// maxWait is the longest wait that is accepted. After a storm nothing is left that anybody would have to wait long for.
+func (p play) maxWait() time.Duration {
+	if p.storms() {
+		return 15 * time.Second
+	}
+	return time.Hour
+}
+
+// answersAll reports whether every request has to get its answer: nobody gives up, and nothing breaks.
+func (p play) answersAll() bool {
+	switch p.world {
+	case "edge without a word": // an error is the answer to that
+		return false
+	}
+	switch p.extreme {
+	case "nothing waits", "a budget of 1", "a budget of 1 for all":
+		return false
+	}
+	return p.closeAt == 0 && p.cancelled+p.deadlines+p.troubles == 0 || p.storms() && p.closeAt == 0 && p.troubles == 0
+}
+
+// blames reports whether refusals in this world can be blamed on the client at all.
+func (p play) blames() bool {
+	switch p.world {
+	case "one name": // no client can know which bucket a request will be counted in
+		return false
+	case "one hash": // nor, unless it reads all answers, that two routes will meet in a channel
+		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
+	case "next place": // whoever forgets a bucket at once does not know what kind it was
+		return p.poll > time.Minute && p.extreme != "collect all the time"
+	}
+	// Whoever forgets a bucket at once knows nothing when the next answer is lost.
+	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute && p.extreme != "collect all the time"
+}
+
+// promisesOrder reports whether requests may not overtake each other: in the ordered mode, unless they wait in two places
+// before it is known that they belong to one bucket, or for a limit of their own.
+func (p play) promisesOrder() bool {
+	switch p.world {
+	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "error bucket", "roll-out":
+		return false
+	}
+	return p.ordered && p.troubles == 0 && !p.named() && !p.storms()
+}

@@ -1,0 +1,160 @@
+package discordsim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// rollout is a change that begins after 10 seconds and takes 10.
+func rollout(change Change) []Change {
+	change.At, change.Over = 10*time.Second, 10*time.Second
+	return []Change{change}
+}
+
+func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new"})}, func(c *Config) { c.Global, c.Seed = Unlimited(), 3 })
+	share := func(at time.Duration) (share float64) {
+		for _, response := range send(w, at, 1000, post) {
+			if response.Header.Get("X-RateLimit-Bucket") == "new" {
+				share++
+			}
+		}
+		return share / 1000
+	}
+	assert.Zero(t, share(9999*ms))
+	assert.Zero(t, share(10*time.Second))
+	assert.InDelta(t, 0.2, share(12*time.Second), 0.07) // five standard deviations
+	assert.InDelta(t, 0.8, share(18*time.Second), 0.07)
+	assert.Equal(t, 1.0, share(20*time.Second))
+}
+
+func TestServersMayBeChosen(t *testing.T) {
+	t.Parallel()
+	byChannel := func(c Call) float64 {
+		if c.Major == "1" {
+			return 0.3
+		}
+		return 0.6
+	}
+	w := messages(t, Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new", Quota: Fixed(5, time.Hour)}), Server: byChannel})
+	hash := func(at time.Duration, path string) string {
+		response := send(w, at, 1, with(post, path))[0]
+		return response.Header.Get("X-RateLimit-Bucket") + " " + response.Header.Get("X-RateLimit-Limit")
+	}
+	const one, two = "/channels/1/messages", "/channels/2/messages"
+	assert.Equal(t, "old 10000", hash(13*time.Second, one))
+	assert.Equal(t, "new 5", hash(14*time.Second, one))
+	assert.Equal(t, "old 10000", hash(14*time.Second, two))
+	assert.Equal(t, "new 5", hash(17*time.Second, two))
+}
+
+// inTurn lets the servers that have changed and those that have not handle requests in turn, beginning with the latter.
+func inTurn() func(Call) float64 {
+	return func(c Call) float64 { return float64(c.N%2) / 2 } // half of the servers have changed when a half of the time is over
+}
+
+func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change Change
+		// Of a limit of 5: how many of the old and of the new servers' answers are let through, and how many afterwards.
+		old, new, after int
+		hashes          []string
+	}{
+		{"the counters of a hash", Change{Hash: "new"}, 5, 5, 0, []string{"new", "old"}},
+		{"kept", Change{Hash: "new", Counters: CountersKept}, 3, 2, 0, []string{"new", "old"}},
+		{"apart", Change{Counters: CountersApart}, 5, 5, 0, []string{"old"}},
+		{"another limit, the counters of the hash", Change{Quota: Fixed(8, time.Hour)}, 3, 5, 0, []string{"old"}},
+	}
+	for _, test := range tests {
+		w := messages(t, Rule{Hash: "old", Quota: Fixed(5, time.Hour), Changes: rollout(test.change), Server: inTurn()})
+		accepted, hashes := []int{0, 0}, map[string]bool{}
+		for i := range 20 {
+			response := send(w, 15*time.Second, 1, post)[0]
+			if response.Status == 200 {
+				accepted[i%2]++
+			}
+			hashes[response.Header.Get("X-RateLimit-Bucket")] = true
+		}
+		assert.Equal(t, []int{test.old, test.new}, accepted, test.name)
+		assert.Len(t, hashes, len(test.hashes), test.name)
+		for _, hash := range test.hashes {
+			assert.True(t, hashes[hash], test.name)
+		}
+		assert.Equal(t, test.after, 10-count(send(w, 20*time.Second, 10, post), ClassUser), "%s: what was counted stays counted", test.name)
+	}
+}
+
+// What a client can know while a change reaches one server after the other.
+func TestVerdictsInARollOut(t *testing.T) {
+	t.Parallel()
+	two := Fixed(2, 30*time.Second)
+	numbered := func(s step, sequence int64) step {
+		s.request = post
+		s.request.Sequence = sequence
+		return s
+	}
+	// Old servers handle what has an odd number, new ones what has an even number.
+	bySequence := func(c Call) float64 { return float64(c.Request.Sequence%2) * 0.99 }
+	at := func(sent time.Duration, sequence int64) step { return numbered(trip(15*time.Second+sent), sequence) }
+	elsewhere := func(s step) step {
+		s.request.Path = "/channels/2/messages"
+		return s
+	}
+	later := func(sent time.Duration, sequence int64) step { return numbered(trip(20*time.Second+sent), sequence) }
+	tests := []struct {
+		name   string
+		change Change
+		story  []step
+		want   []string
+	}{
+		{"another hash: one bucket is full, the other is not", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
+		{"another hash: both are full, and answers had said so", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 4), at(400*ms, 5), at(500*ms, 6)}, []string{becauseTold, becauseTold}},
+		{"another hash: only one had been seen, and it was full", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 5)}, []string{becauseTold}},
+		{"another hash: full here, but the newest answer from elsewhere names the other one", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), elsewhere(at(200*ms, 2)), at(300*ms, 5)}, []string{becauseUnpredictable}},
+		{"another hash: again after a 429", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5), at(400*ms, 7)}, []string{becauseUnpredictable, becauseTold}},
+		{"another hash: the old one is still what was heard last", Change{Hash: "new"},
+			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), later(0, 3), later(100*ms, 5)}, []string{becauseUnpredictable, becauseTold}},
+		{"the same counters under two hashes: nothing says that they are one", Change{Hash: "new", Counters: CountersKept},
+			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(201*ms, 4)}, []string{becauseUnpredictable, becauseUnpredictable}},
+		{"the same counters under two hashes: again after a 429", Change{Hash: "new", Counters: CountersKept},
+			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(300*ms, 5)}, []string{becauseUnpredictable, becauseTold}},
+		{"apart under one hash", Change{Counters: CountersApart},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
+		{"another limit: the newer one had not been seen", Change{Quota: Fixed(1, 30*time.Second)},
+			[]step{at(0, 1), at(100*ms, 2)}, []string{becauseChanged}},
+		{"another limit: the newest answer had said that nothing remains", Change{Quota: Fixed(1, 30*time.Second)},
+			[]step{at(0, 2), at(100*ms, 4)}, []string{becauseTold}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := messages(t, Rule{Hash: "old", Quota: two, Changes: rollout(test.change), Server: bySequence})
+			_, reasons := tell(w, test.story...)
+			require.Equal(t, test.want, reasons)
+		})
+	}
+}
+
+// Where servers know different limits, a client may believe the answer that was made last.
+func TestALimitIsRolledOut(t *testing.T) {
+	t.Parallel()
+	servers := []float64{0, 0.99, 0} // which server handles which request
+	w := messages(t, Rule{
+		Quota: Fixed(3, 30*time.Second), Changes: rollout(Change{Quota: Fixed(1, 30*time.Second)}),
+		Server: func(c Call) float64 { return servers[c.N-1] },
+	})
+	late := step{sent: 15_090 * ms, processed: 15_140 * ms, answered: 15_190 * ms}
+	_, reasons := tell(w, trip(15*time.Second), late, trip(15_200*ms))
+	assert.Equal(t, []string{becauseChanged}, reasons, "an old server had said that one remains")
+}

@@ -1,0 +1,173 @@
+package discordsim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// to returns a copy of a step with another request.
+func (s step) to(method, path string) step {
+	s.request = Request{Method: method, Path: path, Authorization: post.Authorization}
+	return s
+}
+
+// twoOperations is a world in which reading and writing messages share a bucket.
+func twoOperations(t *testing.T, rule Rule) *World {
+	t.Helper()
+	read, write := rule, rule
+	read.Method, write.Method = "GET", "POST"
+	read.Path, write.Path = "/channels/{id}/messages", "/channels/{id}/messages"
+	return newWorld(t, Config{Rules: []Rule{read, write}})
+}
+
+func TestHashesMayDifferByChannel(t *testing.T) {
+	t.Parallel()
+	w := twoOperations(t, Rule{Quota: Fixed(2, time.Second), Vary: HashByMajor("m")})
+	ask := func(method, channel string) (status int, hash string) {
+		response := w.Handle(start, Request{Method: method, Path: "/channels/" + channel + "/messages"})
+		return response.Status, response.Header.Get("X-RateLimit-Bucket")
+	}
+	_, first := ask("POST", "1")
+	status, again := ask("GET", "1")
+	require.Equal(t, 200, status)
+	assert.Equal(t, first, again, "a channel keeps its hash, whatever the operation")
+	status, _ = ask("POST", "1")
+	assert.Equal(t, 429, status, "and both are counted there")
+	status, other := ask("POST", "2")
+	assert.Equal(t, 200, status)
+	assert.NotEqual(t, first, other)
+}
+
+// What a client can know of the bucket in which a request will be counted.
+func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
+	t.Parallel()
+	const one, two = "/channels/1/messages", "/channels/2/messages"
+	three := Fixed(3, 10*time.Second)
+	byChannel := Rule{Quota: three, Vary: HashByMajor("m")}
+	same := Rule{Quota: three, Hash: "m"}
+	lost := byChannel
+	lost.Faults = []Fault{{
+		When: func(c Call) bool { return c.Request.Method == "GET" && c.Elapsed > 100*ms }, Connection: ConnectionLostAfter,
+	}}
+	lateRead := step{sent: 200 * ms, processed: 250 * ms, answered: 900 * ms}.to("GET", two)
+	write := func(sent time.Duration, path string) step { return trip(sent).to("POST", path) }
+	read := func(sent time.Duration, path string) step { return trip(sent).to("GET", path) }
+	full := []step{ // both operations are known in one channel, and writing has filled another
+		write(0, one), read(0, one), write(100*ms, two), write(200*ms, two), write(300*ms, two),
+	}
+	tests := []struct {
+		name  string
+		rule  Rule
+		story []step
+		want  []string
+	}{
+		{"hashes by channel: nothing told that reading counts there, too", byChannel,
+			append(full, read(400*ms, two)), []string{becauseUnpredictable}},
+		{"hashes by channel: then it is known", byChannel,
+			append(full, read(400*ms, two), read(500*ms, two)), []string{becauseUnpredictable, becauseTold}},
+		{"hashes by channel: others of the same moment", byChannel,
+			append(full, read(400*ms, two), read(401*ms, two)), []string{becauseUnpredictable, becauseUnpredictable}},
+		{"hashes by channel: more at once than any channel has been seen to allow", byChannel,
+			[]step{write(0, one), write(100*ms, two), write(101*ms, two), write(102*ms, two), write(103*ms, two)}, []string{becauseOwn}},
+		{"hashes by channel: what was answered there is known to count there", byChannel,
+			append(full, write(400*ms, two)), []string{becauseTold}},
+		{"one hash: what is known in one channel is known in all", same,
+			append(full, read(400*ms, two)), []string{becauseTold}},
+		{"an operation never used", same,
+			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+		{"an operation never used, and a second request before the first has been answered", same,
+			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one), read(301*ms, one)}, []string{becauseUnpredictable, becauseTold}},
+		{"an operation whose first answer said nothing is as unknown as before",
+			Rule{Quota: three, Hash: "m", Faults: []Fault{{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }}}},
+			[]step{read(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+		{"hashes by channel: nothing had told that a read takes a place of the writes", byChannel,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
+		{"hashes by channel: an answer to a write has counted the read", byChannel,
+			[]step{write(0, one), read(0, one), write(100*ms, two), lateRead, write(201*ms, two), write(302*ms, two)}, []string{becauseTold}},
+		{"hashes by channel: the answer to the read was lost", lost,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
+		{"an operation that nothing is known of may belong to any bucket", same,
+			[]step{write(0, one), read(100*ms, one), write(101*ms, one), write(102*ms, one)}, []string{becauseTold}},
+		{"the hash has changed back: what was known before it changed is not known any more",
+			Rule{Quota: three, Hash: "m", Changes: []Change{{At: time.Second, Hash: "n"}, {At: 2 * time.Second, Hash: "m"}}},
+			[]step{
+				read(0, one), write(0, one), read(1000*ms, one), write(1000*ms, one),
+				write(2100*ms, one), read(2101*ms, one), read(2300*ms, one),
+			}, []string{becauseUnpredictable, becauseTold}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, reasons := tell(twoOperations(t, test.rule), test.story...)
+			assert.Equal(t, test.want, reasons)
+		})
+	}
+}
+
+// An answer that was made before a limit changed does not tell of the change, however late it is read.
+func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}})
+	old := w.Handle(at(9800*ms), post)
+	w.Handle(at(10*time.Second), post) // nothing tells the client of the change
+	w.Deliver(old, at(10_100*ms))
+	refused := w.Handle(at(10_200*ms), post)
+	assert.Equal(t, ClassUser, refused.Class)
+	assert.Equal(t, becauseChanged, refused.Because)
+}
+
+func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	missing := func(c Call) int {
+		if c.Request.Path == "/channels/1/messages/404" {
+			return 404
+		}
+		return 0
+	}
+	rule := Rule{Path: "/channels/{id}/messages/{id}", Quota: Unlimited(), Vary: ErrorBucket("errors", Fixed(2, 10*time.Second), missing)}
+	good, bad := Request{Method: "GET", Path: "/channels/1/messages/5"}, Request{Method: "GET", Path: "/channels/1/messages/404"}
+
+	w := newWorld(t, Config{Rules: []Rule{rule}})
+	assert.Empty(t, headers(w.Handle(start, good), limitNames...))
+	for _, remaining := range []string{"1", "0"} {
+		response := w.Handle(start, bad)
+		assert.Equal(t, 404, response.Status)
+		assert.Equal(t, "errors", response.Header.Get("X-RateLimit-Bucket"))
+		assert.Equal(t, "2", response.Header.Get("X-RateLimit-Limit"))
+		assert.Equal(t, remaining, response.Header.Get("X-RateLimit-Remaining"))
+	}
+	refused := w.Handle(start, bad)
+	assert.Equal(t, 429, refused.Status)
+	assert.Equal(t, "errors", refused.Header.Get("X-RateLimit-Bucket"))
+	for range 9 {
+		assert.Equal(t, 200, w.Handle(start, good).Status, "successes stay unlimited")
+	}
+
+	ask := func(sent time.Duration, request Request) step {
+		s := trip(sent)
+		s.request = request
+		return s
+	}
+	tests := []struct {
+		name  string
+		story []step
+		want  []string
+	}{
+		{"a success had no limit, so that the next may have none", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad)},
+			[]string{becauseUnpredictable}},
+		{"nothing but errors, and they said that nothing remained", []step{ask(0, bad), ask(100*ms, bad), ask(200*ms, bad)},
+			[]string{becauseTold}},
+		{"after a 429 and nothing newer", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(400*ms, bad)},
+			[]string{becauseUnpredictable, becauseTold}},
+		{"after a 429 and a newer success", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(301*ms, good), ask(401*ms, bad)},
+			[]string{becauseUnpredictable, becauseUnpredictable}},
+		{"all at once", []step{ask(0, good), ask(100*ms, bad), ask(100*ms, bad), ask(100*ms, bad)}, []string{becauseUnpredictable}},
+	}
+	for _, test := range tests {
+		_, reasons := tell(newWorld(t, Config{Rules: []Rule{rule}}), test.story...)
+		assert.Equal(t, test.want, reasons, test.name)
+	}
+}

@@ -1,0 +1,122 @@
+package discordsim
+
+import (
+	"slices"
+	"time"
+)
+
+// evidence is what the accepted answers of a sliding log that names its next place ([SlidingNext]) have told about its kind.
+// Until one of them contradicts each of the other kinds a careful client may take the log for a fixed window, whose answers look
+// the same, and send a whole batch when that is over.
+type evidence struct {
+	readings []reading // the latest
+	// When the client first knew that it was not a fixed window, a log that names the last place, or a leaky bucket. Zero: not yet.
+	fixed, last, leaky time.Time
+	longest            reading     // the one with the longest reset-after
+	tries              []time.Time // when the latest refused requests were sent
+}
+
+// reading is what the client knows of one accepted answer.
+type reading struct {
+	sent, read time.Time
+	after      time.Duration // reset-after
+	spent      int           // requests that were counted then
+}
+
+// The moment that a reading speaks of lies between these two.
+func (r reading) earliest() time.Time { return r.sent.Add(r.after - time.Millisecond) }
+func (r reading) latest() time.Time   { return r.read.Add(r.after + time.Millisecond) }
+
+// denies reports that a leaky bucket cannot have given both answers: one in which more requests are counted is empty later.
+func (r reading) denies(other reading) bool {
+	return r.spent > other.spent && r.after < other.after-rounding || r.spent > other.spent+1 && r.after <= other.after
+}
+
+const (
+	// rounding is by how much two times in headers may differ more than the times that they stand for.
+	rounding    = 2 * time.Millisecond
+	maxReadings = 16
+	maxTries    = 1024
+)
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// learn compares an answer with those before. Answers may come in any order.
+func (e *evidence) learn(r reading) {
+	if r.after > e.longest.after {
+		e.longest = r
+	}
+	for _, other := range e.readings {
+		first, second := r, other
+		if second.earliest().Before(first.earliest()) {
+			first, second = second, first
+		}
+		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after {
+			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read)) // two windows would end at least a period apart
+		}
+		if (r.after - other.after).Abs() > rounding {
+			e.last = earliest(e.last, latest(r.read, other.read)) // every request would be the last one that its own answer counts
+		}
+		if r.denies(other) || other.denies(r) {
+			e.leaky = earliest(e.leaky, latest(r.read, other.read))
+		}
+	}
+	e.readings = append(e.readings, r)
+	if len(e.readings) > maxReadings {
+		e.readings = e.readings[1:]
+	}
+}
+
+// tried notes a request that was refused.
+func (e *evidence) tried(sent time.Time) {
+	if len(e.tries) == maxTries {
+		e.tries = append(e.tries[:0], e.tries[maxTries/2:]...)
+	}
+	e.tries = append(e.tries, sent)
+}
+
+// told reports whether the client had read enough to know the kind before it sent a request.
+func (e *evidence) told(sent time.Time) bool {
+	for _, at := range []time.Time{e.fixed, e.last, e.leaky} {
+		if at.IsZero() || !at.Before(sent) {
+			return false
+		}
+	}
+	return true
+}
+
+// over is when the latest window that the client may have believed in was over before a moment, by its reckoning; zero: none was.
+func (e *evidence) over(sent time.Time) (over time.Time) {
+	for _, r := range e.readings {
+		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {
+			over = latest(over, end)
+		}
+	}
+	return over
+}
+
+// believes reports whether a client that took the log for a fixed window had reason to send a request: the window that answers had
+// described was over, and it had not sent more since than fits into one.
+func (k *knowledge) believes(sent time.Time, limit int) bool {
+	e := k.evidence
+	if e == nil || e.told(sent) {
+		return false
+	}
+	over := e.over(sent)
+	if over.IsZero() {
+		return false
+	}
+	batch := 0
+	count := func(at time.Time) {
+		if !at.Before(over) && !at.After(sent) {
+			batch++
+		}
+	}
+	for _, s := range k.sends {
+		count(s.at)
+	}
+	for _, at := range e.tries {
+		count(at)
+	}
+	return batch <= limit // with this one
+}

@@ -1,0 +1,66 @@
+package discordsim
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// The faults in this file are about how a server writes its 429s. They let other faults apply to the same request, too.
+
+// WithoutScope leaves X-RateLimit-Scope out of every 429, as old and compatible servers do.
+func WithoutScope() Fault { return Fault{Also: true, Drop: []string{headerScope}} }
+
+// MillisecondBodies gives retry_after in milliseconds while Retry-After stays in seconds, as some compatible servers do (and
+// as Discord did until version 8 of its API). With a precise header that one has the decimals: 0.91 beside 910.
+func MillisecondBodies(preciseHeader bool) Fault {
+	return editRefusals(func(response *Response, body *limitBody) {
+		if body.RetryAfter == nil {
+			return
+		}
+		if preciseHeader && response.Header.Get(headerRetryAfter) != "" {
+			response.Header.Set(headerRetryAfter, strconv.FormatFloat(*body.RetryAfter, 'f', -1, 64))
+		}
+		*body.RetryAfter = math.Round(*body.RetryAfter * 1000)
+	})
+}
+
+// HeadersUntilFull makes Retry-After the time until the bucket is empty again while the body's retry_after is the time until
+// one request is accepted, as observed on Discord's sliding buckets.
+func HeadersUntilFull() Fault {
+	return editRefusals(func(response *Response, _ *limitBody) {
+		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && response.Class == ClassUser {
+			response.Header.Set(headerRetryAfter, strconv.Itoa(int(math.Ceil(reset))))
+		}
+	})
+}
+
+// ShortHeaders makes every Retry-After one second, whatever the body says: observed on Discord for edits of crossposted
+// messages, with 1163 seconds in the body.
+func ShortHeaders() Fault {
+	return editRefusals(func(response *Response, _ *limitBody) {
+		if response.Header.Get(headerRetryAfter) != "" {
+			response.Header.Set(headerRetryAfter, "1")
+		}
+	})
+}
+
+// WithoutRetryAfter leaves the time out of every 429, in the header and in the body.
+func WithoutRetryAfter() Fault {
+	return editRefusals(func(response *Response, body *limitBody) {
+		response.Header.Del(headerRetryAfter)
+		body.RetryAfter = nil
+	})
+}
+
+// editRefusals changes the 429s of the API.
+func editRefusals(edit func(*Response, *limitBody)) Fault {
+	return Fault{Also: true, Edit: func(_ Call, response *Response) {
+		var body limitBody
+		if response.Class == ClassNone || json.Unmarshal(response.Body, &body) != nil {
+			return
+		}
+		edit(response, &body)
+		response.Body = body.encode()
+	}}
+}

@@ -1,0 +1,134 @@
+// Package lateclock is a clock of a machine that is busy with something else: its time is right, but whoever waits for it is woken
+// late. It works in real time and in the time of a testing/synctest bubble.
+package lateclock
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// Clock is a clockwork.Clock whose timers fire late by a random time. It is safe for concurrent use.
+type Clock struct {
+	clockwork.Clock // tells the time
+
+	mu     sync.Mutex
+	chance *rand.Rand
+	most   time.Duration
+}
+
+// New returns a clock whose timers are late by up to most, each by a time of its own. The seed makes the times repeatable as long
+// as timers are set in the same order.
+func New(seed uint64, most time.Duration) *Clock {
+	return &Clock{Clock: clockwork.NewRealClock(), chance: rand.New(rand.NewPCG(seed, 0)), most: max(most, 0)}
+}
+
+// late is a duration with what the machine adds to it.
+func (c *Clock) late(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	more := time.Duration(c.chance.Int64N(int64(c.most) + 1))
+	if d+more < d {
+		return d // the sum would overflow
+	}
+	return d + more
+}
+
+// After is like time.After.
+func (c *Clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).Chan() }
+
+// Sleep is like time.Sleep.
+func (c *Clock) Sleep(d time.Duration) { <-c.After(d) }
+
+// NewTimer is like time.NewTimer.
+func (c *Clock) NewTimer(d time.Duration) clockwork.Timer {
+	return timer{c.Clock.NewTimer(c.late(d)), c}
+}
+
+// AfterFunc is like time.AfterFunc.
+func (c *Clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	return timer{c.Clock.AfterFunc(c.late(d), f), c}
+}
+
+// timer is late each time that it is set.
+type timer struct {
+	clockwork.Timer
+	clock *Clock
+}
+
+func (t timer) Reset(d time.Duration) bool { return t.Timer.Reset(t.clock.late(d)) }
+
+// NewTicker is like time.NewTicker. Each tick is late by a time of its own, and a late one does not delay those after it.
+func (c *Clock) NewTicker(d time.Duration) clockwork.Ticker {
+	t := &ticker{clock: c, ticks: make(chan time.Time, 1)}
+	t.Reset(d)
+	return t
+}
+
+// ticker sets a timer for one tick after the other.
+type ticker struct {
+	clock *Clock
+	ticks chan time.Time
+
+	mu     sync.Mutex
+	period time.Duration
+	due    time.Time       // when the next tick would be on time
+	timer  clockwork.Timer // nil before the first Reset
+	round  int             // counts Reset and Stop, so that a tick from before them is none
+}
+
+func (t *ticker) Chan() <-chan time.Time { return t.ticks }
+
+func (t *ticker) Reset(d time.Duration) {
+	if d <= 0 {
+		panic("lateclock: non-positive interval for a ticker")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end()
+	t.period, t.due = d, t.clock.Now().Add(d)
+	t.next()
+}
+
+func (t *ticker) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end()
+}
+
+// end sees to it that no tick from before is ever seen. The caller holds the lock.
+func (t *ticker) end() {
+	t.round++
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	select {
+	case <-t.ticks:
+	default:
+	}
+}
+
+// next sets the timer. The caller holds the lock.
+func (t *ticker) next() {
+	round := t.round
+	t.timer = t.clock.AfterFunc(t.clock.Until(t.due), func() { t.tick(round) })
+}
+
+func (t *ticker) tick(round int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if round != t.round {
+		return
+	}
+	now := t.clock.Now()
+	select {
+	case t.ticks <- now:
+	default: // nobody has taken the last one
+	}
+	for !t.due.After(now) {
+		t.due = t.due.Add(t.period)
+	}
+	t.next()
+}
