@@ -32,6 +32,7 @@ type answer struct {
 	limit      int       // requests; 0: it does not say
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
+	chance     bool      // it was a matter of chance which bucket that is
 }
 
 // naming is when the client first read that an operation is counted in some counters, from an answer made at a moment or later.
@@ -58,7 +59,7 @@ type reply struct {
 
 // note takes down that a request was processed and will be answered.
 func (d *discovery) note(response *Response, x *exchange) {
-	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now}
+	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now, chance: x.unpredictable}
 	response.reply = reply{discovery: d, number: d.first + len(d.answers), stray: x.stray, settled: x.settled}
 	switch {
 	case response.Header.Get(headerBucket) != "" && x.bucket != nil:
@@ -116,7 +117,19 @@ func (r reply) lose() {
 // knows reports whether answers had named what a request is counted in.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
-	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled)
+	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
+}
+
+// elsewhere reports whether what was heard last of a request's channel named another bucket, when that was a matter of chance: others
+// have been told by now that it is not any more, but for all that a client knows the channel differs from them.
+func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
+	var newest answer
+	for _, a := range d.answers {
+		if a.major == x.call.Major && a.bucket != nil && !a.read.IsZero() && !a.read.After(heard) && !a.made.Before(newest.made) {
+			newest = a
+		}
+	}
+	return newest.chance && newest.counters != x.counters
 }
 
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted, if it had read

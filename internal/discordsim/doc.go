@@ -59,7 +59,8 @@
 // bucket only together with some of another operation that it had reason to believe elsewhere.
 //
 // Where chance decides between several buckets (during a roll-out, and where errors have a bucket of their own), it is blamed if all
-// of those that had been named forbade the request, or if the answer to what was sent last was a 429 of the very bucket.
+// of those that had been named forbade the request, or if the answer to what was sent last was a 429 of the very bucket. When a
+// roll-out is over, a client may believe what it heard last of a channel until it hears something newer of the same channel.
 //
 // # A log that names its next place
 //
