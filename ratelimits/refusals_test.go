@@ -12,19 +12,37 @@ import (
 func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals
-	var waits []time.Duration
-	for i := range 12 {
-		waits = append(waits, r.Again(time.Duration(i)*second, false))
-		assert.Equal(t, waits[i], r.Again(time.Duration(i)*second, true), "of one moment")
+	grown := func(most, now time.Duration) {
+		wait := r.Again(now, false)
+		assert.LessOrEqual(t, wait, most)
+		assert.GreaterOrEqual(t, wait, most-most/8)
+		assert.Equal(t, wait, r.Again(now, true), "of one moment")
 	}
-	assert.Equal(t, []time.Duration{0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second}, waits[:7])
-	assert.Equal(t, time.Minute, waits[11])
-	for range 300 {
-		assert.Equal(t, time.Minute, r.Again(time.Hour, false))
+	for i, most := range []time.Duration{
+		0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second, 8 * second, 16 * second, 32 * second, time.Minute, time.Minute,
+	} {
+		grown(most, time.Duration(i)*second)
 	}
-	r.Accepted(time.Hour)
+	for i := range 300 {
+		grown(time.Minute, time.Hour+time.Duration(i)*second)
+	}
+	r.Accepted(2 * time.Hour)
 	assert.Zero(t, r.Row())
-	assert.Zero(t, r.Again(2*time.Hour, false))
+	assert.Zero(t, r.Again(3*time.Hour, false))
+}
+
+// Somebody else who uses up the limit for half of every second is not in step with the waits.
+func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
+	t.Parallel()
+	var r ratelimits.Refusals
+	now, through := time.Duration(0), 0
+	for range 100 {
+		now += max(r.Again(now, false), 250*ms)
+		if now%second >= second/2 {
+			through++
+		}
+	}
+	assert.Greater(t, through, 20)
 }
 
 // What was under way when a limit refused another one proves nothing.
