@@ -55,10 +55,8 @@ func (m *RESTBucketManager) collectPlaces() {
 		m.sweptAt = now
 		for key, e := range m.entries.All() {
 			m.evictEntry(key, e)
+			m.evictHomes(e)
 		}
-	}
-	for _, e := range m.entries.All() {
-		m.evictHomes(e)
 	}
 	for _, a := range m.authentications.All() {
 		m.evictFamilies(now, a)

@@ -186,8 +186,9 @@ func (e *routeEntry) changesOften(now time.Duration, m major) bool {
 }
 
 // settleIn makes a family the home of the route, which counts there unless it has been forgotten: a response may come that late.
-// Major parameters that live elsewhere stay there, if it is a family of that kind. The manager's lock for moves is held.
-func (e *routeEntry) settleIn(f *family) {
+// Major parameters that live neither where the route did nor in the family that it leaves stay there, if it is a family of that kind. The
+// manager's lock for moves is held.
+func (e *routeEntry) settleIn(f, left *family) {
 	e.changedTo = nil
 	old := e.family.Swap(f)
 	if e.evicted.Load() {
@@ -202,7 +203,7 @@ func (e *routeEntry) settleIn(f *family) {
 		return
 	}
 	for m, home := range homes.All() {
-		if home == f || f.place != named {
+		if home == f || home == left || f.place != named {
 			e.leave(homes, m)
 		}
 	}

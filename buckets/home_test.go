@@ -195,6 +195,93 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	})
 }
 
+// Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
+func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for channel := range 2 {
+			hash := "hash of " + strconv.Itoa(channel+1)
+			discover(t, m, message(channel+1), limited(hash, 5, 4, time.Second))
+			discover(t, m, list(channel+1), limited(hash, 5, 3, time.Second))
+		}
+		wait(30 * time.Minute)
+		require.Zero(t, m.Stats().Buckets)
+		discover(t, m, list(2), limited("hash of 2", 5, 0, time.Minute))
+		assert.False(t, ask(m, message(2)).granted())
+		require.NoError(t, m.Close())
+	})
+}
+
+// A channel whose hash was another one than that of all others, and is theirs now, is one of them.
+func TestChannelComesBackToItsRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		old, new := limited("old", 5, 4, 10*time.Second), limited("new", 5, 4, 10*time.Second)
+		for channel := range 5 {
+			discover(t, m, message(channel+1), old)
+		}
+		discover(t, m, message(1), new)
+		discover(t, m, message(2), new) // this moves the route
+		discover(t, m, message(5), new)
+		for _, channel := range []int{3, 4} { // and that moves no more than a channel
+			discover(t, m, message(channel), old)
+			discover(t, m, message(channel), old)
+		}
+		discover(t, m, message(3), new)
+		first, second := ask(m, message(4)), ask(m, message(4))
+		first.update(new)
+		second.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 5, 0, 10*time.Second))
+		second.again(m)
+		assert.False(t, second.granted())
+		wait(11 * time.Second)
+		require.True(t, second.granted())
+		assert.Equal(t, 1, snapshotOf2(t, m, "new", "4").InFlight)
+		second.update(new)
+		drained(t, m)
+	})
+}
+
+// Whatever bucket a 429 names, the request that it refused is not sent again before it says so.
+func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		is    ratelimits.Response // what every other answer says
+		first bool                // the 429 is the first answer
+	}{
+		{"overtaken by an answer of its bucket", limited("old", 50, 40, time.Second), false},
+		{"successes have no limit, but errors have one", plain(200), false},
+		{"successes have no limit, but errors have one, and one comes later", plain(200), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), c.is)
+				early := ask(m, message(1))
+				wait(time.Millisecond)
+				later := ask(m, message(1))
+				if !c.first {
+					later.update(c.is)
+				}
+				early.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 50, 0, 10*time.Second))
+				if c.first {
+					later.update(c.is)
+				}
+				early.again(m)
+				wait(9 * time.Second)
+				assert.False(t, early.granted())
+				wait(2 * time.Second)
+				require.True(t, early.granted())
+				early.update(c.is)
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // A limit that changes is heard of by one route before the other. They share their bucket all the same, and neither is refused.
 func TestChangeOfALimitThatRoutesHearOfOneAfterTheOtherSplitsNothing(t *testing.T) {
 	t.Parallel()

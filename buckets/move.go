@@ -49,6 +49,14 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	there.lock()
 	there.apply(there.now(), h, o)
 	there.dispatchFree(there.now())
+	if scope < majorMoves && o.response.Class != ratelimits.ClassOK { // the request will come back to where it was
+		if home := h.entry.familyOf(h.major); home != target {
+			back := m.lockedBucket(home, h.major)
+			there.handOverHolds(back, false)
+			back.unlock()
+			touched = append(touched, back)
+		}
+	}
 	there.unlock()
 	m.tidy(touched)
 }
@@ -103,7 +111,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 	if scope == majorMoves {
 		e.settleMajorIn(b.major, to)
 	} else {
-		e.settleIn(to)
+		e.settleIn(to, b.family)
 	}
 	result := make([]*RESTBucket, 0, len(touched))
 	for b := range touched {
@@ -170,12 +178,18 @@ func (b *RESTBucket) remembers(now time.Duration) bool {
 }
 
 // handOverKnowledge tells another bucket what is charged here, as nobody knows to which of both it belongs, and holds there what is held
-// here by limits that are not those of the bucket: the resource's, those of bodies, and, where no hash is known, whatever it is.
+// here by limits that are not those of the bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
 func (b *RESTBucket) handOverKnowledge(to *RESTBucket) {
 	now := b.now()
 	to.window.Inherit(to.now(), b.window.State(now))
-	if class := b.window.HoldClass(now); !b.family.named() || class == ratelimits.ClassShared {
-		to.hold(to.now(), b.window.HoldWait(now), class)
+	b.handOverHolds(to, b.family.named() && to.family.named() && b.window.HoldClass(now) != ratelimits.ClassShared)
+}
+
+// handOverHolds holds in another bucket, too, what is held here, or of that what limits of bodies hold.
+func (b *RESTBucket) handOverHolds(to *RESTBucket, ofBodies bool) {
+	now := b.now()
+	if wait := b.window.HoldWait(now); wait > 0 && !ofBodies {
+		to.hold(to.now(), wait, b.window.HoldClass(now))
 	}
 	if b.queue != nil {
 		for shape, lane := range b.queue.lanes {

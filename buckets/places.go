@@ -49,7 +49,7 @@ func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 	if key.route.OneShot() {
 		start = unlimited // every request has its own major parameter, and there is nothing to discover
 	}
-	e.settleIn(e.home(start, ""))
+	e.settleIn(e.home(start, ""), nil)
 	m.entries.Store(key, e)
 	return e
 }

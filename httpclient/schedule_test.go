@@ -313,6 +313,23 @@ func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 
 // regressions are plays that went wrong once.
 var regressions = map[string]play{
+	"a 429 that named another bucket did not hold the request that it refused": {
+		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond, quota: discordsim.Sliding(5, 250*time.Millisecond),
+		latency: 20 * time.Millisecond, jitter: 100 * time.Millisecond, global: 3, world: "error bucket",
+		poll: 100 * time.Millisecond, extreme: "no global limit",
+	},
+	"a channel stayed behind when the rest of its route moved": {
+		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond, quota: discordsim.Fixed(2, 2*time.Second),
+		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out", poll: 80 * time.Second,
+	},
+	"two routes did not know any more that they share the bucket of a channel": {
+		seed: 6507391, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, time.Second),
+		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel", poll: 100 * time.Millisecond,
+	},
+	"waits that had grown kept step with somebody else who uses the bucket": {
+		seed: 0, requests: 1, channels: 1, quota: discordsim.Fixed(1, 250*time.Millisecond),
+		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second, extreme: "global limit of 1",
+	},
 	"a request that was given up on its way was taken for processed": {
 		seed: 64051, requests: 15, channels: 10, spread: 3 * time.Second, quota: discordsim.Fixed(1, 2*time.Second),
 		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50, world: "plain",
