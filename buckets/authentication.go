@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -157,28 +156,20 @@ func (a *authentication) moveOn(now time.Duration) {
 	}
 }
 
-// refuse holds everything back for d, after a global 429. If others use up the limit again and again, at about the same time
-// of each second, it is met less and less often, and at other times.
+// refuse holds everything back for d, after a global 429, and longer after several in a row.
 // It returns for how long, 0 if everything was held back already.
 func (a *authentication) refuse(now, d time.Duration) time.Duration {
 	a.mu.Lock()
 	a.open.Store(false)
-	free := a.global.HoldWait(now) == 0
-	most := time.Duration(min(a.refusals.Row(), maxRefusals)) * time.Second / 2
-	longer := a.refusals.Again(now, !free)
-	if free {
-		d = max(d+time.Duration(rand.Float64()*float64(most)), longer)
-	}
+	held := a.global.HoldWait(now) > 0
+	d = max(d, a.refusals.Again(now, held))
 	a.mu.Unlock()
 	a.hold(now, d)
-	if !free {
+	if held {
 		return 0
 	}
 	return d
 }
-
-// maxRefusals bounds how much longer than asked for everything is held back: by half a second for each of them.
-const maxRefusals = 10
 
 // hold holds everything of this authentication back for d, and refuses those for whom that is too long.
 func (a *authentication) hold(now, d time.Duration) {

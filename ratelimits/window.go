@@ -362,7 +362,6 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 		w.used = max(w.limit, w.inflight)
 	}
 	wait := r.wait(unsaidWait << surprise.strikes)
-	wait += surprise.stagger(w.answered, max(wait, w.longest))
 	w.HoldFor(now, max(wait, w.again(now)), ClassUser)
 }
 
