@@ -27,7 +27,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	b.lock()
 	now := b.now()
 	b.partner.look()
-	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}

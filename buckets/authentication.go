@@ -17,7 +17,7 @@ type authentication struct {
 	id        uint64
 	anonymous bool         // there is no credential
 	entries   atomic.Int64 // route entries that refer to it
-	probes    atomic.Int64 // requests in flight in UNKNOWN buckets
+	seeking   atomic.Int64 // requests in flight whose bucket is not known
 
 	families map[familyKey]*family // guarded by the manager's lock for moves
 

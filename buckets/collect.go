@@ -113,6 +113,9 @@ func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) 
 	for key, f := range a.families {
 		if f.routes == 0 && f.buckets.Load() == 0 {
 			delete(a.families, key)
+			if f.sibling != nil {
+				f.sibling.routes--
+			}
 		}
 	}
 	if len(a.families) == 0 && a.idle(now) {

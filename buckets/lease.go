@@ -25,6 +25,7 @@ type held struct {
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	ender      atomic.Pointer[Ender]      // of a lease that is not a manager's
 	request    *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
+	seeking    atomic.Bool                // its response will tell to which bucket it belongs, and that may be another one
 	grant
 }
 

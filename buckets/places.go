@@ -82,7 +82,9 @@ func (e *routeEntry) home(place place, hash string) *family {
 	if f == nil {
 		f = &family{authentication: e.authentication, familyKey: key, id: e.manager.families.Add(1)}
 		if place == apart {
-			f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]
+			if f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]; f.sibling != nil {
+				f.sibling.routes++ // so that it stays
+			}
 		}
 		e.authentication.families[key] = f
 	}

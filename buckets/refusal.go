@@ -137,6 +137,12 @@ func (q *queue) awaitOverdue(w *waiter) {
 	}
 }
 
+// awaitOverdue sees to it that somebody who waits does not wait longer than he may while nobody can be asked.
+func (b *RESTBucket) awaitOverdue(now time.Duration, w *waiter) {
+	b.queue.awaitOverdue(w)
+	b.watchOverdue(now)
+}
+
 // watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.
 func (b *RESTBucket) watchOverdue(now time.Duration) {
 	m := b.manager()
