@@ -186,16 +186,16 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 	}
 	p.hasEdge = false
 	if a.exempt {
-		h.slot = b.family.authentication.force(now)
+		h.global = b.family.authentication.force(now)
 	} else {
-		h.slot, p.hasSlot = p.slot, false
+		h.global, p.hasGlobal = p.global, false
 	}
 	h.seeking.Store(b.seeks(a.entry))
 	if h.ordered {
 		b.open().ordered++
 	}
 	b.launch(h)
-	b.manager().tallies.of(b).grant(h)
+	b.server().budget.tallies.of(b).grant(h)
 	p.budget.unreserve() // now it counts as in flight
 	p.budget = nil
 	return h.lease()

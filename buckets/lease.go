@@ -44,15 +44,16 @@ type grant struct {
 	fields  func() []string
 	shape   uint64 // 0: not looked at
 	arrived time.Duration
-	slot    ratelimits.Slot
+	global  globalPermit
 	edge    edgePermit
 	lane    *lane
 	tally   *tally // that counted it
 	ordered bool
 
 	// Guarded by the bucket's lock.
-	reading reading // what waits while its refusal is read
-	order   uint32  // of those that were sent from the bucket, 0 if it has moved here
+	reading reading       // what waits while its refusal is read
+	heard   time.Duration // when the headers of that came
+	order   uint32        // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.

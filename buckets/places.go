@@ -60,8 +60,9 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		return a
 	}
 	now := m.now()
+	server := m.server(r.Server)
 	a := &authentication{
-		manager: m, id: id, server: m.server(r.Server), anonymous: r.Authorization == "",
+		manager: m, id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		global:   ratelimits.NewGlobal(m.settings.globalLimit),
 		families: make(map[familyKey]*family),
 	}

@@ -33,7 +33,7 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 			}
 		}
 	}
-	if w := b.server().edge.wait(now); w > f.wait {
+	if w := b.family.authentication.edge.wait(now); w > f.wait {
 		f = forecast{w, ratelimits.ClassEdge, true}
 	}
 	if b.queue != nil {
