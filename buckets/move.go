@@ -38,6 +38,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		m.castShadowsOn(there)
 	}
 	b.lock()
+	now = b.now()
 	if scope == eitherCounts {
 		b.window.Lost(now, permit)
 		b.partner.lose(now, ticket)
@@ -46,7 +47,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		b.partner.drop(now, ticket)
 	}
 	b.scout.found(now, target.hash)
-	b.dispatchFree(b.now())
+	b.dispatchFree(now)
 	b.unlock()
 	there.lock()
 	there.apply(there.now(), h, o)
