@@ -115,7 +115,7 @@ func (m *RESTBucketManager) outage() error {
 // away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *RESTBucket) away(now time.Duration, a *ask) error {
 	err := b.manager().outage()
-	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.certain(now)) {
+	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.global.certain(now)) {
 		return nil
 	}
 	return err
@@ -150,10 +150,10 @@ func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {
 	case b.scout != nil && !b.scout.answered():
 		return false
 	}
-	if a.exempt || b.family.authentication.hears() {
+	if a.exempt || b.family.authentication.global.hears() {
 		return true
 	}
-	return w != nil && !(b.inLine && b.lineOf == gate(b.family.authentication))
+	return w != nil && !(b.inLine && b.lineOf == b.family.authentication.global)
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.

@@ -32,12 +32,17 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		passed = m.reportInvalid(h.entry.authentication.server)
 	}
 	h.tally.settle(o) // after that, so that it is never in neither
-	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
-		m.settleGates(h, o)
+	auth := h.entry.authentication
+	switch o.response.Class {
+	case ratelimits.ClassEdge:
+		o.held = auth.edge.refuse(m.now(), &o.response)
+	case ratelimits.ClassGlobal:
+		o.held = auth.global.refuse(m.now(), &o.response)
 	}
 	b := h.lock()
 	now := b.now()
-	h.entry.authentication.settle(now, h, o)
+	auth.edge.settle(now, h.edge, h.permit.Sent(), o)
+	auth.global.settle(now, h.global, h.permit.Sent(), o)
 	h.resume(now)
 	o.clashes = o.sent && b.clashes(now, h, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
@@ -58,19 +63,6 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
 	m.settings.budgetUsed(h.entry.authentication.server.budget, passed, m.now)
-}
-
-// settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.
-func (m *RESTBucketManager) settleGates(h *held, o *outcome) {
-	now, edge := m.now(), h.entry.authentication.edge
-	if o.sent {
-		o.held = edge.report(now, h.edge, o.response)
-	} else {
-		edge.giveBack(now, h.edge)
-	}
-	if o.response.Class == ratelimits.ClassGlobal {
-		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
-	}
 }
 
 // shareHold holds back what other credentials want of a resource that is used up for everybody.
