@@ -112,11 +112,13 @@ func (g *gate) giveBack(now time.Duration, p gatePermit) {
 	g.moveOn(now)
 }
 
+// minds reports that the end of a request means something to the gate.
+func (g *gate) minds(p gatePermit) bool {
+	return p.slot != ratelimits.Slot{} || p.probe || !p.forced && !g.open.Load()
+}
+
 // settle takes in the end of a request that was sent at the given time: it gives back what that had, and may show that a refusal is over.
 func (g *gate) settle(now time.Duration, p gatePermit, sent time.Duration, o *outcome) {
-	if (p == gatePermit{}) && g.open.Load() || (p == gatePermit{forced: true}) {
-		return
-	}
 	if !o.sent {
 		g.giveBack(now, p)
 		return

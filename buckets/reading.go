@@ -32,10 +32,8 @@ func (h *held) pausesBucket() bool { return h.heard != 0 && h.pauses == nil }
 
 // age takes the time that it took to read a refusal off what it asks for, as that counts from its headers.
 func (h *held) age(now time.Duration, r *ratelimits.Response) {
-	if h.heard != 0 {
-		read := now - h.heard
-		r.RetryAfter, r.ResetAfter = max(r.RetryAfter-read, precision), max(r.ResetAfter-read, 0)
-	}
+	read := now - h.heard
+	r.RetryAfter, r.ResetAfter = max(r.RetryAfter-read, precision), max(r.ResetAfter-read, 0)
 }
 
 // resume ends the pause of a gate. That of a bucket ends when the lease leaves it.

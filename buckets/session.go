@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/routes"
 )
 
 // WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
@@ -66,30 +65,6 @@ func (m *RESTBucketManager) reportInvalid(s *server) (passed float64) {
 		session.Invalid()
 	}
 	return s.budget.report(m.now())
-}
-
-// majorOf returns the major parameter of a route. Where it is shared, all processes have to hash a token in the same way.
-func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
-	session := m.session()
-	if session == nil {
-		return majorOf(m.seed, route)
-	}
-	digest := func(text string) uint64 {
-		n, _ := strconv.ParseUint(session.Credential(text), 16, 64)
-		return n
-	}
-	id := route.MajorID()
-	if id == "" {
-		return noMajor
-	}
-	p := major{id: snowflake(id)}
-	if p.id == 0 {
-		p.id = digest(id) | hashed
-	}
-	if token := route.MajorToken(); token != "" {
-		p.token = digest(token) | 1
-	}
-	return p
 }
 
 // shared returns the major parameter as all processes write it, empty if there is none.

@@ -23,7 +23,9 @@ func saidHold(r *ratelimits.Response) time.Duration {
 // settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
 func (m *RESTBucketManager) settle(h *held, o *outcome) {
-	h.age(m.now(), &o.response)
+	if h.heard != 0 {
+		h.age(m.now(), &o.response)
+	}
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
@@ -41,8 +43,12 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	}
 	b := h.lock()
 	now := b.now()
-	auth.edge.settle(now, h.edge, h.permit.Sent(), o)
-	auth.global.settle(now, h.global, h.permit.Sent(), o)
+	if auth.edge.minds(h.edge) {
+		auth.edge.settle(now, h.edge, h.permit.Sent(), o)
+	}
+	if auth.global.minds(h.global) {
+		auth.global.settle(now, h.global, h.permit.Sent(), o)
+	}
 	h.resume(now)
 	o.clashes = o.sent && b.clashes(now, h, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
@@ -110,7 +116,11 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 		h.lane.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	b.window.Report(now, h.permit, b.partner.see(*r))
+	if b.partner != nil {
+		b.window.Report(now, h.permit, b.partner.see(*r))
+	} else {
+		b.window.Report(now, h.permit, *r)
+	}
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
 		o.held = b.refuseLane(now, saidHold(r), o.shape)
