@@ -113,3 +113,54 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		}
 	})
 }
+
+// It may take longer than anybody waits for what it says.
+func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
+	t.Parallel()
+	const text = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
+	for _, delay := range []time.Duration{0, time.Second, 6 * time.Second} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(delay, text) },
+					"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+				r := newMessage(t)
+				r.GetBody = nil // it can be sent only once
+				c := send(newTransport(t, below, httpclient.WithMaxReplay(0)), r)
+				assertStatus(t, http.StatusTooManyRequests, c)
+				assert.Equal(t, text, c.body)
+				assert.Equal(t, min(delay, 5*time.Second), c.took)
+			})
+		})
+	}
+}
+
+// What is read of it goes on in the background, and ends with it.
+func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	for _, read := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(time.Hour, strings.NewReader("{}")) },
+				"X-RateLimit-Scope: user", "Retry-After: 9"))
+			r := newMessage(t)
+			r.GetBody = nil
+			response, err := newTransport(t, below, httpclient.WithMaxReplay(0)).RoundTrip(r)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			if read {
+				go func() {
+					_, err := io.ReadAll(response.Body)
+					done <- err
+				}()
+				time.Sleep(time.Second)
+			}
+			start := time.Now()
+			require.NoError(t, response.Body.Close())
+			if read {
+				assert.Error(t, <-done)
+			}
+			synctest.Wait()
+			assert.Zero(t, time.Since(start))
+		})
+	}
+}
