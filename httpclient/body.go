@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
-	"time"
 )
 
 // body gives a request's body again for each attempt.
@@ -87,7 +87,30 @@ const smallBody = 32 << 10
 
 // small reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
 // together with the headers, so it is better left as it is.
-func (b *body) small(length int64) bool { return b.get != nil && 0 < length && length <= smallBody }
+func small(content io.Reader, length int64) bool {
+	return 0 < length && length <= smallBody && inMemory(content)
+}
+
+// What io.NopCloser returns.
+var (
+	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
+	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
+)
+
+// inMemory reports a body that is known to be in memory, so that reading it takes no time.
+func inMemory(content io.Reader) bool {
+	switch t := reflect.TypeOf(content); {
+	case content == http.NoBody:
+		return true
+	case t == nopCloser || t == nopCloserWriterTo:
+		content, _ = reflect.ValueOf(content).Field(0).Interface().(io.Reader)
+	}
+	switch content.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
+}
 
 // repeatable reports whether another attempt can send the same body.
 func (b *body) repeatable() bool { return !b.gone }
@@ -101,26 +124,35 @@ func (b *body) close() {
 	}
 }
 
-const (
-	// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
-	maxLooked = 1 << 20
-	// lookPatience is for how long, should GetBody return what has to be waited for.
-	lookPatience = 100 * time.Millisecond
-)
+// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
+const maxLooked = 1 << 20
 
-// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is.
-func (b *body) decode(into any) bool {
+// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
+func decode[T any](b *body) (decoded T, ok bool) {
 	if b.get == nil {
-		return false
+		return decoded, false
 	}
 	content, err := b.get()
 	if err != nil {
-		return false
+		return decoded, false
 	}
-	defer content.Close()
-	giveUp := time.AfterFunc(lookPatience, func() { content.Close() })
-	defer giveUp.Stop()
-	return json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(into) == nil
+	looking := start(func() *T {
+		defer content.Close()
+		var v T
+		if json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v) != nil {
+			return nil
+		}
+		return &v
+	})
+	if !looking.waitForMoment() {
+		go content.Close() // which ends most reads
+		looking.waitForMoment()
+		return decoded, false
+	}
+	if v := looking.get(); v != nil {
+		return *v, true
+	}
+	return decoded, false
 }
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
@@ -129,8 +161,8 @@ func (b *body) fields(header http.Header) []string {
 	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
 		return nil
 	}
-	var object map[string]json.RawMessage
-	if !b.decode(&object) {
+	object, ok := decode[map[string]json.RawMessage](b)
+	if !ok {
 		return nil
 	}
 	names := make([]string, 0, len(object))

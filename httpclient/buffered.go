@@ -60,22 +60,38 @@ func (r *room) end() { r.giveBack(r.taken) }
 const firstPiece = 4 << 10
 
 // readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
-// there is no more room. When a context ends it closes the body, which ends a read from a pipe. It takes room as it goes, unless
-// that of limit bytes has been taken.
+// there is no more room. When a context ends it closes the body, which ends a read from a pipe, and leaves alone one that goes on all the
+// same. It takes room as it goes, unless that of limit bytes has been taken.
 func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
-	giveUp := func() { body.Close() }
-	stopLife, stopContext := context.AfterFunc(life, giveUp), context.AfterFunc(ctx, giveUp)
-	defer stopLife() // should the body panic
-	defer stopContext()
-	kept, whole, err = r.read(body, limit, taken)
-	alive, wanted := stopLife(), stopContext()
-	switch {
-	case !wanted:
-		return nil, false, ctx.Err()
-	case !alive:
-		return nil, false, buckets.ErrClosed
+	if inMemory(body) {
+		return r.read(body, limit, taken)
 	}
-	return kept, whole, err
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(life, end)()
+	stop := context.AfterFunc(alive, func() { body.Close() })
+	defer stop() // should the body panic
+
+	own := *r // until it has been read
+	r.taken = 0
+	reading := start(func() (h head) {
+		h.text, h.whole, h.err = own.read(body, limit, taken)
+		return h
+	})
+	if !reading.wait(alive) && !reading.waitForMoment() {
+		reading.leave(func(head) { own.end() })
+	} else {
+		*r = own
+		h := reading.get()
+		kept, whole, err = h.text, h.whole, h.err
+	}
+	switch {
+	case stop():
+		return kept, whole, err
+	case ctx.Err() != nil:
+		return nil, false, ctx.Err()
+	}
+	return nil, false, buckets.ErrClosed
 }
 
 // read is readWhile without an end from outside.

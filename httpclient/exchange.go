@@ -18,8 +18,6 @@ const (
 	maxRefusal = 64 << 10
 	// refusalPatience is how long.
 	refusalPatience = 5 * time.Second
-	// discardPatience is how long a body is read that nobody wants.
-	discardPatience = 100 * time.Millisecond
 )
 
 // exchange is one request on its way, with all its attempts. It ends with a response or an error.
@@ -286,8 +284,9 @@ func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byt
 
 // head is what was read of the beginning of a body.
 type head struct {
-	text []byte
-	err  error
+	text  []byte
+	whole bool
+	err   error
 }
 
 // begun is a body whose beginning has been read, or will have been.
@@ -300,7 +299,7 @@ func (b *begun) Read(p []byte) (int, error) { return b.whole().Read(p) }
 
 // discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes it.
 func discard(body io.ReadCloser) {
-	giveUp := time.AfterFunc(discardPatience, func() { body.Close() })
+	giveUp := time.AfterFunc(moment, func() { body.Close() })
 	defer giveUp.Stop()
 	_, _ = io.CopyN(io.Discard, body, maxRefusal)
 	body.Close()

@@ -192,12 +192,14 @@ func (x *exchange) repeatedBelow() bool {
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
 // and interactions).
 func (x *exchange) enforcesNonce() bool {
-	var message struct {
+	if x.ask.Route.Route() != routes.CreateMessage {
+		return false
+	}
+	message, ok := decode[struct {
 		Nonce   any  `json:"nonce"`
 		Enforce bool `json:"enforce_nonce"`
-	}
-	return x.ask.Route.Route() == routes.CreateMessage && x.body.decode(&message) &&
-		message.Enforce && message.Nonce != nil && message.Nonce != ""
+	}](&x.body)
+	return ok && message.Enforce && message.Nonce != nil && message.Nonce != ""
 }
 
 // passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
