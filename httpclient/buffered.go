@@ -3,7 +3,9 @@ package httpclient
 import (
 	"context"
 	"io"
+	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -55,6 +57,16 @@ func (r *room) giveBack(n int64) {
 
 // end gives back all of it.
 func (r *room) end() { r.giveBack(r.taken) }
+
+// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to the request.
+func (r *room) endWith(response *http.Response) {
+	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
+		return
+	}
+	own := *r
+	r.taken = 0
+	response.Body = &bodyUntil{response.Body, sync.OnceFunc(own.end)}
+}
 
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10

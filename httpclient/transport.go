@@ -153,8 +153,11 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	x.prepare(server, route)
 	response, err := x.run()
-	if response != nil && t.hideLimits {
-		hide(response)
+	if response != nil {
+		x.body.room.endWith(response)
+		if t.hideLimits {
+			hide(response)
+		}
 	}
 	return response, err
 }
