@@ -44,16 +44,17 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		limit = declared
 	}
 	kept, whole, err := b.room.readWhile(life, request.Context(), request.Body, limit, declared > 0)
+	if err != nil {
+		return err
+	}
 	length := int64(len(kept))
-	if err == nil && declared > 0 && length != declared { // net/http would say so when it has sent it
+	switch {
+	case declared > 0 && length != declared: // net/http would say so when it has sent it
+		closeSoon(request.Body)
 		err = fmt.Errorf("http: ContentLength=%d with Body length %d", declared, length)
 		if !whole {
 			err = fmt.Errorf("%w or more", err)
 		}
-	}
-	switch {
-	case err != nil:
-		request.Body.Close()
 		return err
 	case !whole:
 		b.once, b.gone = withHead(kept, request.Body), true
@@ -118,14 +119,27 @@ func (b *body) repeatable() bool { return !b.gone }
 // close closes what was not sent, and gives back the room of what was kept.
 func (b *body) close() {
 	b.room.end()
-	if b.once != nil {
-		b.once.Close()
-		b.once = nil
-	}
+	closeSoon(b.once)
+	b.once = nil
 }
 
 // maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
 const maxLooked = 1 << 20
+
+// closeSoon closes a body, if there is one. That may take as long as its source likes, as what is left of the body of a server's request is read then, so it
+// is not waited for any longer than for what comes at once.
+func closeSoon(body io.ReadCloser) {
+	switch {
+	case body == nil:
+		return
+	case inMemory(body):
+		body.Close()
+		return
+	}
+	if closing := start(body.Close); closing.waitForMoment() {
+		_ = closing.get()
+	}
+}
 
 // decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
 func decode[T any](b *body) (decoded T, ok bool) {
@@ -136,23 +150,23 @@ func decode[T any](b *body) (decoded T, ok bool) {
 	if err != nil {
 		return decoded, false
 	}
-	looking := start(func() *T {
-		defer content.Close()
-		var v T
+	look := func() (v *T) {
 		if json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v) != nil {
 			return nil
 		}
-		return &v
-	})
-	if !looking.waitForMoment() {
-		go content.Close() // which ends most reads
-		looking.waitForMoment()
+		return v
+	}
+	var v *T
+	if inMemory(content) {
+		v = look()
+	} else if looking := start(look); looking.waitForMoment() {
+		v = looking.get()
+	}
+	closeSoon(content)
+	if v == nil {
 		return decoded, false
 	}
-	if v := looking.get(); v != nil {
-		return *v, true
-	}
-	return decoded, false
+	return *v, true
 }
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.

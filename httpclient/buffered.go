@@ -72,8 +72,8 @@ func (r *room) endWith(response *http.Response) {
 const firstPiece = 4 << 10
 
 // readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
-// there is no more room. When a context ends it closes the body, which ends a read from a pipe, and leaves alone one that goes on all the
-// same. It takes room as it goes, unless that of limit bytes has been taken.
+// there is no more room. After an error it closes the body. When a context ends it does so meanwhile, which ends a read from a pipe; one that
+// goes on all the same is left alone. It takes room as it goes, unless that of limit bytes has been taken.
 func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
 	if inMemory(body) {
 		return r.read(body, limit, taken)
@@ -99,6 +99,9 @@ func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit in
 	}
 	switch {
 	case stop():
+		if err != nil {
+			closeSoon(body)
+		}
 		return kept, whole, err
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()

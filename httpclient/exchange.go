@@ -161,9 +161,7 @@ func (x *exchange) announce(asked time.Time, lease buckets.Lease, content io.Rea
 			return
 		}
 		lease.Return()
-		if content != nil {
-			content.Close()
-		}
+		closeSoon(content)
 	}()
 	x.sending(asked)
 	told = true
@@ -299,10 +297,14 @@ func (b *begun) Read(p []byte) (int, error) { return b.whole().Read(p) }
 
 // discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes it.
 func discard(body io.ReadCloser) {
-	giveUp := time.AfterFunc(moment, func() { body.Close() })
-	defer giveUp.Stop()
-	_, _ = io.CopyN(io.Discard, body, maxRefusal)
-	body.Close()
+	defer body.Close()
+	reading := start(func() error {
+		_, err := io.CopyN(io.Discard, body, maxRefusal)
+		return err
+	})
+	if reading.waitForMoment() {
+		_ = reading.get()
+	}
 }
 
 // withHead returns a body that begins with what was read of it.

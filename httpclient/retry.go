@@ -151,9 +151,7 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 		return lease, nil, x.inVain(ErrRetryTime, err)
 	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
 		lease.Return()
-		if content != nil {
-			content.Close()
-		}
+		closeSoon(content)
 		return lease, nil, x.inVain(ErrRetryTime, errTooLate)
 	}
 	return lease, content, err

@@ -2,9 +2,11 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +28,7 @@ func newDeaf(t *testing.T) *deaf {
 }
 
 // after returns a source that gives so many bytes first.
-func (d *deaf) after(bytes int) io.Reader { return &deafSource{d, bytes} }
+func (d *deaf) after(bytes int) io.ReadCloser { return &deafSource{d, bytes} }
 
 type deafSource struct {
 	*deaf
@@ -41,6 +43,12 @@ func (s *deafSource) Read(p []byte) (int, error) {
 	n := min(len(p), s.left)
 	s.left -= n
 	return n, nil
+}
+
+// Close waits until there is nothing to read any more, as that of a server's request may.
+func (s *deafSource) Close() error {
+	<-s.end
+	return nil
 }
 
 func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
@@ -60,34 +68,39 @@ func TestAnUploadFromASilentSourceThatNothingWakesEndsAndHoldsNobody(t *testing.
 		"a stream, without an end of its own":  {2 << 20, -1, false, 0, 15 * time.Second},
 		"a large body that could be sent once": {2 << 20, 3 << 20, false, 5 * time.Second, 5 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0))
-				ctx := context.Background()
-				if c.life > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, c.life)
-					defer cancel()
-				}
-				sources := newDeaf(t)
-				r := unreplayable(newMessage(t), sources.after(c.bytes), int64(c.length)).WithContext(ctx)
-				if c.getBody {
-					r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sources.after(c.bytes)), nil }
-				}
-				silent := send(transport, r)
-				time.Sleep(time.Second)
-				next := send(transport, newMessage(t)) // on the same route, for whose first answer it waits
-				assertStatus(t, http.StatusOK, next)
-				if c.ends < 15*time.Second {
-					assert.ErrorIs(t, silent.wait().err, context.DeadlineExceeded)
-				} else {
-					assertAttemptTimeout(t, c.ends, silent.wait().err)
-				}
-				assert.GreaterOrEqual(t, silent.took, c.ends)
-				assert.Less(t, silent.took, c.ends+time.Second)
+		for _, blocks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0))
+					ctx := context.Background()
+					if c.life > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.life)
+						defer cancel()
+					}
+					sources := newDeaf(t)
+					r := unreplayable(newMessage(t), sources.after(c.bytes), int64(c.length)).WithContext(ctx)
+					if c.getBody {
+						r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sources.after(c.bytes)), nil }
+					}
+					if blocks {
+						r.Body = sources.after(c.bytes)
+					}
+					silent := send(transport, r)
+					time.Sleep(time.Second)
+					next := send(transport, newMessage(t)) // on the same route, for whose first answer it waits
+					assertStatus(t, http.StatusOK, next)
+					if c.ends < 15*time.Second {
+						assert.ErrorIs(t, silent.wait().err, context.DeadlineExceeded)
+					} else {
+						assertAttemptTimeout(t, c.ends, silent.wait().err)
+					}
+					assert.GreaterOrEqual(t, silent.took, c.ends)
+					assert.Less(t, silent.took, c.ends+time.Second)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -150,30 +163,107 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 		"transport":                    {time.Hour, buckets.ErrClosed, -1},
 		"transport, of a known length": {time.Hour, buckets.ErrClosed, 1000},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				limiter := new(gate)
-				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
-					httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-				defer transport.Close()
-				ctx, cancel := context.WithTimeout(context.Background(), c.life)
-				defer cancel()
-				if c.err == buckets.ErrClosed {
-					time.AfterFunc(time.Second, func() { transport.Close() })
-				}
-				sources := &deaf{make(chan struct{})}
-				sent := send(transport, unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)).wait()
-				assert.ErrorIs(t, sent.err, c.err)
-				assert.GreaterOrEqual(t, sent.took, time.Second)
-				assert.Less(t, sent.took, 2*time.Second)
-				close(sources.end)
-				synctest.Wait()
-				if c.err != buckets.ErrClosed {
-					limiter.shut.Store(true)
-					assertRoom(t, transport, 1000)
-				}
+		for _, blocks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					limiter := new(gate)
+					transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
+						httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
+					defer transport.Close()
+					ctx, cancel := context.WithTimeout(context.Background(), c.life)
+					defer cancel()
+					if c.err == buckets.ErrClosed {
+						time.AfterFunc(time.Second, func() { transport.Close() })
+					}
+					sources := &deaf{make(chan struct{})}
+					r := unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)
+					if blocks {
+						r.Body = sources.after(100)
+					}
+					sent := send(transport, r).wait()
+					assert.ErrorIs(t, sent.err, c.err)
+					assert.GreaterOrEqual(t, sent.took, time.Second)
+					assert.Less(t, sent.took, 2*time.Second)
+					close(sources.end)
+					synctest.Wait()
+					if c.err != buckets.ErrClosed {
+						limiter.shut.Store(true)
+						assertRoom(t, transport, 1000)
+					}
+				})
 			})
-		})
+		}
 	}
+}
+
+// It is not read then, but closed.
+func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := new(gate)
+		limiter.shut.Store(true)
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
+		defer transport.Close()
+		sources := newDeaf(t)
+		for name, change := range map[string]func(*http.Request){
+			"large":                     func(r *http.Request) { r.ContentLength = 2 << 20 },
+			"with GetBody":              func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
+			"longer than its length":    func(r *http.Request) { r.ContentLength = 5 },
+			"longer than what is kept":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
+			"of a path that is not one": func(r *http.Request) { r.URL.Path = "/a/../b" },
+		} {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			r := unreplayable(newMessage(t), nil, -1).WithContext(ctx)
+			r.Body = sources.after(100)
+			change(r)
+			c := send(transport, r).wait()
+			assert.Error(t, c.err, name)
+			assert.Less(t, c.took, 2*time.Second, name)
+			cancel()
+		}
+	})
+}
+
+// Other transports than net/http's may return at any time, and do anything.
+func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var responses ledger
+		var count atomic.Int32
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.ContentLength < 1<<20 {
+				return answer(http.StatusOK, "")(r)
+			}
+			time.Sleep(time.Hour)
+			if r.Header.Get("X-Count") != "1" || r.URL.Path == "" {
+				panic("the request has changed")
+			}
+			if count.Add(1) > 1 {
+				panic("too late for anybody")
+			}
+			return answerWith(http.StatusOK, func() io.ReadCloser { return responses.open(nil) })(r)
+		}), httpclient.WithRetries(0))
+		for range 2 {
+			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
+			r.Header.Set("X-Count", "1")
+			c := send(transport, r).wait()
+			assertAttemptTimeout(t, 15*time.Second, c.err)
+			r.Header.Set("X-Count", "2") // it is the caller's again
+			r.URL.Path = ""
+			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		}
+		time.Sleep(2 * time.Hour)
+		responses.assertClosed(t)
+	})
+}
+
+func TestAPanicBelowReachesTheCallerOfAnUpload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { panic("below") }))
+		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
+		assert.PanicsWithValue(t, "below", func() { _, _ = transport.RoundTrip(r) })
+		assertNothingHeld(t, transport)
+	})
 }

@@ -216,10 +216,6 @@ func methodOf(request *http.Request) string {
 	return request.Method
 }
 
-func closeBody(request *http.Request) {
-	if request.Body != nil {
-		request.Body.Close()
-	}
-}
+func closeBody(request *http.Request) { closeSoon(request.Body) }
 
 var _ http.RoundTripper = (*Transport)(nil)
