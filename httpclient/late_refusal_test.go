@@ -117,19 +117,28 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 // It may take longer than anybody waits for what it says.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	t.Parallel()
-	const text = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
-	for _, delay := range []time.Duration{0, time.Second, 6 * time.Second} {
-		t.Run(delay.String(), func(t *testing.T) {
+	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
+	for name, c := range map[string]struct {
+		delay time.Duration
+		text  string
+	}{
+		"at once":        {0, precise},
+		"late":           {time.Second, precise},
+		"too late":       {6 * time.Second, precise},
+		"large":          {0, strings.Repeat("a", 200<<10)},
+		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(delay, text) },
+				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.text) },
 					"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
 				r := newMessage(t)
 				r.GetBody = nil // it can be sent only once
-				c := send(newTransport(t, below, httpclient.WithMaxReplay(0)), r)
-				assertStatus(t, http.StatusTooManyRequests, c)
-				assert.Equal(t, text, c.body)
-				assert.Equal(t, min(delay, 5*time.Second), c.took)
+				sent := send(newTransport(t, below, httpclient.WithMaxReplay(0)), r)
+				assertStatus(t, http.StatusTooManyRequests, sent)
+				assert.Equal(t, c.text, sent.body)
+				assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
 			})
 		})
 	}
