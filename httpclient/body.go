@@ -126,8 +126,7 @@ func (b *body) close() {
 // maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes a body, if there is one. That may take as long as its source likes, as what is left of the body of a server's request is read then, so it
-// is not waited for any longer than for what comes at once.
+// closeSoon closes a body, if there is one. It waits only a moment for that: the Close of a server's request reads what is left of it.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:

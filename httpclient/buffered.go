@@ -90,23 +90,25 @@ func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit in
 		h.text, h.whole, h.err = own.read(body, limit, taken)
 		return h
 	})
+	why := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return buckets.ErrClosed
+	}
 	if !reading.wait(alive) && !reading.waitForMoment() {
 		reading.leave(func(head) { own.end() })
-	} else {
-		*r = own
-		h := reading.get()
-		kept, whole, err = h.text, h.whole, h.err
+		return nil, false, why()
 	}
-	switch {
-	case stop():
-		if err != nil {
-			closeSoon(body)
-		}
-		return kept, whole, err
-	case ctx.Err() != nil:
-		return nil, false, ctx.Err()
+	*r = own
+	h := reading.get()
+	if !stop() {
+		return nil, false, why()
 	}
-	return nil, false, buckets.ErrClosed
+	if h.err != nil {
+		closeSoon(body)
+	}
+	return h.text, h.whole, h.err
 }
 
 // read is readWhile without an end from outside.
