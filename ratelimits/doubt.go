@@ -18,12 +18,20 @@ func (w *Window) doubt(reset interval) {
 	t.doubts = append(t.doubts, doubt{reset.high, w.closing.known && reset.high >= w.closing.within.low+w.period})
 }
 
+// recount replaces our count by one of the server's, and what may have been processed after it. Doubts are in it, or not counted.
+func (w *Window) recount(bound int32) {
+	w.used = bound
+	if w.trouble != nil {
+		w.trouble.doubts = nil
+	}
+}
+
 // settleDoubts takes off the charge of those that are certainly forgotten.
 func (w *Window) settleDoubts(now time.Duration) {
 	t := w.inTrouble()
 	before := len(t.doubts)
 	t.doubts = slices.DeleteFunc(t.doubts, func(d doubt) bool { return d.until <= now })
-	w.used = max(w.used-int32(before-len(t.doubts)), w.inflight, w.said+w.blinds) // those may be of this window all the same
+	w.used = max(w.used-int32(before-len(t.doubts)), w.inflight, w.said)
 }
 
 // settles returns when the next doubt ends. ok is false if there is none.

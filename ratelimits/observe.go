@@ -110,7 +110,7 @@ func (w *Window) observeUnproven(p Permit, m sample, bound int32, moved bool) {
 	}
 	if moved {
 		w.nextTurn()
-		w.used = bound
+		w.recount(bound)
 		return
 	}
 	w.raise(m, bound)
@@ -120,7 +120,7 @@ func (w *Window) observeUnproven(p Permit, m sample, bound int32, moved bool) {
 // whatever may have been processed after the response comes on top. A lower count would prove nothing.
 func (w *Window) raise(m sample, bound int32) {
 	if m.spent > w.used {
-		w.used = bound
+		w.recount(bound)
 	}
 }
 
@@ -133,10 +133,7 @@ func (w *Window) agree(p Permit, spent int32, since int) {
 	switch {
 	case w.sliding != nil:
 	case since == 0 && spent+w.inflight < w.used:
-		w.used = max(spent+w.inflight, w.said)
-		if doubts > 0 {
-			w.trouble.doubts = nil
-		}
+		w.recount(max(spent+w.inflight, w.said))
 	case w.inflight == 0 && w.blinds == 0 && doubts == 0 && !w.unheard:
 		w.used = min(w.used, max(w.said, spent))
 	}
@@ -150,7 +147,7 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	switch {
 	case carried && w.isPrevious(reset):
 		// Not below what the server has counted in this one: then what it stood for was somebody else's.
-		w.used = max(w.used-1, w.inflight, w.said+w.blinds)
+		w.used = max(w.used-1, w.inflight, w.said)
 	case carried && reset.low <= w.previous.high:
 		// In this window, the one before, or even the next one: it stays charged, and what it says counts in case it was
 		// this one.
@@ -166,7 +163,7 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	case reset.low > w.closing.latest && now >= w.closing.within.low:
 		w.roll(now, interval{w.closing.within.low, min(w.closing.latest, now)})
 		w.narrow(m)
-		w.used = bound
+		w.recount(bound)
 	default:
 		return false // the window is still open, and its reset has moved
 	}
