@@ -102,6 +102,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	now := time.Now()
 	x.retry.sent(now)
 	response, err := x.send(now, content)
+	took := x.since(now)
 	defer closeInPanic(response)
 	if err != nil {
 		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
@@ -109,15 +110,15 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 		} else {
 			lease.Release()
 		}
-		x.sent(now, nil, ratelimits.ClassOK, err)
+		x.sent(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
 	if response.StatusCode == http.StatusTooManyRequests {
-		return x.takeRefusal(now, response, lease)
+		return x.takeRefusal(took, response, lease)
 	}
 	x.credential.answered(response) // before those in the queue go on
 	lease.Update(x.parse(response, nil))
-	x.sent(now, response, ratelimits.ClassOK, nil)
+	x.sent(took, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil
 	}
@@ -191,13 +192,13 @@ func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Res
 
 // takeRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody knows when to come
 // back, or if the request cannot be repeated.
-func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
+func (x *exchange) takeRefusal(took time.Duration, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	lease.Refused(x.parse(response, nil))
 	refusal, err := readRefusal(x.request.Context(), response.Body)
 	limits := x.parse(response, refusal)
 	lease.Update(limits)
 	x.retryAfter = limits.RetryAfter
-	x.sent(at, response, limits.Class, err)
+	x.sent(took, response, limits.Class, err)
 	switch {
 	case err != nil && x.request.Context().Err() != nil:
 		response.Body.Close()

@@ -30,6 +30,7 @@ func WithServer(name func(host string) string) Option {
 // hosts are those that are limited besides Discord's.
 type hosts struct {
 	own     string // of a Client's base URL
+	base    string // the path of that
 	limited func(host string) bool
 	server  func(host string) string
 }

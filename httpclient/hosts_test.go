@@ -379,3 +379,25 @@ func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
 		assert.Equal(t, limited, transport.Manager().Stats().Granted == 1)
 	}
 }
+
+// Ingresses and gateways mount a proxy in front of Discord below a path.
+func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
+					"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
+				client := newClient(t, below, httpclient.WithBaseURL(base))
+				start := time.Now()
+				for _, channel := range []string{"1", "2", "3"} {
+					_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", httpclient.JSON(map[string]any{"content": "x"}))
+					require.NoError(t, err)
+					time.Sleep(time.Millisecond)
+				}
+				assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
+			})
+		})
+	}
+}

@@ -186,7 +186,11 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
 	}
-	return routes.Match(methodOf(request), pathOf(request.URL))
+	path := pathOf(request.URL)
+	if below, ok := strings.CutPrefix(path, t.hosts.base); ok && strings.HasPrefix(below, "/") {
+		path = below
+	}
+	return routes.Match(methodOf(request), path)
 }
 
 // pathOf returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.
