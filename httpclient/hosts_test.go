@@ -315,12 +315,15 @@ func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
 	assert.Len(t, below.requests(), 9)
 }
 
+func callerPanics() bool { panic("caller") }
+
 func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 	t.Parallel()
 	yes := httpclient.WithHosts(func(string) bool { return true })
 	for name, option := range map[string]httpclient.Option{
 		"WithHosts":  httpclient.WithHosts(func(string) bool { panic("caller") }),
 		"WithServer": httpclient.WithServer(func(string) string { panic("caller") }),
+		"a redirect": httpclient.WithHosts(func(host string) bool { return host == "panics" && callerPanics() }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,6 +332,9 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 			var bodies ledger
 			r := to(t, "http://proxy", newMessage(t))
 			r.Body = bodies.open(r.Body)
+			if name == "a redirect" {
+				r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
+			}
 			assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
 			bodies.assertClosed(t)
 			assert.Empty(t, below.requests())

@@ -107,7 +107,8 @@ func (t *Transport) CloseIdleConnections() {
 //
 // All that is for hosts that are limited: Discord's own without its media hosts, and those of WithHosts. A request to any other host is
 // passed on to the transport below as it is, and so are its response and its error, also after Close: nothing that another host answers
-// changes what is known of Discord. Only credentials are taken from it if it was redirected there from a different host.
+// changes what is known of Discord. Only what identifies its sender (credentials, cookies, the Referer) is taken from it if it was
+// redirected there and the first request went to a limited host.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
 // returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
@@ -129,9 +130,9 @@ func (t *Transport) CloseIdleConnections() {
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	server, limited := t.serverOf(request)
+	server, limited := t.serverOf(request, request.URL)
 	if !limited {
-		return roundTrip(t.base, withoutSecrets(request))
+		return roundTrip(t.base, t.withoutSecrets(request))
 	}
 	if hasCancel(request) {
 		return t.roundTripUntil(request)
