@@ -655,3 +655,36 @@ func TestA401ThatIsNotDiscordsStopsNobody(t *testing.T) {
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 	})
 }
+
+// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and its 401s are its own.
+func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"), unauthorized)
+		transport := newTransport(t, below)
+		spelled := func(token string, r *http.Request) *http.Request {
+			r.Header.Del("Authorization")
+			r.Header["authorization"] = []string{token}
+			return r
+		}
+		for _, token := range []string{"Bot one", "Bot two"} {
+			c := send(transport, spelled(token, newMessage(t)))
+			assertStatus(t, http.StatusOK, c)
+			assert.Less(t, c.took, time.Second, "%s waited for the bucket of another token", token)
+			time.Sleep(time.Millisecond)
+		}
+		assertStatus(t, http.StatusUnauthorized, send(transport, spelled("bOT one", getting(t, "/users/@me"))))
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+		assertStopped(t, transport, below, as(posting(t, 1), "bOT one"), stopped)
+	})
+}
+
+func TestANeedlessAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, ""))
+	r := as(newRequest(t, http.MethodGet, webhook, ""), "")
+	r.Header["AUTHORIZATION"] = []string{authorization}
+	assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithoutNeedlessAuthorization()), r))
+	assert.Empty(t, below.requests()[0].request.Header)
+}

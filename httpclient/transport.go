@@ -161,13 +161,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *exchange) prepare(server string, route routes.CompiledRoute) {
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: x.request.Header.Get("Authorization")}
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: valueOf(x.request.Header, "Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
 	if withheld := x.withheld(route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)
-		x.ask.Authorization = x.header.Get("Authorization")
+		x.ask.Authorization = valueOf(x.header, "Authorization")
 	}
 	x.credential = x.credentials.of(&x.ask)
 }
