@@ -71,5 +71,5 @@ func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, wait tim
 	if err := waitError(ctx, route, wait, c.transport.maxRateLimit()); err != nil {
 		return err
 	}
-	return sleep(ctx, c.transport.life, wait)
+	return sleep(ctx, c.transport.life, wait, nil)
 }

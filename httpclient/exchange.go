@@ -33,6 +33,7 @@ type exchange struct {
 	header  http.Header // of the attempts, if it is not the request's
 
 	credential credential
+	firstWait  queued
 
 	attemptTimeout time.Duration // the request's own, or the transport's
 
@@ -43,6 +44,7 @@ type exchange struct {
 	// How long the latest 429 asked to wait, which a limiter that is no manager may not know, and how many there were.
 	retryAfter time.Duration
 	refusals   ratelimits.Refusals
+	lifted     <-chan struct{} // closed by a LiftHolds after it
 }
 
 // fate is what became of one attempt.
@@ -73,7 +75,7 @@ func (x *exchange) run() (*http.Response, error) {
 			if response != nil {
 				discard(response.Body)
 			}
-			if err := sleep(x.request.Context(), x.life, pause); err != nil {
+			if err := x.sleep(pause, nil); err != nil {
 				return nil, err
 			}
 			continue
@@ -88,11 +90,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	if x.hooks.Request != nil {
 		asked = time.Now()
 	}
-	admit := x.admit
-	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
-		admit = x.admitAgain
-	}
-	lease, content, err := admit(x.request.Context())
+	lease, content, err := x.enter()
 	if err != nil {
 		return nil, done, err
 	}
@@ -125,7 +123,19 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	return response, done, nil
 }
 
-// admit waits until the request may be sent, and returns what it needs for that.
+// enter waits until the request may be sent, and returns what it needs for that.
+func (x *exchange) enter() (buckets.Lease, io.ReadCloser, error) {
+	wait := x.wait()
+	defer wait.end()
+	admit := x.admit
+	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
+		admit = x.admitAgain
+	}
+	lease, content, err := admit(wait)
+	return lease, content, wait.reason(err)
+}
+
+// admit is enter without a bound of its own.
 func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, nil, err
@@ -194,6 +204,7 @@ func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Res
 // back, or if the request cannot be repeated.
 func (x *exchange) takeRefusal(took time.Duration, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	lease.Refused(x.parse(response, nil))
+	x.lifted = x.lifting.next()
 	refusal, err := readRefusal(x.request.Context(), response.Body)
 	limits := x.parse(response, refusal)
 	lease.Update(limits)
@@ -224,7 +235,13 @@ func (x *exchange) obey() error {
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}
-	return sleep(x.request.Context(), x.life, wait)
+	err := x.sleep(wait, x.lifted)
+	select {
+	case <-x.lifted:
+		x.refusals = ratelimits.Refusals{}
+	default:
+	}
+	return err
 }
 
 // waitError returns the error for a wait that is longer than the context or longest allow, nil if it is not.
@@ -242,12 +259,21 @@ func waitError(ctx context.Context, route routes.CompiledRoute, wait, longest ti
 	return nil
 }
 
-// sleep waits, unless a request's context or the life of its transport ends before.
-func sleep(ctx, life context.Context, d time.Duration) error {
+// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
+func (x *exchange) sleep(d time.Duration, early <-chan struct{}) error {
+	wait := x.wait()
+	defer wait.end()
+	return wait.reason(sleep(wait, x.life, d, early))
+}
+
+// sleep waits, unless a request's context or the life of its transport ends before. It is over early when a channel is closed.
+func sleep(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-early:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

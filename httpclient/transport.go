@@ -23,6 +23,7 @@ type Transport struct {
 	credentials *credentials
 	deadlines   deadlines
 	buffered    buffered
+	lifting     lifting
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -85,13 +86,14 @@ func (t *Transport) Close() error {
 func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
 
 // LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths
-// and webhooks, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of WithManager's, too. What
-// the next requests are answered counts again.
+// and webhooks, the waits after 429s, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of
+// WithManager's, too. What the next requests are answered counts again.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll(func(owner) bool { return true })
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
 		l.LiftHolds()
 	}
+	t.lifting.lift()
 }
 
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
