@@ -31,7 +31,7 @@ func (r *Response) unready() (time.Duration, bool) {
 		Code       json.RawMessage `json:"code"`
 		RetryAfter json.RawMessage `json:"retry_after"`
 	}
-	if json.Unmarshal(r.Body, &body) != nil {
+	if json.Unmarshal(decoded(r.Header, r.Body, maxErrorBody), &body) != nil {
 		return 0, false
 	}
 	code, _ := number(body.Code)

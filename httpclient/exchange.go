@@ -206,7 +206,7 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 	lease.Refused(x.parse(response, nil))
 	x.lifted = x.lifting.next()
 	refusal, err := readRefusal(x.request.Context(), response.Body)
-	limits := x.parse(response, refusal)
+	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
 	x.retryAfter = limits.RetryAfter
 	x.sent(took, response, limits.Class, err)
