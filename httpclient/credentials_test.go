@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
@@ -259,34 +259,6 @@ func TestA401ThatProvesThatATokenIsNotValidStopsItForEver(t *testing.T) {
 	}
 }
 
-func TestAResetLiftsAPlaceToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
-		transport.ResetCredential(bad)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first of them again
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
-	})
-}
-
-func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/guilds/1", "/users/@me"} {
-		synctest.Test(t, func(t *testing.T) {
-			below := newScript(unauthorized, answer(http.StatusOK, "{}"))
-			below.takes = time.Second
-			transport := newTransport(t, below)
-			late := send(transport, getting(t, path))
-			time.Sleep(500 * time.Millisecond)
-			transport.ResetCredential(bad)
-			assertStatus(t, http.StatusUnauthorized, late)
-			assertStatus(t, http.StatusOK, send(transport, getting(t, path)), send(transport, posting(t, 1)))
-		})
-	}
-}
-
 // The same token on another server is another credential.
 func TestA401OfOneServerSaysNothingOfAnother(t *testing.T) {
 	t.Parallel()
@@ -322,48 +294,6 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 		assertStatus(t, http.StatusUnauthorized, calls...)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		assert.Len(t, below.requests(), 4)
-	})
-}
-
-// lifted is a limiter that counts how often its holds were lifted.
-type lifted struct {
-	buckets.Unlimited
-	times int
-}
-
-func (l *lifted) LiftHolds() { l.times++ }
-
-func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limiter := &lifted{}
-		bad := true
-		below := newScript(func(r *http.Request) (*http.Response, error) {
-			if bad {
-				return unauthorized(r)
-			}
-			return answer(http.StatusOK, "{}")(r)
-		})
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
-		all := func() (calls []*call) {
-			for _, path := range []string{"/guilds/1", "/users/@me"} {
-				calls = append(calls, send(transport, getting(t, path)).wait())
-			}
-			for _, path := range []string{webhook, followUp, callback} {
-				calls = append(calls, send(transport, as(newRequest(t, http.MethodPost, path, "{}"), "")).wait())
-			}
-			return calls
-		}
-		assertStatus(t, http.StatusUnauthorized, all()...)
-		bad = false
-		for _, c := range all() {
-			assert.ErrorAs(t, c.err, new(*httpclient.CredentialError))
-		}
-		transport.LiftHolds()
-		assert.Equal(t, 1, limiter.times)
-		assertStatus(t, http.StatusOK, all()...)
-		newTransport(t, below).LiftHolds() // of a manager
 	})
 }
 
@@ -430,6 +360,27 @@ func TestA401StopsThoseInTheQueueToo(t *testing.T) {
 			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
 		}
 		assert.Len(t, below.requests(), 1)
+	})
+}
+
+// A proxy on the way wants credentials of its own, and has passed on nothing.
+func TestA407IsNoAnswerOfTheServers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
+		below := newScript(unauthorized, proxy, proxy, unauthorized)
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
+		for range 2 {
+			c := send(transport, posting(t, 1))
+			assertStatus(t, http.StatusProxyAuthRequired, c)
+			assert.Zero(t, c.took, "nothing is known of its bucket")
+		}
+		assert.EqualValues(t, 1, transport.Manager().Stats().Responses[ratelimits.ClassOK], "answers")
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/channels/1")))
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, &stopped)
+		assert.True(t, stopped.Everywhere, "there was no success between the two 401s")
 	})
 }
 

@@ -111,11 +111,15 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 		x.sent(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	if response.StatusCode == http.StatusTooManyRequests {
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
 		return x.takeRefusal(took, response, lease)
+	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
+		lease.Return()
+	default:
+		x.credential.answered(response) // before those in the queue go on
+		lease.Update(x.parse(response, nil))
 	}
-	x.credential.answered(response) // before those in the queue go on
-	lease.Update(x.parse(response, nil))
 	x.sent(took, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 )
 
@@ -132,22 +131,4 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 			})
 		})
 	}
-}
-
-// limiting is a limiter of somebody else's, which has no holds of its own.
-type limiting struct{ buckets.Unlimited }
-
-func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
-		defer transport.Close()
-		transport.LiftHolds() // of nobody
-		waiting := send(transport, newMessage(t))
-		time.Sleep(time.Second)
-		transport.LiftHolds()
-		assertStatus(t, http.StatusOK, waiting)
-		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "what it is answered then counts again")
-	})
 }
