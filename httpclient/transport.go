@@ -115,14 +115,15 @@ func (t *Transport) CloseIdleConnections() {
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
 // returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
 // does not work. They are looked at while the caller reads them; if the body is closed before, Close reads what has come or comes
-// within 100 ms. Where that is nothing, status and header decide.
+// within 100 ms. Where that is nothing, status and header decide. A caller who asks for an encoding gets it as it came; gzip and deflate
+// are undone only for that look, others are not looked into. A 407 is a proxy's on the way, and says nothing of the server.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
 //   - *AttemptTimeoutError if there was no progress for too long
-//   - *CredentialError if the credential has been refused before: a 401 stops an Authorization for ten minutes on that route with that
-//     channel, guild or webhook; everywhere after 401s of two routes, or of three such places of one, without a success between them; and
+//   - *CredentialError if the credential has been refused before, at once also for those who wait: a 401 stops an Authorization for ten
+//     minutes on that route with that channel, guild or webhook; everywhere after 401s of two routes without a success between them; and
 //     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //
