@@ -41,10 +41,14 @@ type exchange struct {
 	retry retry
 	first attempt
 
-	// How long the latest 429 asked to wait, which a limiter that is no manager may not know, and how many there were.
-	retryAfter time.Duration
-	refusals   ratelimits.Refusals
-	lifted     <-chan struct{} // closed by a LiftHolds after it
+	demand *demand // nil before a 429, and with a manager
+}
+
+// demand is what 429s ask for, which a limiter that is no manager may not know.
+type demand struct {
+	retryAfter time.Duration       // of the latest
+	inRow      ratelimits.Refusals // how many there were
+	lifted     <-chan struct{}     // closed by a LiftHolds after the latest
 }
 
 // fate is what became of one attempt.
@@ -208,11 +212,15 @@ func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Res
 // back, or if the request cannot be repeated.
 func (x *exchange) takeRefusal(took time.Duration, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	lease.Refused(x.parse(response, nil))
-	x.lifted = x.lifting.next()
+	if x.manager == nil {
+		if x.demand == nil {
+			x.demand = new(demand)
+		}
+		x.demand.lifted = x.lifting.next()
+	}
 	refusal, err := readRefusal(x.request.Context(), response.Body)
 	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
-	x.retryAfter = limits.RetryAfter
 	x.sent(took, response, limits.Class, err)
 	switch {
 	case err != nil && x.request.Context().Err() != nil:
@@ -226,23 +234,27 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 		return response, done, nil
 	}
 	response.Body.Close()
+	if x.demand != nil {
+		x.demand.retryAfter = limits.RetryAfter
+	}
 	return nil, refused, nil
 }
 
 // obey waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With another limiter, or
 // none, the request would otherwise be sent again at once, and again.
 func (x *exchange) obey() error {
-	if x.manager != nil {
+	d := x.demand
+	if d == nil {
 		return nil
 	}
-	wait := max(min(x.retryAfter, ratelimits.LongestTrust), x.refusals.Again(0, false))
+	wait := max(min(d.retryAfter, ratelimits.LongestTrust), d.inRow.Again(0, false))
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}
-	err := x.sleep(wait, x.lifted)
+	err := x.sleep(wait, d.lifted)
 	select {
-	case <-x.lifted:
-		x.refusals = ratelimits.Refusals{}
+	case <-d.lifted:
+		d.inRow = ratelimits.Refusals{}
 	default:
 	}
 	return err
