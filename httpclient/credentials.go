@@ -142,12 +142,13 @@ func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
 	return h.Sum64()
 }
 
-// stop stops a credential in a place. A stop is only ever extended.
+// stop stops a credential in a place, also for those who wait. A stop is only ever extended.
 func (c *credentials) stop(k finding, s stop) {
 	c.note(k, s)
 	c.wake(k.place)
 }
 
+// note remembers a finding.
 func (c *credentials) note(k finding, s stop) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,16 +183,15 @@ func (c *credentials) sweep(now time.Time) {
 // refusedAgain takes in a 401 to the request of that number, after which a later one has succeeded, perhaps there: only another one that
 // left after that was known counts. It reports whether this is it. Sent is how many requests have left.
 func (c *credentials) refusedAgain(p place, number, sent uint64) bool {
-	c.mu.Lock()
-	before, ok := c.stopped[finding{p, overtaken}]
-	_, byBody := c.stopped[finding{p, confirmed}]
-	_, byHead := c.stopped[finding{p, byHeader}]
-	c.mu.Unlock()
 	now := time.Now()
+	c.mu.Lock()
+	before := c.stopped[finding{p, overtaken}]
+	stopped := c.stopped[finding{p, confirmed}].until.After(now) || c.stopped[finding{p, byHeader}].until.After(now)
+	c.mu.Unlock()
 	switch {
-	case byBody || byHead:
+	case stopped:
 		return true
-	case ok && before.until.After(now):
+	case before.until.After(now):
 		return before.by < number
 	}
 	c.note(finding{p, overtaken}, stop{http.StatusUnauthorized, now.Add(restTime), sent})
