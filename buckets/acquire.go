@@ -165,9 +165,6 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			continue
 		}
 		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.familyOf(major) == f {
-			if f.place == erratic {
-				a.ordered = true
-			}
 			return b
 		}
 		b.unlock()

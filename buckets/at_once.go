@@ -27,11 +27,11 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	b.lock()
 	now := b.now()
 	b.partner.look()
-	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || m.closed() || b.server().edge.active.Load() || !b.partner.decides(now) {
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || entry.authentication.edge.active.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
-	t := m.tallies.of(b)
+	t := b.server().budget.tallies.of(b)
 	h := b.tryTake(now, entry, t)
 	if h == nil {
 		b.unlock()
@@ -66,8 +66,8 @@ func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *tally) *he
 	}
 	h := leases.Get().(*held)
 	if entry.exempt {
-		h.slot = gate.force(now)
-	} else if h.slot, ok = gate.take(now); !ok {
+		h.global = gate.force(now)
+	} else if h.global, ok = gate.take(now); !ok {
 		b.window.Return(now, permit)
 		leases.Put(h)
 		return nil

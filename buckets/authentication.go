@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -15,10 +14,11 @@ import (
 type authentication struct {
 	manager   *RESTBucketManager
 	server    *server
+	edge      *edge // of the server
 	id        uint64
 	anonymous bool         // there is no credential
 	entries   atomic.Int64 // route entries that refer to it
-	probes    atomic.Int64 // requests in flight in UNKNOWN buckets
+	seeking   atomic.Int64 // requests in flight whose bucket is not known
 
 	families map[familyKey]*family // guarded by the manager's lock for moves
 
@@ -29,6 +29,7 @@ type authentication struct {
 	global   *ratelimits.Global
 	refusals ratelimits.Refusals // global 429s
 	reading  int                 // of which only the headers are known
+	probing  bool                // one request goes first, after several of them in a row, and its outcome is not known
 	line     line
 
 	credential string       // what stands for it in all processes, if limits are shared
@@ -38,21 +39,26 @@ type authentication struct {
 	heard      bool         // of the others since
 }
 
-// take takes a slot of the global limit for a request that is sent now. It reports false if there is none, or if others are
-// in line for it.
-func (a *authentication) take(now time.Duration) (ratelimits.Slot, bool) {
+// globalPermit is what a request has of the global limit: a slot, unless there is no limit.
+type globalPermit struct {
+	slot  ratelimits.Slot
+	probe bool // it goes first
+}
+
+// take takes a permit for a request that is sent now. It reports false if there is none, or if others are in line for it.
+func (a *authentication) take(now time.Duration) (globalPermit, bool) {
 	if a.open.Load() {
-		return ratelimits.Slot{}, true
+		return globalPermit{}, true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.line.length > 0 {
 		a.needs(now)
-		return ratelimits.Slot{}, false
+		return globalPermit{}, false
 	}
-	slot, wait, known := a.takeSlot(now) // first, as others may hold
+	p, wait, known := a.enter(now) // first, as others may hold
 	a.open.Store(a.opens(now))
-	return slot, known && wait == 0
+	return p, known && wait == 0
 }
 
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
@@ -62,13 +68,13 @@ func (a *authentication) opens(now time.Duration) bool {
 
 // force takes a slot for a request that does not wait for the global limit. Discord's documentation exempts interactions,
 // but counts them all the same when they carry a credential (observed by several client authors).
-func (a *authentication) force(now time.Duration) ratelimits.Slot {
+func (a *authentication) force(now time.Duration) globalPermit {
 	if a.anonymous || a.open.Load() {
-		return ratelimits.Slot{}
+		return globalPermit{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.global.Force(now)
+	return globalPermit{slot: a.global.Force(now)}
 }
 
 // park puts a bucket in line. The bucket's lock is held.
@@ -111,15 +117,16 @@ func (a *authentication) holdWait(now time.Duration) time.Duration {
 	return a.global.HoldWait(now)
 }
 
-// report gives a slot back whose request has an outcome.
+// report gives a permit back whose request has an outcome.
 func (a *authentication) report(now time.Duration, h *held, r *ratelimits.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.Status == 0 {
-		a.global.Lost(h.slot)
+		a.global.Lost(h.global.slot)
 	} else {
-		a.global.Report(now, h.slot)
+		a.global.Report(now, h.global.slot)
 	}
+	a.probing = a.probing && !h.global.probe
 	if !h.entry.exempt && passedGlobal(r) {
 		a.refusals.Accepted(h.permit.Sent())
 	}
@@ -131,22 +138,23 @@ func passedGlobal(r *ratelimits.Response) bool {
 	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != ratelimits.ClassGlobal && r.Class != ratelimits.ClassEdge
 }
 
-// settle takes in the end of a request that has a slot, or that shows that a global 429 is over.
+// settle takes in the end of a request that has a permit, or that shows that a global 429 is over.
 func (a *authentication) settle(now time.Duration, h *held, o *outcome) {
 	switch {
-	case a.open.Load() && h.slot == ratelimits.Slot{}, h.slot == ratelimits.Slot{} && h.entry.exempt:
+	case h.global == globalPermit{} && (h.entry.exempt || a.open.Load()):
 	case o.sent:
 		a.report(now, h, &o.response)
 	default:
-		a.giveBack(now, h.slot)
+		a.giveBack(now, h.global)
 	}
 }
 
-// giveBack gives a slot back whose request was never sent.
-func (a *authentication) giveBack(now time.Duration, slot ratelimits.Slot) {
+// giveBack gives a permit back whose request was never sent.
+func (a *authentication) giveBack(now time.Duration, p globalPermit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.global.Return(slot)
+	a.global.Return(p.slot)
+	a.probing = a.probing && !p.probe
 	a.moveOn(now)
 }
 
@@ -157,28 +165,20 @@ func (a *authentication) moveOn(now time.Duration) {
 	}
 }
 
-// refuse holds everything back for d, after a global 429. If others use up the limit again and again, at about the same time
-// of each second, it is met less and less often, and at other times.
+// refuse holds everything back for d, after a global 429, and longer after several in a row; then one request goes first.
 // It returns for how long, 0 if everything was held back already.
 func (a *authentication) refuse(now, d time.Duration) time.Duration {
 	a.mu.Lock()
 	a.open.Store(false)
-	free := a.global.HoldWait(now) == 0
-	most := time.Duration(min(a.refusals.Row(), maxRefusals)) * time.Second / 2
-	longer := a.refusals.Again(now, !free)
-	if free {
-		d = max(d+time.Duration(rand.Float64()*float64(most)), longer)
-	}
+	held := a.global.HoldWait(now) > 0
+	d = max(d, a.refusals.Again(now, held))
 	a.mu.Unlock()
 	a.hold(now, d)
-	if !free {
+	if held {
 		return 0
 	}
 	return d
 }
-
-// maxRefusals bounds how much longer than asked for everything is held back: by half a second for each of them.
-const maxRefusals = 10
 
 // hold holds everything of this authentication back for d, and refuses those for whom that is too long.
 func (a *authentication) hold(now, d time.Duration) {
@@ -208,7 +208,7 @@ func (a *authentication) ring() {
 	a.serve()
 }
 
-// serve hands slots to the buckets in line, one after the other, as long as there are any.
+// serve hands permits to the buckets in line, one after the other, as long as there are any.
 func (a *authentication) serve() {
 	for {
 		a.mu.Lock()
@@ -217,7 +217,7 @@ func (a *authentication) serve() {
 			a.mu.Unlock()
 			return
 		}
-		slot, wait, known := a.takeSlot(now)
+		p, wait, known := a.enter(now)
 		if wait > 0 {
 			a.wakeAt(now, now+wait)
 		}
@@ -227,7 +227,7 @@ func (a *authentication) serve() {
 		}
 		b := a.line.pop()
 		a.mu.Unlock()
-		b.serve(passes{slot: slot, hasSlot: true})
+		b.serve(passes{global: p, hasGlobal: true})
 	}
 }
 

@@ -355,3 +355,39 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 		})
 	}
 }
+
+// When the global limit refuses several times in a row, one request goes first when the hold is over (README, "What a 429 does").
+func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
+				for channel := range 30 {
+					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
+					wait(100 * time.Millisecond)
+				}
+				wait(2 * time.Second)
+				var all []*caller
+				for channel := range 30 {
+					all = append(all, ask(m, message(channel+1)))
+				}
+				for round := range 6 {
+					n := 0
+					for _, c := range all {
+						if c.granted() {
+							n++
+							c.update(refused(ratelimits.ClassGlobal, time.Second))
+							c.again(m)
+						}
+					}
+					if round >= 3 {
+						require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
+					}
+					wait(15 * time.Second)
+				}
+			})
+		})
+	}
+}

@@ -41,11 +41,11 @@ type live struct {
 	limit    int32         // that the latest response named, and the route that it was for
 	reading  int32         // refusals of which only the headers are known
 	limitOf  *routeEntry
-	newest   naming
-	launched uint32 // how many requests have been sent from here, wrapping
-	brought  int32  // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
-	unlinked bool   // from the buckets of other processes, as nobody has locked it yet
-	idle     bool   // since the garbage collector looked last
+	namings  *naming // one for each route whose responses have named the bucket's hash
+	launched uint32  // how many requests have been sent from here, wrapping
+	brought  int32   // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
+	unlinked bool    // from the buckets of other processes, as nobody has locked it yet
+	idle     bool    // since the garbage collector looked last
 	inLine   bool
 	partner  *partner // nil if it is not shared
 	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
@@ -161,7 +161,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
 func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
-	if b.reading > 0 || a.ordered && b.queue != nil && b.queue.ordered > 0 {
+	if b.reading > 0 || b.queue != nil && b.queue.ordered > 0 && b.serial(a) {
 		return 0, false
 	}
 	if b.partner.look(); !b.partner.decides(now) {
@@ -173,25 +173,29 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 	return at, ok
 }
 
+// serial reports that the ask goes alone among its like.
+func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.family.place == erratic }
+
 // grant makes a lease. Everything that it needs has been found to be there.
 func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *passes, lane *lane) Lease {
 	h := leases.Get().(*held)
 	permit := b.permit(now)
 	h.grant = grant{
 		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, shape: a.request.shape,
-		arrived: arrived, edge: p.edge, lane: lane, ordered: a.ordered,
+		arrived: arrived, edge: p.edge, lane: lane, ordered: b.serial(a),
 	}
 	p.hasEdge = false
 	if a.exempt {
-		h.slot = b.family.authentication.force(now)
+		h.global = b.family.authentication.force(now)
 	} else {
-		h.slot, p.hasSlot = p.slot, false
+		h.global, p.hasGlobal = p.global, false
 	}
-	if a.ordered {
+	h.seeking.Store(b.seeks(a.entry))
+	if h.ordered {
 		b.open().ordered++
 	}
 	b.launch(h)
-	b.manager().tallies.of(b).grant(h)
+	b.server().budget.tallies.of(b).grant(h)
 	p.budget.unreserve() // now it counts as in flight
 	p.budget = nil
 	return h.lease()
@@ -212,8 +216,8 @@ func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
 
 // launch notes a lease as in flight in this bucket, land takes it out again.
 func (b *RESTBucket) launch(h *held) {
-	if b.family.place == unknown {
-		b.family.authentication.probes.Add(1)
+	if h.seeking.Load() {
+		b.family.authentication.seeking.Add(1)
 	}
 	if h.reading == bucketWaits {
 		b.reading++
@@ -232,8 +236,9 @@ func (b *RESTBucket) launch(h *held) {
 }
 
 func (b *RESTBucket) land(h *held) {
-	if b.family.place == unknown {
-		b.family.authentication.probes.Add(-1)
+	if h.seeking.Load() {
+		b.family.authentication.seeking.Add(-1)
+		h.seeking.Store(false)
 	}
 	if h.reading == bucketWaits {
 		b.reading--
@@ -387,8 +392,7 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 		b.refuseLate(now)
 	}
 	if w.Queued() {
-		b.queue.awaitOverdue(w)
-		b.watchOverdue(now)
+		b.awaitOverdue(now, w)
 	}
 	return w
 }

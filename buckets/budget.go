@@ -31,8 +31,8 @@ type budget struct {
 // budgetWarnings are the fractions of the budget at which there is a warning.
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
-func newBudget(limit int, period time.Duration, t tallies, others func() int) *budget {
-	return &budget{limit: limit, period: period, tallies: t, others: others, counts: ratelimits.NewBudget(limit, period)}
+func newBudget(limit int, period time.Duration, others func() int) *budget {
+	return &budget{limit: limit, period: period, tallies: newTallies(), others: others, counts: ratelimits.NewBudget(limit, period)}
 }
 
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
@@ -45,8 +45,7 @@ func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) er
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used := b.count(now) // first, as those who do not look closely are not bounded by the sum
-	sum, _ := b.tallies.sum()
-	inFlight := sum.inFlight()
+	inFlight := b.tallies.inFlight()
 	if used+inFlight < int64(b.limit) {
 		p.budget = t
 		t.reserve()

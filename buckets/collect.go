@@ -48,7 +48,7 @@ func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 }
 
 // collectPlaces forgets routes that have not been used for long, families that no route lives in and that have no buckets, and
-// authentications that are left without both. There may be very many, so the lock for moves is taken for each.
+// authentications and servers that are left without any. There may be very many, so the lock for moves is taken for each.
 func (m *RESTBucketManager) collectPlaces() {
 	now := m.now()
 	if now-m.sweptAt >= entryLife {
@@ -61,6 +61,7 @@ func (m *RESTBucketManager) collectPlaces() {
 	for _, a := range m.authentications.All() {
 		m.evictFamilies(now, a)
 	}
+	m.evictServers(now)
 }
 
 // evictEntry forgets a route that was not used since the last time it was asked.
@@ -113,12 +114,14 @@ func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) 
 	for key, f := range a.families {
 		if f.routes == 0 && f.buckets.Load() == 0 {
 			delete(a.families, key)
+			if f.sibling != nil {
+				f.sibling.routes--
+			}
 		}
 	}
 	if len(a.families) == 0 && a.idle(now) {
 		m.authentications.Delete(a.id)
 		a.close()
 		a.server.authentications--
-		m.evictServer(now, a.server)
 	}
 }

@@ -25,7 +25,7 @@
 // are refused before that ([WithInvalidBudget]).
 //
 // What a 429 holds back depends on its class, see [ratelimits.Class]; a request that is acquired again after one, with the
-// same [Request], stands where it stood before. [RESTBucketManager.LiftHolds] ends all holds by hand.
+// same [Request], stands where it stood before. [RESTBucketManager.LiftHolds] ends holds by hand.
 //
 // # Life
 //

@@ -26,7 +26,6 @@ type edge struct {
 	refusals ratelimits.Refusals
 	reading  int // refusals of which only the headers are known
 	line     line
-	life     uint32 // changes when the manager is closed: what was taken before is not given back
 }
 
 func newEdge(m *RESTBucketManager) *edge {
@@ -43,7 +42,6 @@ func newEdge(m *RESTBucketManager) *edge {
 type edgePermit struct {
 	permit ratelimits.Permit
 	taken  bool
-	life   uint32 // of the gate, when it was taken
 }
 
 // take lets one request through. It reports false if it has to wait.
@@ -64,7 +62,7 @@ func (e *edge) enter(now time.Duration) (edgePermit, bool) {
 		return edgePermit{}, false
 	}
 	permit, ok := e.window.Take(now)
-	return edgePermit{permit, ok, e.life}, ok
+	return edgePermit{permit, ok}, ok
 }
 
 // giveBack gives a permit back whose request was not sent.
@@ -74,10 +72,8 @@ func (e *edge) giveBack(now time.Duration, p edgePermit) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.life == e.life {
-		e.window.Return(now, p.permit)
-		e.move(now)
-	}
+	e.window.Return(now, p.permit)
+	e.move(now)
 }
 
 // park puts a bucket in line. The bucket's lock is held.
@@ -119,7 +115,7 @@ func (e *edge) report(now time.Duration, p edgePermit, r ratelimits.Response) (h
 		return 0
 	}
 	e.mu.Lock()
-	if p.taken && p.life == e.life {
+	if p.taken {
 		r := r
 		r.Limited = false // what it says of its bucket does not matter here
 		if r.Class != ratelimits.ClassEdge {
@@ -186,29 +182,26 @@ func (e *edge) busy(now time.Duration) bool {
 }
 
 // idle reports that there is nothing to remember.
-func (e *edge) idle() bool { return !e.active.Load() }
+func (e *edge) idle(now time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.window.HoldWait(now) == 0 && e.window.InFlight() == 0 && e.line.length == 0 && e.reading == 0
+}
 
 // lift ends the hold.
 func (e *edge) lift(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.window.LiftHold()
+	e.window.LiftHold(now)
 	e.backoff.Reset()
 	e.refusals = ratelimits.Refusals{}
 	e.move(now)
 }
 
-// reset opens the gate and forgets everything.
-func (e *edge) reset() {
+// close ends the gate. Leases that were taken before end as usual, and touch no other gate.
+func (e *edge) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.line.alarm.stop()
 	e.line.clear()
-	e.reading = 0
-	e.life++
-	e.window = ratelimits.Window{}
-	e.window.Unlimit()
-	e.backoff.Reset()
-	e.refusals = ratelimits.Refusals{}
-	e.active.Store(false)
 }

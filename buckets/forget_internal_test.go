@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -44,5 +45,25 @@ func TestForgottenRouteIsNotCounted(t *testing.T) {
 			return m.entry(&Request{Route: compiled, Authorization: "Bot a"}).family.Load()
 		}
 		require.Same(t, home(routes.ListMessages), home(routes.CreateMessage), "they named the same hash")
+	})
+}
+
+// A server that nobody uses any more is forgotten when its hold is over, too.
+func TestServerThatHasRefusedIsForgottenWhenItsHoldIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager()
+		require.NoError(t, m.Start())
+		defer m.Close()
+		route, err := routes.CreateMessage.Compile("1")
+		require.NoError(t, err)
+		lease, err := m.AcquireRequest(context.Background(), &Request{Route: route, Server: "one.example"})
+		require.NoError(t, err)
+		lease.Update(ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge, HasRetryAfter: true, RetryAfter: time.Second})
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		m.moves.Lock()
+		defer m.moves.Unlock()
+		assert.NotContains(t, m.servers, "one.example", "two days after a hold of a second")
 	})
 }

@@ -1,18 +1,14 @@
 package buckets
 
-import (
-	"time"
-
-	"github.com/ratelight/ratelight/ratelimits"
-)
+import "time"
 
 // passes are what was taken of the gates on behalf of a bucket's next request.
 type passes struct {
-	slot    ratelimits.Slot
-	hasSlot bool
-	edge    edgePermit
-	hasEdge bool
-	budget  *tally // where a place in the budget of invalid requests is kept, nil if there is plenty
+	global    globalPermit
+	hasGlobal bool
+	edge      edgePermit
+	hasEdge   bool
+	budget    *tally // where a place in the budget of invalid requests is kept, nil if there is plenty
 }
 
 // gate is what a bucket can stand in line for.
@@ -26,14 +22,14 @@ type gate interface {
 // pass takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
 func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
 	if !p.hasEdge {
-		e := b.server().edge
+		e := b.family.authentication.edge
 		if p.edge, p.hasEdge = e.take(now); !p.hasEdge {
 			return e
 		}
 	}
-	if !a.exempt && !p.hasSlot {
+	if !a.exempt && !p.hasGlobal {
 		auth := b.family.authentication
-		if p.slot, p.hasSlot = auth.take(now); !p.hasSlot {
+		if p.global, p.hasGlobal = auth.take(now); !p.hasGlobal {
 			return auth
 		}
 	}
@@ -43,10 +39,10 @@ func (b *RESTBucket) pass(now time.Duration, a *ask, p *passes) gate {
 // giveBack gives back what was taken of the gates and not used.
 func (b *RESTBucket) giveBack(now time.Duration, p passes) {
 	if p.hasEdge {
-		b.server().edge.giveBack(now, p.edge)
+		b.family.authentication.edge.giveBack(now, p.edge)
 	}
-	if p.hasSlot {
-		b.family.authentication.giveBack(now, p.slot)
+	if p.hasGlobal {
+		b.family.authentication.giveBack(now, p.global)
 	}
 	p.budget.unreserve()
 }

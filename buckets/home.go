@@ -47,7 +47,7 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *family, r *rat
 	switch {
 	case r.Bucket == "":
 		return current.place == unknown && (r.Limited || headless(r) || limitsOnly(r)) ||
-			current.place == named && headless(r) && e.byError.Load()
+			current.named() && headless(r) && e.byError.Load()
 	case current.named():
 		return r.Bucket != current.hash || current.agreesAgain(r)
 	case current.place == erratic:
@@ -96,13 +96,23 @@ type naming struct {
 	route *routeEntry
 	sent  time.Duration
 	order uint32
+	next  *naming // of another route
+}
+
+// namingOf returns that of a route, nil if none of its responses has named the bucket's hash.
+func (b *RESTBucket) namingOf(e *routeEntry) *naming {
+	n := b.namings
+	for n != nil && n.route != e {
+		n = n.next
+	}
+	return n
 }
 
 // overtaken reports that a request was sent before another one of its route, or together with it, whose response has named the
 // bucket's hash.
 func (b *RESTBucket) overtaken(h *held) bool {
-	newest, sent := b.newest, h.permit.Sent()
-	return newest.route == h.entry && (sent < newest.sent || sent == newest.sent && h.order <= newest.order)
+	newest, sent := b.namingOf(h.entry), h.permit.Sent()
+	return newest != nil && (sent < newest.sent || sent == newest.sent && h.order <= newest.order)
 }
 
 // name takes in that a response names the bucket's hash.
@@ -110,8 +120,11 @@ func (b *RESTBucket) name(h *held, r *ratelimits.Response) {
 	if r.Bucket == "" || r.Bucket != b.family.hash {
 		return
 	}
-	if !b.overtaken(h) {
-		b.newest = naming{h.entry, h.permit.Sent(), h.order}
+	switch newest := b.namingOf(h.entry); {
+	case newest == nil:
+		b.namings = &naming{h.entry, h.permit.Sent(), h.order, b.namings}
+	case !b.overtaken(h):
+		newest.sent, newest.order = h.permit.Sent(), h.order
 	}
 	if r.Status < http.StatusBadRequest && h.entry.byError.Load() {
 		h.entry.byError.Store(false)
@@ -158,12 +171,12 @@ func (e *routeEntry) learn(now time.Duration, b *RESTBucket, h *held, r *ratelim
 	case !current.named():
 		e.byError.Store(failed)
 		return there, routeMoves
-	case r.Status == http.StatusNotFound: // what is not there is answered from another bucket than what is (deleted messages)
-		return there, requestMoves
 	case b.overtaken(h):
 		return there, eitherCounts
-	case b.newest.route != e: // it has named none before
+	case b.namingOf(e) == nil: // none was named before
 		return there, majorMoves
+	case r.Status == http.StatusNotFound: // what is not there is answered from another bucket than what is (deleted messages)
+		return there, requestMoves
 	case h.major == noMajor && !e.changesOften(now, h.major), e.changedTo == there && e.changedBy != h.major:
 		return there, routeMoves
 	case h.major == noMajor || e.changesOften(now, h.major):

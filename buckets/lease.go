@@ -25,6 +25,7 @@ type held struct {
 	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
 	ender      atomic.Pointer[Ender]      // of a lease that is not a manager's
 	request    *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
+	seeking    atomic.Bool                // its response will tell to which bucket it belongs, and that may be another one
 	grant
 }
 
@@ -43,15 +44,16 @@ type grant struct {
 	fields  func() []string
 	shape   uint64 // 0: not looked at
 	arrived time.Duration
-	slot    ratelimits.Slot
+	global  globalPermit
 	edge    edgePermit
 	lane    *lane
 	tally   *tally // that counted it
 	ordered bool
 
 	// Guarded by the bucket's lock.
-	reading reading // what waits while its refusal is read
-	order   uint32  // of those that were sent from the bucket, 0 if it has moved here
+	reading reading       // what waits while its refusal is read
+	heard   time.Duration // when the headers of that came
+	order   uint32        // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.

@@ -2,8 +2,6 @@ package buckets
 
 import (
 	"hash/maphash"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +23,6 @@ type RESTBucketManager struct {
 	origin   time.Time
 	seed     maphash.Seed
 	counters counters
-	tallies  tallies
 	families atomic.Uint64 // how many there have been
 	discord  *server
 	waiting  atomic.Int64
@@ -45,6 +42,7 @@ type RESTBucketManager struct {
 	// other locks, and guards the creation and removal of entries, authentications, servers and families.
 	moves     sync.Mutex
 	servers   map[string]*server
+	past      sums                // of servers that are forgotten
 	throttled ratelimits.Throttle // for authentications that are yet to come
 
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
@@ -77,7 +75,6 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		origin:          s.clock.Now(),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
-		tallies:         newTallies(),
 		entries:         xsync.NewMap[entryKey, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
@@ -174,11 +171,9 @@ func (m *RESTBucketManager) clear() {
 		e.evicted.Store(true)
 		m.entries.Delete(key)
 	}
-	now := m.now()
 	for _, s := range m.servers {
-		s.edge.reset()
-		s.authentications = 0
-		m.evictServer(now, s)
+		s.edge.close()
+		s.edge, s.authentications = newEdge(m), 0
 	}
 }
 
@@ -217,7 +212,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
 	b.partner.adopt(now, h)
 	b.launch(h)
-	h.tally = m.tallies.of(b)
+	h.tally = b.server().budget.tallies.of(b)
 	h.tally.adopted.Add(1)
 	lease := h.lease()
 	b.unlock()
@@ -230,10 +225,13 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
-	servers := slices.Collect(maps.Values(m.servers))
+	var edges []*edge
+	for _, s := range m.servers {
+		edges = append(edges, s.edge)
+	}
 	m.moves.Unlock()
-	for _, s := range servers {
-		s.edge.lift(m.now())
+	for _, e := range edges {
+		e.lift(m.now())
 	}
 	for _, a := range m.authentications.All() {
 		a.lift(m.now())
@@ -250,7 +248,7 @@ func (b *RESTBucket) lift() {
 	if b.live == nil {
 		return
 	}
-	b.window.LiftHold()
+	b.window.LiftHold(b.now())
 	if b.queue != nil {
 		for _, lane := range b.queue.lanes {
 			lane.hold = ratelimits.Throttle{}

@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -36,6 +38,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		m.castShadowsOn(there)
 	}
 	b.lock()
+	now = b.now()
 	if scope == eitherCounts {
 		b.window.Lost(now, permit)
 		b.partner.lose(now, ticket)
@@ -44,7 +47,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		b.partner.drop(now, ticket)
 	}
 	b.scout.found(now, target.hash)
-	b.dispatchFree(b.now())
+	b.dispatchFree(now)
 	b.unlock()
 	there.lock()
 	there.apply(there.now(), h, o)
@@ -102,7 +105,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 			touched[target] = struct{}{}
 		}
 		if source.family.place != unknown && source.remembers(source.now()) {
-			with(source.major, source.handOverKnowledge)
+			with(source.major, func(to *RESTBucket) { source.handOverKnowledge(to, source == b) })
 		}
 		source.empty(e, with)
 		source.dispatchFree(source.now())
@@ -113,9 +116,9 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 	} else {
 		e.settleIn(to, b.family)
 	}
-	result := make([]*RESTBucket, 0, len(touched))
-	for b := range touched {
-		result = append(result, b)
+	result := slices.Collect(maps.Keys(touched))
+	for _, b := range result {
+		m.castShadowsOn(b)
 	}
 	return result
 }
@@ -174,14 +177,25 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 
 // remembers reports whether something is known here that still counts when a route moves to another bucket.
 func (b *RESTBucket) remembers(now time.Duration) bool {
-	return b.window.HoldWait(now) > 0 || b.window.State(now).Used > 0 || b.queue != nil && len(b.queue.lanes) > 0
+	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queue != nil && len(b.queue.lanes) > 0
 }
 
-// handOverKnowledge tells another bucket what is charged here, as nobody knows to which of both it belongs, and holds there what is held
-// here by limits that are not those of the bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
-func (b *RESTBucket) handOverKnowledge(to *RESTBucket) {
+// usedUp returns for how long the bucket is used up, 0 if it is not.
+func (b *RESTBucket) usedUp(now time.Duration) time.Duration {
+	if b.window.Limit() == 0 || b.window.Remaining(now) > 0 {
+		return 0
+	}
+	return b.window.State(now).Reset
+}
+
+// handOverKnowledge holds back in another bucket what finds this one used up, as nobody knows to which of both it belongs, unless that one
+// knows better, or will at once from the answer that makes the route move; and what is held here by limits that are not those of the
+// bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
+func (b *RESTBucket) handOverKnowledge(to *RESTBucket, answered bool) {
 	now := b.now()
-	to.window.Inherit(to.now(), b.window.State(now))
+	if wait := b.usedUp(now); wait > 0 && !answered && !to.window.Known() {
+		to.hold(to.now(), wait, ratelimits.ClassOK)
+	}
 	b.handOverHolds(to, b.family.named() && to.family.named() && b.window.HoldClass(now) != ratelimits.ClassShared)
 }
 
@@ -220,8 +234,8 @@ func (b *RESTBucket) handOver(h *held, to *RESTBucket) {
 // takeOver lets somebody wait here who waited in another bucket.
 func (b *RESTBucket) takeOver(w *waiter) {
 	w.lane = nil
-	w.ordered = w.ordered || b.family.place == erratic
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
 	b.partner.join(b.now(), w)
+	b.awaitOverdue(b.now(), w)
 }

@@ -46,15 +46,18 @@ func (a *authentication) follow(now time.Duration) bool {
 	return true
 }
 
-// takeSlot takes a slot of the global limit, or returns how long to wait for one. known is false if only the others can tell, or a
-// refusal that is being read. The lock is held.
-func (a *authentication) takeSlot(now time.Duration) (slot ratelimits.Slot, wait time.Duration, known bool) {
+// enter takes a permit, or returns how long to wait for one. known is false if only the others can tell, a refusal that is being read,
+// or the outcome of the one that goes first. The lock is held.
+func (a *authentication) enter(now time.Duration) (p globalPermit, wait time.Duration, known bool) {
 	a.needs(now)
-	if a.reading > 0 || !a.follow(now) {
-		return ratelimits.Slot{}, 0, false
+	if a.reading > 0 || a.probing || !a.follow(now) {
+		return globalPermit{}, 0, false
 	}
-	slot, wait = a.global.Take(now)
-	return slot, wait, true
+	if p.slot, wait = a.global.Take(now); wait == 0 {
+		p.probe = a.refusals.Row() > 1
+		a.probing = p.probe
+	}
+	return p, wait, true
 }
 
 // partWait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known. The lock is held.

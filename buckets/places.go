@@ -60,8 +60,9 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		return a
 	}
 	now := m.now()
+	server := m.server(r.Server)
 	a := &authentication{
-		manager: m, id: id, server: m.server(r.Server), anonymous: r.Authorization == "",
+		manager: m, id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		global:   ratelimits.NewGlobal(m.settings.globalLimit),
 		families: make(map[familyKey]*family),
 	}
@@ -82,7 +83,9 @@ func (e *routeEntry) home(place place, hash string) *family {
 	if f == nil {
 		f = &family{authentication: e.authentication, familyKey: key, id: e.manager.families.Add(1)}
 		if place == apart {
-			f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]
+			if f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]; f.sibling != nil {
+				f.sibling.routes++ // so that it stays
+			}
 		}
 		e.authentication.families[key] = f
 	}

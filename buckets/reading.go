@@ -19,11 +19,14 @@ const (
 // pause lets nothing leave that a refusal of a lease in flight in this bucket, which is locked, may be about.
 func (b *RESTBucket) pause(h *held, r *ratelimits.Response) {
 	a := h.entry.authentication
+	if h.reading != nothingWaits {
+		return
+	}
+	h.heard = b.now()
 	switch {
-	case h.reading != nothingWaits:
 	case r.Class == ratelimits.ClassEdge:
 		h.reading = edgeWaits
-		a.server.edge.pause()
+		a.edge.pause()
 	case r.Class == ratelimits.ClassGlobal && !h.entry.exempt:
 		h.reading = authenticationWaits
 		a.pause()
@@ -33,13 +36,21 @@ func (b *RESTBucket) pause(h *held, r *ratelimits.Response) {
 	}
 }
 
+// age takes the time that it took to read a refusal off what it asks for, as that counts from its headers.
+func (h *held) age(now time.Duration, r *ratelimits.Response) {
+	if h.reading != nothingWaits {
+		read := now - h.heard
+		r.RetryAfter, r.ResetAfter = max(r.RetryAfter-read, precision), max(r.ResetAfter-read, 0)
+	}
+}
+
 // resume ends the pause of a gate. That of a bucket ends when the lease leaves it.
 func (h *held) resume(now time.Duration) {
 	switch a := h.entry.authentication; h.reading {
 	case authenticationWaits:
 		a.resume(now)
 	case edgeWaits:
-		a.server.edge.resume(now)
+		a.edge.resume(now)
 	}
 }
 
@@ -67,7 +78,7 @@ func (e *edge) pause() {
 func (e *edge) resume(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reading = max(e.reading-1, 0) // it may have been reset meanwhile
+	e.reading--
 	e.active.Store(e.busy(now))
 	e.move(now)
 }

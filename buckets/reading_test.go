@@ -97,7 +97,7 @@ func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 						wait(4 * time.Second)
 						require.Zero(t, granted(t, all))
 						slow.update(refused(last, 10*time.Second))
-						wait(9 * time.Second)
+						wait(5 * time.Second) // 9 s after its headers came
 						require.Zero(t, granted(t, all))
 						wait(2 * time.Second)
 						drive(t, all)
@@ -144,7 +144,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 		m.LiftHolds()
 		wait(time.Millisecond)
 		switch g.name {
-		case "global throttle", "global 429", "hold of the resource", "edge", "lane of a hidden limit":
+		case "global throttle", "global 429", "hold of the bucket", "hold of the resource", "edge", "lane of a hidden limit":
 			require.True(t, c.granted())
 		default:
 			require.False(t, c.granted(), "it waits for something else")
@@ -179,4 +179,73 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 		all = append(all, patient(m, 2*time.Hour))
 	}
 	return all
+}
+
+// A lease of before a restart ends no pause of after it.
+func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		before := ask(m, message(1))
+		before.lease.Refused(refused(ratelimits.ClassEdge, time.Minute))
+		require.NoError(t, m.Close())
+		wait(time.Second)
+		require.NoError(t, m.Start())
+		discover(t, m, message(1), roomy)
+		slow := ask(m, message(1))
+		slow.lease.Refused(refused(ratelimits.ClassEdge, time.Minute))
+		wait(time.Millisecond)
+		before.lease.Release()
+		wait(time.Millisecond)
+		c := ask(m, message(1))
+		assert.False(t, c.granted(), "the body of the refusal has not come yet")
+		slow.update(refused(ratelimits.ClassEdge, time.Minute))
+		c.cancel()
+		wait(0)
+	})
+}
+
+// There is a way to lift every hold by hand, also that of a bucket which a 429 has told to wait for a day.
+func TestHoldOfABucketByItsOwnRefusalIsLiftedByHand(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(48*time.Hour))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		wait(2 * time.Second)
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
+		c := ask(m, message(1))
+		require.False(t, c.done())
+		m.LiftHolds()
+		wait(2 * time.Second)
+		assert.True(t, c.granted(), "one request goes first")
+		c.cancel()
+		wait(0)
+	})
+}
+
+// What a refusal asks for counts from when its headers came, not from when its body did.
+func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+				slow, refusal := ask(m, message(1)), refused(class, 5*time.Second)
+				if class == ratelimits.ClassUser {
+					refusal = inBucket(refusal, "messages", 100, 0, 5*time.Second)
+				}
+				slow.lease.Refused(refusal)
+				waiting := ask(m, message(1))
+				wait(4 * time.Second) // then the body comes, and says the same
+				slow.update(refusal)
+				wait(1500 * time.Millisecond)
+				assert.True(t, waiting.granted(), "5.5 s after the server has asked for 5 s")
+				waiting.cancel()
+				wait(5 * time.Second)
+			})
+		})
+	}
 }

@@ -33,7 +33,7 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 			}
 		}
 	}
-	if w := b.server().edge.wait(now); w > f.wait {
+	if w := b.family.authentication.edge.wait(now); w > f.wait {
 		f = forecast{w, ratelimits.ClassEdge, true}
 	}
 	if b.queue != nil {
@@ -135,6 +135,12 @@ func (q *queue) awaitOverdue(w *waiter) {
 	if q.overdue == 0 || latest < q.overdue {
 		q.overdue = latest
 	}
+}
+
+// awaitOverdue sees to it that somebody who waits does not wait longer than he may while nobody can be asked.
+func (b *RESTBucket) awaitOverdue(now time.Duration, w *waiter) {
+	b.queue.awaitOverdue(w)
+	b.watchOverdue(now)
 }
 
 // watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.

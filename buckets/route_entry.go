@@ -19,7 +19,7 @@ type family struct {
 	familyKey
 	id      uint64       // no two of a manager have the same
 	buckets atomic.Int64 // how many there are
-	routes  int          // that live here, each major parameter counted that lives elsewhere than its route; guarded by the lock for moves
+	routes  int          // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
 	sibling *family      // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
 
 	said    atomic.Int32 // the limit that the latest response named

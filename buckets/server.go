@@ -6,14 +6,14 @@ import "time"
 // and so are its authentications; so nothing that one of them answers touches what is known of another.
 type server struct {
 	name            string // empty for Discord
-	edge            *edge
+	edge            *edge  // another one after each start
 	budget          *budget
 	authentications int // how many there are; guarded by the lock for moves
 }
 
 func (m *RESTBucketManager) newServer(name string) *server {
 	s := &server{name: name, edge: newEdge(m)}
-	s.budget = newBudget(m.settings.budget, m.settings.budgetPeriod, m.tallies, func() int { return m.othersInvalid(s) })
+	s.budget = newBudget(m.settings.budget, m.settings.budgetPeriod, func() int { return m.othersInvalid(s) })
 	return s
 }
 
@@ -27,10 +27,15 @@ func (m *RESTBucketManager) server(name string) *server {
 	return s
 }
 
-// evictServer forgets a server that has no authentications left, unless there is something to remember. The lock for moves is held.
-func (m *RESTBucketManager) evictServer(now time.Duration, s *server) {
-	if s != m.discord && s.authentications == 0 && s.edge.idle() && s.budget.used(now) == 0 {
-		delete(m.servers, s.name)
+// evictServers forgets servers that have no authentications left, unless there is something to remember.
+func (m *RESTBucketManager) evictServers(now time.Duration) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for name, s := range m.servers {
+		if s != m.discord && s.authentications == 0 && s.edge.idle(now) && s.budget.used(now) == 0 && s.budget.tallies.inFlight() == 0 {
+			m.past.add(s.budget.tallies)
+			delete(m.servers, name)
+		}
 	}
 }
 

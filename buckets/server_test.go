@@ -130,3 +130,20 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 		assert.Zero(t, m.EdgeWait("one.example"))
 	})
 }
+
+// What is in flight to another server is nothing to the budget of Discord's.
+func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))
+		at(m, "", bot).update(roomy)
+		at(m, "slow.example", bot).update(roomy)
+		for range 10 {
+			require.True(t, at(m, "slow.example", bot).granted())
+		}
+		wait(time.Millisecond)
+		c := at(m, "", bot)
+		require.NoError(t, c.failed(), "nothing is in flight to Discord")
+		require.True(t, c.granted())
+	})
+}

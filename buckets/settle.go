@@ -23,6 +23,7 @@ func saidHold(r *ratelimits.Response) time.Duration {
 // settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
 func (m *RESTBucketManager) settle(h *held, o *outcome) {
+	h.age(m.now(), &o.response)
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
@@ -61,7 +62,7 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 
 // settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.
 func (m *RESTBucketManager) settleGates(h *held, o *outcome) {
-	now, edge := m.now(), h.entry.authentication.server.edge
+	now, edge := m.now(), h.entry.authentication.edge
 	if o.sent {
 		o.held = edge.report(now, h.edge, o.response)
 	} else {

@@ -8,8 +8,8 @@ import (
 )
 
 // shadow is the charge of a request in a bucket to which it may turn out to belong. A request on a route whose hash is not
-// known casts one on every bucket of its own major parameter and authentication, so that two routes that share a limit
-// unbeknownst do not exceed it together.
+// known, or not for its major parameter where hashes differ by that, casts one on every bucket of its own major parameter and
+// authentication, so that two routes that share a limit unbeknownst do not exceed it together.
 type shadow struct {
 	bucket *RESTBucket
 	permit ratelimits.Permit
@@ -17,18 +17,23 @@ type shadow struct {
 	loans  int    // of the bucket, when the ticket was issued; another one has voided it
 }
 
+// seeks reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than this.
+func (b *RESTBucket) seeks(e *routeEntry) bool {
+	return b.family.place == unknown || b.family.place == named && e.homes.Load() != nil && b.namingOf(e) == nil
+}
+
 // castShadow charges a request that is about to leave, if its bucket is not known, to all the buckets that it may belong to.
 func (m *RESTBucketManager) castShadow(h *held) {
-	if h.bucket.Load().family.place != unknown {
+	if !h.seeking.Load() {
 		return
 	}
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	if h.bucket.Load().family.place != unknown { // it has moved since
-		return
-	}
 	for _, f := range h.entry.authentication.families {
-		if b := m.buckets.find(f, h.major); b != nil && f.place != unknown {
+		if !h.seeking.Load() { // it has moved
+			return
+		}
+		if b := m.buckets.find(f, h.major); b != nil && f.place != unknown && b != h.bucket.Load() {
 			h.cast(b)
 		}
 	}
@@ -36,7 +41,7 @@ func (m *RESTBucketManager) castShadow(h *held) {
 
 // catchShadows charges a bucket that was just made, as the one before was collected, with the requests that may belong to it.
 func (m *RESTBucketManager) catchShadows(b *RESTBucket) {
-	if b.family.place == unknown || b.family.place == unlimited || b.family.authentication.probes.Load() == 0 {
+	if b.family.authentication.seeking.Load() == 0 {
 		return
 	}
 	m.moves.Lock()
@@ -46,14 +51,22 @@ func (m *RESTBucketManager) catchShadows(b *RESTBucket) {
 
 // castShadowsOn charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
 func (m *RESTBucketManager) castShadowsOn(there *RESTBucket) {
-	for _, f := range there.family.authentication.families {
-		b := m.buckets.find(f, noMajor)
-		if b == nil || f.place != unknown {
+	a := there.family.authentication
+	if there.family.place == unknown || there.family.place == unlimited || a.seeking.Load() == 0 {
+		return
+	}
+	for _, f := range a.families {
+		major := there.major
+		if f.place == unknown {
+			major = noMajor
+		}
+		b := m.buckets.find(f, major)
+		if b == nil || b == there {
 			continue
 		}
 		b.lock()
 		for h := b.flying; h != nil; h = h.next {
-			if h.major == there.major {
+			if h.seeking.Load() && h.major == there.major {
 				h.cast(there)
 			}
 		}

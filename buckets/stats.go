@@ -93,7 +93,12 @@ func (c *counters) refuse(err error) {
 // Stats returns the numbers of now.
 func (m *RESTBucketManager) Stats() Stats {
 	c := &m.counters
-	all, responses := m.tallies.sum()
+	m.moves.Lock()
+	all := m.past
+	for _, s := range m.servers {
+		all.add(s.budget.tallies)
+	}
+	m.moves.Unlock()
 	return Stats{
 		Buckets: m.buckets.size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
 		Waiting:   int(m.waiting.Load()),
@@ -104,7 +109,7 @@ func (m *RESTBucketManager) Stats() Stats {
 		TooLong:   uint64(c.tooLong.Value()),
 		QueueFull: uint64(c.queueFull.Value()),
 		Cancelled: uint64(c.cancelled.Value()),
-		Responses: responses,
+		Responses: all.responses,
 		Lost:      all.lost,
 		Evicted:   uint64(c.evicted.Value()),
 

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// tallies count what happens to every request. They are spread over several cache lines, and a bucket always uses the same
+// tallies count what happens to every request to one server. They are spread over several cache lines, and a bucket always uses the same
 // one, so that requests of different buckets seldom meet.
 type tallies []tally
 
@@ -66,17 +66,27 @@ func (t *tally) settle(o *outcome) {
 	}
 }
 
-// sums are the tallies added up.
-type sums struct{ granted, adopted, lost, ended uint64 }
-
-func (s sums) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
-
-// sum adds them up.
-func (t tallies) sum() (s sums, responses [ratelimits.NumClasses]uint64) {
+// inFlight returns how many of all that were counted have not ended.
+func (t tallies) inFlight() (n int64) {
 	for i := range t {
-		for class := range responses {
+		n += t[i].inFlight()
+	}
+	return n
+}
+
+// sums are tallies added up.
+type sums struct {
+	granted, adopted, lost, ended uint64
+	responses                     [ratelimits.NumClasses]uint64
+}
+
+func (s *sums) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
+
+func (s *sums) add(t tallies) {
+	for i := range t {
+		for class := range s.responses {
 			n := t[i].responses[class].Load()
-			responses[class] += n
+			s.responses[class] += n
 			s.ended += n
 		}
 		lost := t[i].lost.Load()
@@ -85,5 +95,4 @@ func (t tallies) sum() (s sums, responses [ratelimits.NumClasses]uint64) {
 		s.granted += t[i].granted.Load()
 		s.adopted += t[i].adopted.Load()
 	}
-	return s, responses
 }

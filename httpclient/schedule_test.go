@@ -322,6 +322,10 @@ var regressions = map[string]play{
 		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond, quota: discordsim.Fixed(2, 2*time.Second),
 		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out", poll: 80 * time.Second,
 	},
+	"a low limit took the smallest of six round trips for the smallest that there is": {
+		seed: 1389935767046, requests: 10, channels: 1, quota: discordsim.Leaky(1, 250*time.Millisecond),
+		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, world: "plain", poll: 80 * time.Second,
+	},
 	"two routes did not know any more that they share the bucket of a channel": {
 		seed: 6507391, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, time.Second),
 		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel", poll: 100 * time.Millisecond,

@@ -24,8 +24,8 @@ const (
 //
 // A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The way back of
 // the old request and the way there of the new one add to that, so a part of the smallest round trip seen is taken
-// off again, once enough round trips have been seen: three quarters, because the smallest way there and the
-// smallest way back seldom meet in one round trip.
+// off again, once enough round trips have been seen to know what is small: three quarters, because the smallest way there
+// and the smallest way back seldom meet in one round trip.
 //
 // There are as many slots as have been in use at once, so a high limit costs nothing that is not used.
 type Global struct {
@@ -215,7 +215,7 @@ func (g *Global) credit() time.Duration {
 	return g.smallest / 4 * 3
 }
 
-func (g *Global) enough() int { return 2 * g.limit }
+func (g *Global) enough() int { return max(2*g.limit, 100) }
 
 // release takes a slot out of the heap and makes it free.
 func (g *Global) release(index int32) {

@@ -47,6 +47,9 @@ func (w *Window) Limit() int {
 	return int(w.limit)
 }
 
+// Known reports that responses have said what the limit is, or that there is none.
+func (w *Window) Known() bool { return w.unlimited || w.limit > 0 && !w.recalled }
+
 // Unlimited reports that responses carry no limits.
 func (w *Window) Unlimited() bool { return w.unlimited }
 

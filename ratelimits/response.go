@@ -106,16 +106,18 @@ const headerRounding = time.Second + tick
 
 // bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
 // header is the body's value rounded up to a second, or the time until the whole bucket is full, where the body says when the next
-// request may go; so a shorter body is the precise one. What is neither is a contradiction. Then the longer one counts, unless
-// the body is in milliseconds or the server is not Discord, which always names a scope.
+// request may go; so a shorter body is the precise one. One that is longer by less than a second is, too, as others round down. What is
+// neither is a contradiction. Then the longer one counts, unless the body is in milliseconds or the server is not Discord, which
+// always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header := r.RetryAfter
 	switch {
 	case header > longestSensible || body > longestSensible:
 		return body < header
-	case body > header+tick:
+	case body > header+headerRounding:
+		hidden := r.Limited && r.Remaining > 0 // Discord's limits on what bodies ask for are the ones whose header is wrong
 		milliseconds := body / 1000
-		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
+		return strings.TrimSpace(f.scope) != "" && (hidden || header < milliseconds-tick || header > milliseconds+headerRounding)
 	}
 	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
 }

@@ -1,6 +1,7 @@
 package ratelimits
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -94,7 +95,9 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 		"body is a whole second":             {header: "2", body: `{"retry_after": 2}`, want: 2 * time.Second},
 		"body far beyond the header":         {header: "1", body: `{"retry_after": 1163.5}`, want: 1163*time.Second + 500*ms},
 		"the same from another server":       {header: "1", body: `{"retry_after": 1163.5}`, scopeless: true, want: time.Second},
-		"a little beyond the header":         {header: "1", body: `{"retry_after": 1.3}`, scopeless: true, want: time.Second},
+		"a little beyond the header":         {header: "1", body: `{"retry_after": 1.9}`, want: 1900 * ms},
+		"the same in milliseconds":           {header: "0.002", body: `{"retry_after": 1.9}`, want: 2 * ms},
+		"a little beyond, no scope":          {header: "1", body: `{"retry_after": 1.3}`, scopeless: true, want: 1300 * ms},
 		"body in milliseconds":               {header: "0.91", body: `{"retry_after": 910}`, want: 910 * ms},
 		"in milliseconds, no scope":          {header: "0.91", body: `{"retry_after": 910}`, scopeless: true, want: 910 * ms},
 		"in milliseconds, header rounded up": {header: "1", body: `{"retry_after": 910}`, want: time.Second},
@@ -126,6 +129,18 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 			assert.Equal(t, !c.absent, r.HasRetryAfter)
 			assert.Equal(t, c.want, r.RetryAfter)
 		})
+	}
+}
+
+// The header of a hidden limit's 429 is wrong while its body counts down, also when it passes what would fit milliseconds.
+func TestWaitOfAHiddenLimitIsThatOfTheBodyAllTheWayDown(t *testing.T) {
+	t.Parallel()
+	for left := 1163.5; left > 0; left -= 0.5 {
+		h := limited("5", "3", "4.2")
+		h.Set("X-RateLimit-Scope", "user")
+		h.Set("Retry-After", "1")
+		r := ParseResponse(429, h, fmt.Appendf(nil, `{"retry_after": %v}`, left))
+		require.Equal(t, time.Duration(left*float64(time.Second)), r.RetryAfter)
 	}
 }
 

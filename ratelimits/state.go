@@ -43,19 +43,6 @@ func NewWindow(now time.Duration, s State) Window {
 	return w
 }
 
-// Inherit tells a window of which nothing is known, and that has nothing in flight, what is charged in another one, as the requests may have been counted here. It is
-// like Recall: one request goes first, and the first response that carries limits says how many there are.
-func (w *Window) Inherit(now time.Duration, s State) {
-	if s.Used <= 0 || s.Limit <= 0 || w.limit != 0 || w.unlimited || w.inflight > 0 {
-		return
-	}
-	w.Recall(s.Limit, s.Period)
-	w.used = int32(min(s.Used, largestSensible))
-	if s.Reset > 0 {
-		w.closing.narrow(now, interval{now, now + min(s.Reset, LongestTrust)}, 0)
-	}
-}
-
 // State returns what another process, or another Window, needs to go on from here. Requests in flight are not in it. Where the
 // window knows more than a State can say, like when each place of a sliding bucket comes back, it says what is safe.
 func (w *Window) State(now time.Duration) State {

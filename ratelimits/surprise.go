@@ -1,9 +1,6 @@
 package ratelimits
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	// contestedTurns is for how many windows after an unexpected 429 one request goes first.
@@ -15,7 +12,7 @@ const (
 
 // surprises are the 429s of a bucket, none of which was to be expected by what was known: somebody else uses the bucket, or
 // its headers are wrong. Those in close succession become dearer: the first costs a probe before each of the next windows,
-// the others whole windows with one request at a time, and longer waits.
+// the others whole windows with one request at a time.
 type surprises struct {
 	last      time.Duration // when the latest came; 0: none has
 	turn      uint32        // of the window, then
@@ -51,12 +48,4 @@ func (s *surprises) over(turn uint32) bool {
 func (s *surprises) nextTurn() {
 	s.serial -= min(s.serial, 1)
 	s.contested -= min(s.contested, 1)
-}
-
-// stagger returns by how much to lengthen a wait: by varying parts of a growing number of periods, so that somebody else who
-// uses the bucket with a steady beat is not met at the same point of it for ever, and less and less often.
-func (s *surprises) stagger(answered uint32, period time.Duration) time.Duration {
-	const goldenRatio = 0.618033988749895 // its multiples are spread evenly between whole numbers
-	_, part := math.Modf(float64(answered) * goldenRatio)
-	return time.Duration(part * float64(s.strikes) / 2 * float64(period))
 }

@@ -302,11 +302,15 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	w.probing = true
 }
 
-// LiftHold ends the hold. One request goes first all the same.
-func (w *Window) LiftHold() {
-	if w.trouble != nil {
-		w.trouble.hold = Throttle{}
+// LiftHold ends the hold, and what the 429 that caused it has said of the bucket is forgotten. One request goes first all the same.
+func (w *Window) LiftHold(now time.Duration) {
+	if w.HoldWait(now) == 0 {
+		return
 	}
+	if w.HoldClass(now) == ClassUser {
+		w.used, w.closing = w.inflight, closing{}
+	}
+	w.trouble.hold = Throttle{}
 }
 
 // Recall tells a new window what was known of the bucket before it was forgotten. That is no more than a guess: one request
@@ -362,7 +366,6 @@ func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 		w.used = max(w.limit, w.inflight)
 	}
 	wait := r.wait(unsaidWait << surprise.strikes)
-	wait += surprise.stagger(w.answered, max(wait, w.longest))
 	w.HoldFor(now, max(wait, w.again(now)), ClassUser)
 }
 

@@ -1,0 +1,75 @@
+package buckets_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+var errAway = errors.New("away")
+
+// outageHub is a hub that says when it answers nobody, as buckets/shared does.
+type outageHub struct{ *hub }
+
+type outageSession struct {
+	buckets.SharedSession
+	hub *hub
+}
+
+func (h outageHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+	return outageSession{h.hub.Join(clock, origin), h.hub}
+}
+
+func (s outageSession) Outage() error {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	if s.hub.silent {
+		return errAway
+	}
+	return nil
+}
+
+// In an outage nobody waits for longer than it may, also if its route moves meanwhile.
+func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
+	t.Parallel()
+	for name, moves := range map[string]bool{"stays": false, "moves": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				m := started(t, buckets.WithShared(outageHub{h}))
+				discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+				wait(2 * time.Second)
+				probe := ask(m, list(1))
+				require.True(t, probe.granted())
+				impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: list(1), Authorization: bot})
+				require.False(t, impatient.done())
+				wait(time.Second)
+				h.set(func(h *hub) { h.silent = true })
+				wait(time.Second)
+				if moves {
+					probe.update(limited("messages", 1, 0, time.Second))
+				}
+				wait(10 * time.Second)
+				var tooLong *ratelimits.TooLongError
+				assert.ErrorAs(t, impatient.failed(), &tooLong, "it may wait for 5 s, and has waited for 12")
+				h.set(func(h *hub) { h.silent = false })
+				impatient.cancel()
+				if !moves {
+					probe.update(limited("messages", 1, 0, time.Second))
+				}
+				wait(10 * time.Second)
+				if impatient.granted() {
+					impatient.lease.Release()
+				}
+			})
+		})
+	}
+}
