@@ -46,7 +46,8 @@ type exchange struct {
 
 // demand is what 429s ask for, which a limiter that is no manager may not know.
 type demand struct {
-	retryAfter time.Duration       // of the latest
+	at         time.Time           // when the header of the latest came
+	retryAfter time.Duration       // of that
 	inRow      ratelimits.Refusals // how many there were
 	lifted     <-chan struct{}     // closed by a LiftHolds after the latest
 }
@@ -216,7 +217,7 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 		if x.demand == nil {
 			x.demand = new(demand)
 		}
-		x.demand.lifted = x.lifting.next()
+		x.demand.at, x.demand.lifted = time.Now(), x.lifting.next()
 	}
 	refusal, err := readRefusal(x.request.Context(), response.Body)
 	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
@@ -247,7 +248,7 @@ func (x *exchange) obey() error {
 	if d == nil {
 		return nil
 	}
-	wait := max(min(d.retryAfter, ratelimits.LongestTrust), d.inRow.Again(0, false))
+	wait := max(min(d.retryAfter, ratelimits.LongestTrust)-time.Since(d.at), d.inRow.Again(0, false))
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}

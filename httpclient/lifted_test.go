@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -98,4 +99,23 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 		assertStatus(t, http.StatusOK, waiting)
 		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "what it is answered then counts again")
 	})
+}
+
+// Retry-After counts from when the server answered, and a body can take a while.
+func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":8}`) },
+					"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
+				transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+				defer transport.Close()
+				c := send(transport, newMessage(t))
+				assertStatus(t, http.StatusOK, c)
+				assert.InDelta(t, 8*time.Second, c.took, float64(slack))
+			})
+		})
+	}
 }
