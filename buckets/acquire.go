@@ -178,7 +178,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 		return forecast{}, err
 	}
 	if !a.exempt {
-		if err := b.family.authentication.outage(now); err != nil {
+		if err := b.family.authentication.global.outage(now); err != nil {
 			return forecast{}, err
 		}
 	}

@@ -27,7 +27,7 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	b.lock()
 	now := b.now()
 	b.partner.look()
-	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || entry.authentication.edge.active.Load() || !b.partner.decides(now) {
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.partner.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -59,15 +59,15 @@ func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *tally) *he
 	if !ok {
 		return nil
 	}
-	gate := entry.authentication
-	if !gate.server.budget.hasPlenty(t) {
+	auth := entry.authentication
+	if !auth.server.budget.hasPlenty(t) {
 		b.window.Return(now, permit)
 		return nil
 	}
 	h := leases.Get().(*held)
 	if entry.exempt {
-		h.global = gate.force(now)
-	} else if h.global, ok = gate.take(now); !ok {
+		h.global = auth.global.force(now)
+	} else if h.global, ok = auth.global.take(now); !ok {
 		b.window.Return(now, permit)
 		leases.Put(h)
 		return nil

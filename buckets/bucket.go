@@ -49,7 +49,7 @@ type live struct {
 	inLine   bool
 	partner  *partner // nil if it is not shared
 	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
-	lineOf   gate     // in whose line, if it is in one
+	lineOf   *gate    // in whose line, if it is in one
 
 	nextInLine, previousInLine *RESTBucket
 }
@@ -63,7 +63,7 @@ type queue struct {
 	overdue time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
-func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.manager }
+func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.global.manager }
 
 func (b *RESTBucket) server() *server { return b.family.authentication.server }
 
@@ -95,6 +95,7 @@ func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
 func (b *RESTBucket) open() *queue {
 	if b.queue == nil {
 		b.queue = &queue{}
+		b.family.authentication.opened(b)
 	}
 	return b.queue
 }
@@ -186,7 +187,7 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 	}
 	p.hasEdge = false
 	if a.exempt {
-		h.global = b.family.authentication.force(now)
+		h.global = b.family.authentication.global.force(now)
 	} else {
 		h.global, p.hasGlobal = p.global, false
 	}
@@ -219,7 +220,7 @@ func (b *RESTBucket) launch(h *held) {
 	if h.seeking.Load() {
 		b.family.authentication.seeking.Add(1)
 	}
-	if h.reading == bucketWaits {
+	if h.pausesBucket() {
 		b.reading++
 	}
 	b.launched++
@@ -240,7 +241,7 @@ func (b *RESTBucket) land(h *held) {
 		b.family.authentication.seeking.Add(-1)
 		h.seeking.Store(false)
 	}
-	if h.reading == bucketWaits {
+	if h.pausesBucket() {
 		b.reading--
 	}
 	if h.previous == nil {
@@ -302,7 +303,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			continue
 		}
 		if missing := b.pass(now, &w.ask, p); missing != nil {
-			if err := b.family.authentication.outage(now); err != nil && missing == gate(b.family.authentication) {
+			if err := missing.outage(now); err != nil {
 				b.refuseAll(err)
 				continue
 			}
@@ -332,6 +333,7 @@ func (b *RESTBucket) shut() {
 	if q.waiting.Len() == 0 && len(q.lanes) == 0 && q.ordered == 0 {
 		q.alarm.stop()
 		b.queue = nil
+		b.family.authentication.shut(b)
 	}
 }
 

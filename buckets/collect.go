@@ -119,9 +119,9 @@ func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) 
 			}
 		}
 	}
-	if len(a.families) == 0 && a.idle(now) {
+	if len(a.families) == 0 && a.entries.Load() == 0 && a.global.idle(now) {
 		m.authentications.Delete(a.id)
-		a.close()
+		a.global.close()
 		a.server.authentications--
 	}
 }

@@ -50,7 +50,7 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		m := started(t)
 		familiar(t, m)
 		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
-		assert.Equal(t, 30*time.Second, m.EdgeWait(""))
+		assert.Equal(t, 30*time.Second+time.Millisecond, m.EdgeWait(""))
 		held := everything(m)
 		wait(30*time.Second - time.Millisecond)
 		require.Zero(t, countGranted(held), "interactions, too")
@@ -155,7 +155,7 @@ func TestShorterEdgeRefusalNeverShortensALongerOne(t *testing.T) {
 		first.update(refused(ratelimits.ClassEdge, time.Minute))
 		second.update(refused(ratelimits.ClassEdge, time.Second))
 		third.update(roomy) // it had left before, and says nothing of what comes
-		assert.Equal(t, time.Minute, m.EdgeWait(""))
+		assert.Equal(t, time.Minute+time.Millisecond, m.EdgeWait(""))
 		held := ask(m, message(2))
 		wait(59 * time.Second)
 		assert.False(t, held.granted())

@@ -141,7 +141,7 @@ var gates = []gate{
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
-			return pass(2 * time.Second)
+			return pass(2*time.Second + time.Millisecond)
 		},
 	},
 	{

@@ -44,16 +44,16 @@ type grant struct {
 	fields  func() []string
 	shape   uint64 // 0: not looked at
 	arrived time.Duration
-	global  globalPermit
-	edge    edgePermit
+	global  gatePermit
+	edge    gatePermit
 	lane    *lane
 	tally   *tally // that counted it
 	ordered bool
 
 	// Guarded by the bucket's lock.
-	reading reading       // what waits while its refusal is read
-	heard   time.Duration // when the headers of that came
-	order   uint32        // of those that were sent from the bucket, 0 if it has moved here
+	heard  time.Duration // when the headers of its refusal came, which is being read; else 0
+	pauses *gate         // that waits for it, nil if it is the bucket
+	order  uint32        // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.

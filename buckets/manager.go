@@ -165,7 +165,7 @@ func (m *RESTBucketManager) clear() {
 	}
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)
-		a.close()
+		a.global.close()
 	}
 	for key, e := range m.entries.All() {
 		e.evicted.Store(true)
@@ -190,7 +190,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 	m.throttled.Extend(now, d)
 	m.moves.Unlock()
 	for _, a := range m.authentications.All() {
-		a.hold(now, d)
+		a.global.hold(now, d)
 	}
 	if free {
 		m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
@@ -225,7 +225,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
-	var edges []*edge
+	var edges []*gate
 	for _, s := range m.servers {
 		edges = append(edges, s.edge)
 	}
@@ -234,7 +234,7 @@ func (m *RESTBucketManager) LiftHolds() {
 		e.lift(m.now())
 	}
 	for _, a := range m.authentications.All() {
-		a.lift(m.now())
+		a.global.lift(m.now())
 	}
 	for b := range m.buckets.all() {
 		b.lift()

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -62,12 +63,15 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	now := m.now()
 	server := m.server(r.Server)
 	a := &authentication{
-		manager: m, id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		global:   ratelimits.NewGlobal(m.settings.globalLimit),
-		families: make(map[familyKey]*family),
+		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
+		families: make(map[familyKey]*family), queued: make(map[*RESTBucket]struct{}),
 	}
-	a.share(r)
-	a.global.Hold(now, m.throttled.Wait(now))
+	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	if session := m.session(); session != nil {
+		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
+		a.global.share(session)
+	}
+	a.global.limit.Hold(now, m.throttled.Wait(now))
 	a.server.authentications++
 	m.authentications.Store(id, a)
 	return a

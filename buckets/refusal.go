@@ -14,6 +14,14 @@ type forecast struct {
 	global bool             // it is for the global limit or the edge rather than for the bucket
 }
 
+// later returns the longer wait.
+func later(f, other forecast) forecast {
+	if other.wait > f.wait {
+		return other
+	}
+	return f
+}
+
 // foresee is predict as far as the bucket itself is concerned.
 func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
 	if b.partner != nil && !b.partner.lent {
@@ -26,20 +34,11 @@ func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
 func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 	f := b.foresee(now, ahead)
 	if !a.exempt {
-		if w := b.family.authentication.wait(now, ahead); w > f.wait {
-			f = forecast{w, ratelimits.ClassOK, true}
-			if b.family.authentication.holdWait(now) > 0 {
-				f.class = ratelimits.ClassGlobal
-			}
-		}
+		f = later(f, b.family.authentication.global.foresee(now, ahead))
 	}
-	if w := b.family.authentication.edge.wait(now); w > f.wait {
-		f = forecast{w, ratelimits.ClassEdge, true}
-	}
+	f = later(f, b.family.authentication.edge.foresee(now, ahead))
 	if b.queue != nil {
-		if w := b.queue.laneWait(now, a); w > f.wait {
-			f = forecast{w, ratelimits.ClassSubLimit, false}
-		}
+		f = later(f, forecast{wait: b.queue.laneWait(now, a), class: ratelimits.ClassSubLimit})
 	}
 	return f
 }
@@ -151,20 +150,25 @@ func (b *RESTBucket) watchOverdue(now time.Duration) {
 	}
 }
 
-// refuseLate refuses those who wait, under one authentication or under all of them, and would wait too long after a hold was
-// raised.
-func (m *RESTBucketManager) refuseLate(a *authentication) {
-	if m.waiting.Load() == 0 {
+// refuseLate refuses those who wait below a gate and would wait too long after its hold was raised.
+func (g *gate) refuseLate() {
+	if g.manager.waiting.Load() == 0 {
 		return
 	}
-	for b := range m.buckets.all() {
-		if a != nil && b.family.authentication != a {
-			continue
+	for b := range g.waiting {
+		b.refuseLate(b.now())
+	}
+}
+
+// waiting yields all buckets below the gate in which somebody may wait, each locked.
+func (g *gate) waiting(yield func(*RESTBucket) bool) {
+	if a := g.authentication; a != nil {
+		a.waiting(yield)
+		return
+	}
+	for _, a := range g.manager.authentications.All() {
+		if a.edge == g && !a.waiting(yield) {
+			return
 		}
-		b.mu.Lock()
-		if b.live != nil {
-			b.refuseLate(b.now())
-		}
-		b.mu.Unlock()
 	}
 }

@@ -125,38 +125,29 @@ var noMajor major
 // hashed marks an id that is not a number as it should be. No snowflake is that large.
 const hashed = 1 << 63
 
-func majorOf(seed maphash.Seed, route routes.CompiledRoute) major {
-	id := route.MajorID()
-	if id == "" {
-		return major{}
-	}
-	m := major{id: snowflake(id)}
-	if m.id == 0 {
-		m.id = maphash.String(seed, id) | hashed
+// majorOf returns the major parameter of a route.
+func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
+	p := major{id: route.MajorNumber()}
+	if p.id == 0 {
+		id := route.MajorID()
+		if id == "" {
+			return noMajor
+		}
+		p.id = m.digest(id) | hashed
 	}
 	if token := route.MajorToken(); token != "" {
-		m.token = maphash.String(seed, token) | 1
+		p.token = m.digest(token) | 1
 	}
-	return m
+	return p
 }
 
-// snowflake returns the number that an id consists of, 0 if it is none, or is not written as numbers are.
-func snowflake(id string) (n uint64) {
-	if len(id) > 18 || id[0] == '0' {
-		n, err := strconv.ParseUint(id, 10, 63)
-		if err != nil || id[0] == '0' {
-			return 0
-		}
+// digest returns a keyed hash. Where limits are shared, all processes have to have the same.
+func (m *RESTBucketManager) digest(text string) uint64 {
+	if session := m.session(); session != nil {
+		n, _ := strconv.ParseUint(session.Credential(text), 16, 64)
 		return n
 	}
-	for i := range len(id) {
-		digit := uint64(id[i] - '0')
-		if digit > 9 {
-			return 0
-		}
-		n = 10*n + digit
-	}
-	return n
+	return maphash.String(m.seed, text)
 }
 
 // String returns the major parameter without giving a token away, "-" if there is none.

@@ -6,7 +6,7 @@ import "time"
 // and so are its authentications; so nothing that one of them answers touches what is known of another.
 type server struct {
 	name            string // empty for Discord
-	edge            *edge  // another one after each start
+	edge            *gate  // another one after each start
 	budget          *budget
 	authentications int // how many there are; guarded by the lock for moves
 }
@@ -45,7 +45,7 @@ func (m *RESTBucketManager) EdgeWait(server string) time.Duration {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	if s := m.servers[server]; s != nil {
-		return s.edge.wait(m.now())
+		return s.edge.holdWait(m.now())
 	}
 	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/routes"
 )
 
 // WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
@@ -68,30 +67,6 @@ func (m *RESTBucketManager) reportInvalid(s *server) (passed float64) {
 	return s.budget.report(m.now())
 }
 
-// majorOf returns the major parameter of a route. Where it is shared, all processes have to hash a token in the same way.
-func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
-	session := m.session()
-	if session == nil {
-		return majorOf(m.seed, route)
-	}
-	digest := func(text string) uint64 {
-		n, _ := strconv.ParseUint(session.Credential(text), 16, 64)
-		return n
-	}
-	id := route.MajorID()
-	if id == "" {
-		return noMajor
-	}
-	p := major{id: snowflake(id)}
-	if p.id == 0 {
-		p.id = digest(id) | hashed
-	}
-	if token := route.MajorToken(); token != "" {
-		p.token = digest(token) | 1
-	}
-	return p
-}
-
 // shared returns the major parameter as all processes write it, empty if there is none.
 func (m major) shared() string {
 	if m == noMajor {
@@ -115,7 +90,7 @@ func (m *RESTBucketManager) outage() error {
 // away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *RESTBucket) away(now time.Duration, a *ask) error {
 	err := b.manager().outage()
-	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.certain(now)) {
+	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.global.certain(now)) {
 		return nil
 	}
 	return err
@@ -150,10 +125,10 @@ func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {
 	case b.scout != nil && !b.scout.answered():
 		return false
 	}
-	if a.exempt || b.family.authentication.hears() {
+	if a.exempt || b.family.authentication.global.hears() {
 		return true
 	}
-	return w != nil && !(b.inLine && b.lineOf == gate(b.family.authentication))
+	return w != nil && !(b.inLine && b.lineOf == b.family.authentication.global)
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.

@@ -23,7 +23,9 @@ func saidHold(r *ratelimits.Response) time.Duration {
 // settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
 func (m *RESTBucketManager) settle(h *held, o *outcome) {
-	h.age(m.now(), &o.response)
+	if h.heard != 0 {
+		h.age(m.now(), &o.response)
+	}
 	if o.response.Class == ratelimits.ClassSubLimit {
 		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
@@ -32,12 +34,21 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		passed = m.reportInvalid(h.entry.authentication.server)
 	}
 	h.tally.settle(o) // after that, so that it is never in neither
-	if h.edge.taken || o.response.Class != ratelimits.ClassOK {
-		m.settleGates(h, o)
+	auth := h.entry.authentication
+	switch o.response.Class {
+	case ratelimits.ClassEdge:
+		o.held = auth.edge.refuse(m.now(), &o.response)
+	case ratelimits.ClassGlobal:
+		o.held = auth.global.refuse(m.now(), &o.response)
 	}
 	b := h.lock()
 	now := b.now()
-	h.entry.authentication.settle(now, h, o)
+	if auth.edge.minds(h.edge) {
+		auth.edge.settle(now, h.edge, h.permit.Sent(), o)
+	}
+	if auth.global.minds(h.global) {
+		auth.global.settle(now, h.global, h.permit.Sent(), o)
+	}
 	h.resume(now)
 	o.clashes = o.sent && b.clashes(now, h, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
@@ -58,19 +69,6 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
 	m.settings.budgetUsed(h.entry.authentication.server.budget, passed, m.now)
-}
-
-// settleGates tells the gates of a response that is about them, and gives back what a request took of the edge.
-func (m *RESTBucketManager) settleGates(h *held, o *outcome) {
-	now, edge := m.now(), h.entry.authentication.edge
-	if o.sent {
-		o.held = edge.report(now, h.edge, o.response)
-	} else {
-		edge.giveBack(now, h.edge)
-	}
-	if o.response.Class == ratelimits.ClassGlobal {
-		o.held = h.entry.authentication.refuse(now, saidHold(&o.response))
-	}
 }
 
 // shareHold holds back what other credentials want of a resource that is used up for everybody.
@@ -118,7 +116,11 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 		h.lane.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	b.window.Report(now, h.permit, b.partner.see(*r))
+	if b.partner != nil {
+		b.window.Report(now, h.permit, b.partner.see(*r))
+	} else {
+		b.window.Report(now, h.permit, *r)
+	}
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
 		o.held = b.refuseLane(now, saidHold(r), o.shape)

@@ -20,10 +20,14 @@ const DefaultAttemptTimeout = 15 * time.Second
 // download. What counts is only
 //   - from when the request is sent, or from the latest piece of its body, until the headers of the response: while the connection
 //     is made, while the server asks for the body (Expect: 100-continue) or processes the request, and while the source of the
-//     body gives nothing. Bodies of a known length up to 32 KiB are one piece, those without GetBody excepted
+//     body gives nothing. A body in memory (see below) of a known length up to 32 KiB is one piece
 //   - and each read of the response's body by itself. While nobody reads it, nothing is cut off
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no timeout.
+//
+// A source that gives nothing may not even end a read when it is closed. So a request whose body is not known to be in memory is sent by a
+// goroutine of its own, which is left alone with it then. In memory are bodies that http.NewRequest makes of a bytes.Buffer, bytes.Reader
+// or strings.Reader, and those that the transport keeps.
 //
 // This finds connections that are dead, and no more: a server that sends a byte now and then keeps an attempt alive. How long a
 // request may take in all is for the deadline of its context to say.
@@ -69,7 +73,7 @@ type attempt struct {
 // send sends the request once. It ends when there is no progress for too long.
 func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, error) {
 	a := x.newAttempt(now)
-	response, err := roundTrip(x.base, a.outgoing(content))
+	response, err := a.roundTrip(content)
 	if err != nil {
 		err = a.explain(err)
 		a.span.end()
@@ -92,6 +96,36 @@ func (x *exchange) send(now time.Time, content io.ReadCloser) (*http.Response, e
 		response.Body = (*timedBody)(a)
 	}
 	return response, nil
+}
+
+// roundTrip sends the request. A body that is not in memory may come from a source that nothing can wake, and net/http waits for it
+// even when the context has ended: then this leaves it alone.
+func (a *attempt) roundTrip(content io.ReadCloser) (*http.Response, error) {
+	a.prepare(content)
+	ctx := a.request.Context()
+	if content == nil || inMemory(content) || ctx.Done() == nil {
+		return roundTrip(a.exchange.base, &a.request)
+	}
+	address := *a.request.URL // the caller's are its own again when this returns
+	a.request.URL, a.request.Header = &address, a.request.Header.Clone()
+	type answer struct {
+		response *http.Response
+		err      error
+	}
+	sending := start(func() answer {
+		response, err := roundTrip(a.exchange.base, &a.request)
+		return answer{response, err}
+	})
+	if !sending.wait(ctx) && !sending.waitForMoment() {
+		sending.leave(func(late answer) {
+			if late.response != nil && late.response.Body != nil {
+				late.response.Body.Close()
+			}
+		})
+		return nil, context.Cause(ctx)
+	}
+	got := sending.get()
+	return got.response, got.err
 }
 
 // roundTrip sends a request through the transport below. Nobody looks at a response that comes with an error, so that is closed.
@@ -130,9 +164,9 @@ func (x *exchange) newAttempt(now time.Time) *attempt {
 	return a
 }
 
-// outgoing returns the request as it is sent. The transport below may ask for the body again, if a connection turns out to be
+// prepare prepares the request as it is sent. The transport below may ask for the body again, if a connection turns out to be
 // dead before anything was sent.
-func (a *attempt) outgoing(content io.ReadCloser) *http.Request {
+func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.exchange
 	if a.span.begun() {
 		a.request = *x.request.WithContext(&a.span)
@@ -149,10 +183,9 @@ func (a *attempt) outgoing(content io.ReadCloser) *http.Request {
 	if x.header != nil {
 		a.request.Header = x.header
 	}
-	if content != nil && content != http.NoBody && !x.body.small(a.request.ContentLength) && a.request.Context().Done() != nil {
+	if content != nil && content != http.NoBody && !small(content, a.request.ContentLength) && a.request.Context().Done() != nil {
 		a.watchUpload()
 	}
-	return &a.request
 }
 
 // explain tells an attempt that took too long from a caller who gave up.

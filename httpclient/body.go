@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
-	"time"
 )
 
 // body gives a request's body again for each attempt.
@@ -44,16 +44,17 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		limit = declared
 	}
 	kept, whole, err := b.room.readWhile(life, request.Context(), request.Body, limit, declared > 0)
+	if err != nil {
+		return err
+	}
 	length := int64(len(kept))
-	if err == nil && declared > 0 && length != declared { // net/http would say so when it has sent it
+	switch {
+	case declared > 0 && length != declared: // net/http would say so when it has sent it
+		closeSoon(request.Body)
 		err = fmt.Errorf("http: ContentLength=%d with Body length %d", declared, length)
 		if !whole {
 			err = fmt.Errorf("%w or more", err)
 		}
-	}
-	switch {
-	case err != nil:
-		request.Body.Close()
 		return err
 	case !whole:
 		b.once, b.gone = withHead(kept, request.Body), true
@@ -87,7 +88,30 @@ const smallBody = 32 << 10
 
 // small reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
 // together with the headers, so it is better left as it is.
-func (b *body) small(length int64) bool { return b.get != nil && 0 < length && length <= smallBody }
+func small(content io.Reader, length int64) bool {
+	return 0 < length && length <= smallBody && inMemory(content)
+}
+
+// What io.NopCloser returns.
+var (
+	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
+	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
+)
+
+// inMemory reports a body that is known to be in memory, so that reading it takes no time.
+func inMemory(content io.Reader) bool {
+	switch t := reflect.TypeOf(content); {
+	case content == http.NoBody:
+		return true
+	case t == nopCloser || t == nopCloserWriterTo:
+		content, _ = reflect.ValueOf(content).Field(0).Interface().(io.Reader)
+	}
+	switch content.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
+}
 
 // repeatable reports whether another attempt can send the same body.
 func (b *body) repeatable() bool { return !b.gone }
@@ -95,32 +119,53 @@ func (b *body) repeatable() bool { return !b.gone }
 // close closes what was not sent, and gives back the room of what was kept.
 func (b *body) close() {
 	b.room.end()
-	if b.once != nil {
-		b.once.Close()
-		b.once = nil
+	closeSoon(b.once)
+	b.once = nil
+}
+
+// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
+const maxLooked = 1 << 20
+
+// closeSoon closes a body, if there is one. It waits only a moment for that: the Close of a server's request reads what is left of it.
+func closeSoon(body io.ReadCloser) {
+	switch {
+	case body == nil:
+		return
+	case inMemory(body):
+		body.Close()
+		return
+	}
+	if closing := start(body.Close); closing.waitForMoment() {
+		_ = closing.get()
 	}
 }
 
-const (
-	// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
-	maxLooked = 1 << 20
-	// lookPatience is for how long, should GetBody return what has to be waited for.
-	lookPatience = 100 * time.Millisecond
-)
-
-// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is.
-func (b *body) decode(into any) bool {
+// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
+func decode[T any](b *body) (decoded T, ok bool) {
 	if b.get == nil {
-		return false
+		return decoded, false
 	}
 	content, err := b.get()
 	if err != nil {
-		return false
+		return decoded, false
 	}
-	defer content.Close()
-	giveUp := time.AfterFunc(lookPatience, func() { content.Close() })
-	defer giveUp.Stop()
-	return json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(into) == nil
+	look := func() (v *T) {
+		if json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v) != nil {
+			return nil
+		}
+		return v
+	}
+	var v *T
+	if inMemory(content) {
+		v = look()
+	} else if looking := start(look); looking.waitForMoment() {
+		v = looking.get()
+	}
+	closeSoon(content)
+	if v == nil {
+		return decoded, false
+	}
+	return *v, true
 }
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
@@ -129,8 +174,8 @@ func (b *body) fields(header http.Header) []string {
 	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
 		return nil
 	}
-	var object map[string]json.RawMessage
-	if !b.decode(&object) {
+	object, ok := decode[map[string]json.RawMessage](b)
+	if !ok {
 		return nil
 	}
 	names := make([]string, 0, len(object))

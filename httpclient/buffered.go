@@ -3,7 +3,9 @@ package httpclient
 import (
 	"context"
 	"io"
+	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -56,26 +58,57 @@ func (r *room) giveBack(n int64) {
 // end gives back all of it.
 func (r *room) end() { r.giveBack(r.taken) }
 
+// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to the request.
+func (r *room) endWith(response *http.Response) {
+	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
+		return
+	}
+	own := *r
+	r.taken = 0
+	response.Body = &bodyUntil{response.Body, sync.OnceFunc(own.end)}
+}
+
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10
 
 // readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
-// there is no more room. When a context ends it closes the body, which ends a read from a pipe. It takes room as it goes, unless
-// that of limit bytes has been taken.
+// there is no more room. After an error it closes the body. When a context ends it does so meanwhile, which ends a read from a pipe; one that
+// goes on all the same is left alone. It takes room as it goes, unless that of limit bytes has been taken.
 func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
-	giveUp := func() { body.Close() }
-	stopLife, stopContext := context.AfterFunc(life, giveUp), context.AfterFunc(ctx, giveUp)
-	defer stopLife() // should the body panic
-	defer stopContext()
-	kept, whole, err = r.read(body, limit, taken)
-	alive, wanted := stopLife(), stopContext()
-	switch {
-	case !wanted:
-		return nil, false, ctx.Err()
-	case !alive:
-		return nil, false, buckets.ErrClosed
+	if inMemory(body) {
+		return r.read(body, limit, taken)
 	}
-	return kept, whole, err
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(life, end)()
+	stop := context.AfterFunc(alive, func() { body.Close() })
+	defer stop() // should the body panic
+
+	own := *r // until it has been read
+	r.taken = 0
+	reading := start(func() (h head) {
+		h.text, h.whole, h.err = own.read(body, limit, taken)
+		return h
+	})
+	why := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return buckets.ErrClosed
+	}
+	if !reading.wait(alive) && !reading.waitForMoment() {
+		reading.leave(func(head) { own.end() })
+		return nil, false, why()
+	}
+	*r = own
+	h := reading.get()
+	if !stop() {
+		return nil, false, why()
+	}
+	if h.err != nil {
+		closeSoon(body)
+	}
+	return h.text, h.whole, h.err
 }
 
 // read is readWhile without an end from outside.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -350,4 +351,69 @@ func TestABodyOfAnotherLengthThanItsRequestSaysIsAnErrorAndNothingIsSent(t *test
 			bodies.assertClosed(t)
 		})
 	}
+}
+
+// The transport below holds on to a request until its response has been read, and so to the body.
+func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]func(*http.Response){
+		"read":   func(r *http.Response) { _, _ = io.Copy(io.Discard, r.Body) },
+		"closed": func(r *http.Response) { r.Body.Close() },
+		"both": func(r *http.Response) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+		},
+	} {
+		for _, timeout := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					limiter := new(gate)
+					transport := httpclient.NewTransport(httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter),
+						httpclient.WithAttemptTimeout(timeout), httpclient.WithBase(newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}"))))
+					defer transport.Close()
+					r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
+					response, err := transport.RoundTrip(r)
+					require.NoError(t, err)
+					assert.Equal(t, http.StatusOK, response.StatusCode)
+					limiter.shut.Store(true)
+					assertRoom(t, transport, 400)
+					finish(response)
+					assertRoom(t, transport, 1000)
+				})
+			})
+		}
+	}
+}
+
+// It is not parallel, as it measures memory.
+func TestTheMemoryOfBodiesIsBounded(t *testing.T) {
+	const bound, size, requests = 4 << 20, 1 << 20, 64
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+			return answer(http.StatusOK, "{}")(r)
+		}), httpclient.WithMaxBufferedTotal(bound))
+		heap := func() int64 {
+			runtime.GC()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		var open []*http.Response
+		for range requests {
+			r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1", ""), io.LimitReader(endless{}, size), 0)
+			response, err := transport.RoundTrip(r)
+			require.NoError(t, err)
+			open = append(open, response)
+		}
+		after := heap()
+		for _, response := range open {
+			response.Body.Close()
+		}
+		assert.Less(t, after-before, int64(2*bound), "bytes of memory, with so many bodies as there is room for")
+	})
 }

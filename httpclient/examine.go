@@ -58,7 +58,7 @@ func (e *examined) Read(p []byte) (int, error) {
 // Close closes the body. What nobody has read is looked at if it is there, or comes in a moment.
 func (e *examined) Close() error {
 	if e.begin() {
-		giveUp := time.AfterFunc(discardPatience, func() { e.body.Close() })
+		giveUp := time.AfterFunc(moment, func() { e.body.Close() })
 		head, err := io.ReadAll(io.LimitReader(e.body, maxExamined))
 		if giveUp.Stop() {
 			if err == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -17,8 +18,6 @@ const (
 	maxRefusal = 64 << 10
 	// refusalPatience is how long.
 	refusalPatience = 5 * time.Second
-	// discardPatience is how long a body is read that nobody wants.
-	discardPatience = 100 * time.Millisecond
 )
 
 // exchange is one request on its way, with all its attempts. It ends with a response or an error.
@@ -182,9 +181,7 @@ func (x *exchange) announce(asked time.Time, lease buckets.Lease, content io.Rea
 			return
 		}
 		lease.Return()
-		if content != nil {
-			content.Close()
-		}
+		closeSoon(content)
 	}()
 	x.sending(asked)
 	told = true
@@ -219,7 +216,7 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 		}
 		x.demand.at, x.demand.lifted = time.Now(), x.lifting.next()
 	}
-	refusal, err := readRefusal(x.request.Context(), response.Body)
+	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
 	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
 	x.sent(took, response, limits.Class, err)
@@ -231,7 +228,7 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 		response.Body.Close()
 		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}
 	case !x.body.repeatable():
-		response.Body = withHead(refusal, response.Body)
+		response.Body = whole
 		return response, done, nil
 	}
 	response.Body.Close()
@@ -300,26 +297,58 @@ func sleep(ctx, life context.Context, d time.Duration, early <-chan struct{}) er
 }
 
 // readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context ends. Only the
-// latter and a body that breaks off are errors.
-func readRefusal(ctx context.Context, body io.ReadCloser) ([]byte, error) {
-	giveUp := func() { body.Close() }
-	impatient, stop := time.AfterFunc(refusalPatience, giveUp), context.AfterFunc(ctx, giveUp)
-	read, err := io.ReadAll(io.LimitReader(body, maxRefusal))
-	switch patient, wanted := impatient.Stop(), stop(); {
-	case !wanted:
-		err = ctx.Err()
-	case !patient:
-		err = nil
+// latter and a body that breaks off are errors. After that time the body is closed, unless it is to be kept: then whole is all of it,
+// however late it comes.
+func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
+	reading := start(func() (h head) {
+		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
+		return h
+	})
+	patient, stop := context.WithTimeout(ctx, refusalPatience)
+	defer stop()
+	over := reading.wait(patient)
+	cut := !over && (!keep || ctx.Err() != nil)
+	if cut {
+		body.Close()
+		over = reading.waitForMoment()
 	}
-	return read, err
+	if over {
+		h := reading.get()
+		text, err = h.text, h.err
+	}
+	if cut {
+		err = ctx.Err()
+	}
+	return text, &begun{Closer: body, whole: sync.OnceValue(func() io.Reader {
+		return io.MultiReader(bytes.NewReader(reading.get().text), body)
+	})}, err
 }
+
+// head is what was read of the beginning of a body.
+type head struct {
+	text  []byte
+	whole bool
+	err   error
+}
+
+// begun is a body whose beginning has been read, or will have been.
+type begun struct {
+	io.Closer
+	whole func() io.Reader
+}
+
+func (b *begun) Read(p []byte) (int, error) { return b.whole().Read(p) }
 
 // discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes it.
 func discard(body io.ReadCloser) {
-	giveUp := time.AfterFunc(discardPatience, func() { body.Close() })
-	defer giveUp.Stop()
-	_, _ = io.CopyN(io.Discard, body, maxRefusal)
-	body.Close()
+	defer body.Close()
+	reading := start(func() error {
+		_, err := io.CopyN(io.Discard, body, maxRefusal)
+		return err
+	})
+	if reading.waitForMoment() {
+		_ = reading.get()
+	}
 }
 
 // withHead returns a body that begins with what was read of it.

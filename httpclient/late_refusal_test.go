@@ -113,3 +113,63 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		}
 	})
 }
+
+// It may take longer than anybody waits for what it says.
+func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
+	t.Parallel()
+	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
+	for name, c := range map[string]struct {
+		delay time.Duration
+		text  string
+	}{
+		"at once":        {0, precise},
+		"late":           {time.Second, precise},
+		"too late":       {6 * time.Second, precise},
+		"large":          {0, strings.Repeat("a", 200<<10)},
+		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.text) },
+					"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+				r := newMessage(t)
+				r.GetBody = nil // it can be sent only once
+				sent := send(newTransport(t, below, httpclient.WithMaxReplay(0)), r)
+				assertStatus(t, http.StatusTooManyRequests, sent)
+				assert.Equal(t, c.text, sent.body)
+				assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
+			})
+		})
+	}
+}
+
+// What is read of it goes on in the background, and ends with it.
+func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	for _, read := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(time.Hour, strings.NewReader("{}")) },
+				"X-RateLimit-Scope: user", "Retry-After: 9"))
+			r := newMessage(t)
+			r.GetBody = nil
+			response, err := newTransport(t, below, httpclient.WithMaxReplay(0)).RoundTrip(r)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			if read {
+				go func() {
+					_, err := io.ReadAll(response.Body)
+					done <- err
+				}()
+				time.Sleep(time.Second)
+			}
+			start := time.Now()
+			require.NoError(t, response.Body.Close())
+			if read {
+				assert.Error(t, <-done)
+			}
+			synctest.Wait()
+			assert.Zero(t, time.Since(start))
+		})
+	}
+}

@@ -69,7 +69,6 @@ func (s *source) keep(life, ctx context.Context, limit int64, room *room) (int64
 	}
 	head, whole, err := room.readWhile(life, ctx, rest, limit, false)
 	if err != nil {
-		rest.Close()
 		return 0, err
 	}
 	if !whole {

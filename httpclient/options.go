@@ -93,11 +93,11 @@ func WithMaxReplay(bytes int64) Option {
 	return func(s *settings) { s.maxReplay = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxReplay take in all requests that are under way,
-// those that wait included. A body for which there is no room any more is not kept, and its request is neither refused nor
-// held back for that: like one whose body is too large, it is sent once. If it would have to be repeated then, a 429 is
-// returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps none. The default is
-// DefaultMaxBufferedTotal.
+// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxReplay take in all requests that are under way:
+// those that wait, and those whose response has not been read or closed yet. A body for which there is no room any more is not kept,
+// and its request is neither refused nor held back for that: like one whose body is too large, it is sent once. If it would have to
+// be repeated then, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps
+// none. The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
 	return func(s *settings) { s.maxBuffered = max(bytes, 0) }
 }

@@ -13,7 +13,7 @@ import (
 // permanent reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
 // resolvers say so while a network comes up. Neither is an alert of TLS, whose types net/http does not tell.
 func permanent(request *http.Request, err error) bool {
-	return err != nil && (untrusted(err) || misconfigured(err) || unsendable(request, err))
+	return err != nil && (untrusted(err) || misconfigured(err) || unsendable(request, err) || ofWrongLength(err))
 }
 
 // untrusted reports that the server did not prove who it is, or does not speak TLS. No request was sent to it.
@@ -51,6 +51,13 @@ func unsendable(r *http.Request, err error) bool {
 	}
 	return !isHeader(r.Header) || !isHeader(r.Trailer) ||
 		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
+}
+
+// ofWrongLength reports a body that is shorter or longer than its request says. net/http notices when it has sent some of it.
+func ofWrongLength(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "http: ContentLength=") && strings.Contains(text, " with Body length ") ||
+		strings.Contains(text, "http2: request body larger than specified content length")
 }
 
 func isHeader(header http.Header) bool {

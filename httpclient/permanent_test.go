@@ -239,3 +239,44 @@ func TestATransportBelowThatWasRedirectedTooOftenIsNotAskedAgain(t *testing.T) {
 		assert.Zero(t, c.took)
 	})
 }
+
+// misfit returns a request whose body is not as long as it says, and never will be.
+func misfit(t *testing.T, content string, opened *atomic.Int32) *http.Request {
+	t.Helper()
+	r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), strings.NewReader(content), 10)
+	r.GetBody = func() (io.ReadCloser, error) {
+		opened.Add(1)
+		return io.NopCloser(strings.NewReader(content)), nil
+	}
+	return r
+}
+
+func TestABodyOfAnotherLengthThanItsRequestSaysIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"shorter": "12345", "longer": "12345678901234567890"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var opened atomic.Int32
+				c := send(newTransport(t, newServer(t, swallow)), misfit(t, content, &opened)).wait()
+				assert.ErrorContains(t, c.err, "http: ContentLength=10 with Body length")
+				assert.Zero(t, opened.Load(), "it was sent again so often")
+				assert.Zero(t, c.took)
+			})
+		})
+	}
+}
+
+func TestABodyThatIsLongerThanItsRequestSaysIsNotSentAgainOverHTTP2(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(swallow))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	var opened atomic.Int32
+	r := misfit(t, "12345678901234567890", &opened)
+	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
+	c := send(newTransport(t, server.Client().Transport, anyHost...), r).wait()
+	assert.ErrorContains(t, c.err, "request body larger than specified content length")
+	assert.Zero(t, opened.Load(), "it was sent again so often")
+}

@@ -52,10 +52,10 @@ func (t *Transport) roundTripUntil(request *http.Request) (*http.Response, error
 	return response, nil
 }
 
-// bodyUntil is the body of a response whose context ends with it.
+// bodyUntil is the body of a response with which something ends: when it has been read, or is closed.
 type bodyUntil struct {
 	io.ReadCloser
-	end context.CancelFunc
+	end func() // may be called often
 }
 
 func (b *bodyUntil) Read(p []byte) (int, error) {

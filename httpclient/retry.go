@@ -151,9 +151,7 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 		return lease, nil, x.inVain(ErrRetryTime, err)
 	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
 		lease.Return()
-		if content != nil {
-			content.Close()
-		}
+		closeSoon(content)
 		return lease, nil, x.inVain(ErrRetryTime, errTooLate)
 	}
 	return lease, content, err
@@ -192,12 +190,14 @@ func (x *exchange) repeatedBelow() bool {
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
 // and interactions).
 func (x *exchange) enforcesNonce() bool {
-	var message struct {
+	if x.ask.Route.Route() != routes.CreateMessage {
+		return false
+	}
+	message, ok := decode[struct {
 		Nonce   any  `json:"nonce"`
 		Enforce bool `json:"enforce_nonce"`
-	}
-	return x.ask.Route.Route() == routes.CreateMessage && x.body.decode(&message) &&
-		message.Enforce && message.Nonce != nil && message.Nonce != ""
+	}](&x.body)
+	return ok && message.Enforce && message.Nonce != nil && message.Nonce != ""
 }
 
 // passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.

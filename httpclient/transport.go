@@ -127,8 +127,9 @@ func (t *Transport) CloseIdleConnections() {
 //     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //
-// The request is not modified, and its body is closed in every case, when its context ends also while it is read. A response
-// with status 101, and one whose body is an io.Writer, is returned as the transport below gave it.
+// The request is not modified, and its body is closed in every case, when its context ends also while it is read. Where that does not end
+// the read, RoundTrip returns before it, as the contract of http.RoundTripper allows. A response with status 101, and one whose body
+// is an io.Writer, is returned as the transport below gave it.
 //
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
@@ -156,8 +157,11 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	x.prepare(server, route)
 	response, err := x.run()
-	if response != nil && t.hideLimits {
-		hide(response)
+	if response != nil {
+		x.body.room.endWith(response)
+		if t.hideLimits {
+			hide(response)
+		}
 	}
 	return response, err
 }
@@ -220,10 +224,6 @@ func methodOf(request *http.Request) string {
 	return request.Method
 }
 
-func closeBody(request *http.Request) {
-	if request.Body != nil {
-		request.Body.Close()
-	}
-}
+func closeBody(request *http.Request) { closeSoon(request.Body) }
 
 var _ http.RoundTripper = (*Transport)(nil)

@@ -22,8 +22,8 @@ func (a *attempt) watchUpload() {
 	}
 }
 
-// upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends: net/http does not
-// return before its read has, which may be one from a pipe that has fallen silent.
+// upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends, which ends most reads, as
+// from a pipe that has fallen silent: net/http does not return before.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt

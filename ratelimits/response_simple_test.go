@@ -4,8 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -66,4 +68,29 @@ func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 		}
 		assert.Equal(t, want, got, "%v", header)
 	})
+}
+
+func TestFixedPointSecondsAreThoseOfFloatingPoint(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.StringMatching(`[0-9]{0,12}\.?[0-9]{0,12}`), rapid.StringMatching(`[-+]?[0-9.eE_x]{0,6}`)).Draw(t, "text")
+		d, ok := parseFixed(text)
+		f, sensible := parseDecimal(text)
+		if ok {
+			require.True(t, sensible)
+			require.InDelta(t, float64(seconds(f)), float64(d), 1+float64(d)*1e-15)
+		}
+	})
+	for text, want := range map[string]time.Duration{
+		"0": 0, "1": time.Second, "0.994": 994 * time.Millisecond, "12.5": 12500 * time.Millisecond, "0.000000001": 1, "86400": 24 * time.Hour,
+		"999999999.999999999": 999999999*time.Second + 999999999,
+	} {
+		d, ok := parseFixed(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, d, text)
+	}
+	for _, text := range []string{"", ".", ".5", "1.0000000001", "1234567890", "1.2.3", "-1", "1e3", " 1"} {
+		_, ok := parseFixed(text)
+		require.False(t, ok, "%q is left to ParseFloat", text)
+	}
 }

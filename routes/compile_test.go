@@ -200,3 +200,19 @@ func TestProblemsHaveNames(t *testing.T) {
 		assert.Equal(t, want, problem.String())
 	}
 }
+
+func TestMajorNumberIsTheIdAsDiscordWritesIt(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]uint64{
+		"1": 1, "175928847299117063": 175928847299117063, "1234567890123456789": 1234567890123456789, "9223372036854775807": 1<<63 - 1,
+		"0": 0, "01": 0, "9223372036854775808": 0, "99999999999999999999": 0, "me": 0, "1x": 0, "12345678901234567890x": 0, "+1": 0,
+	} {
+		c, err := routes.CreateMessage.Compile(id)
+		if err != nil { // what is no path segment
+			continue
+		}
+		assert.Equal(t, want, c.MajorNumber(), id)
+		assert.Equal(t, id, c.MajorID())
+	}
+	assert.Zero(t, routes.CompiledRoute{}.MajorNumber())
+}

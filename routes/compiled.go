@@ -3,11 +3,12 @@ package routes
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 )
 
 // CompiledRoute is a [Route] with its parameters filled in: one address at Discord.
 //
-// It is 32 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
+// It is 40 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
 // with the string it was made from, so clone (strings.Clone) what is kept for long.
 //
 // fmt and slog print it without its token. There are two exceptions, because fmt then reads the bytes without asking: a
@@ -21,6 +22,7 @@ type CompiledRoute struct {
 	// The major value is path[idStart:idEnd], and its token path[idEnd+1:tokenEnd]. Zero means none. Paths are shorter
 	// than maxPath, so 16 bits are enough.
 	idStart, idEnd, tokenEnd uint16
+	number                   uint64 // see MajorNumber
 }
 
 // fill joins a route with a clean path of its shape.
@@ -34,6 +36,7 @@ func fill(r Route, path string) CompiledRoute {
 	id, rest := cutSegment(rest)
 	c.idStart = uint16(len("/") + len(first) + len("/"))
 	c.idEnd = c.idStart + uint16(len(id))
+	c.number = snowflake(id)
 	if major != MajorWebhookToken {
 		return c
 	}
@@ -73,6 +76,32 @@ func (c CompiledRoute) Major() string {
 
 // MajorID returns the id of the major parameter as it stands in the path, or "". It does not allocate.
 func (c CompiledRoute) MajorID() string { return c.path[c.idStart:c.idEnd] }
+
+// MajorNumber returns the id of the major parameter as a number, or 0 if there is none or it is not written as Discord writes ids: in
+// decimal digits, the first not 0, below 2^63.
+func (c CompiledRoute) MajorNumber() uint64 { return c.number }
+
+func snowflake(id string) (n uint64) {
+	const safe = 18 // digits that cannot overflow
+	if id == "" || id[0] == '0' {
+		return 0
+	}
+	if len(id) > safe {
+		n, err := strconv.ParseUint(id, 10, 63)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	for i := range len(id) {
+		digit := uint64(id[i] - '0')
+		if digit > 9 {
+			return 0
+		}
+		n = 10*n + digit
+	}
+	return n
+}
 
 // MajorToken returns the webhook's or interaction's token as it stands in the path, or "". It does not allocate. The
 // token is a secret.

@@ -1,0 +1,308 @@
+package buckets
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+const (
+	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
+	edgeHoldMin = 2 * time.Second
+	edgeHoldMax = 10 * time.Minute
+)
+
+// gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
+// through what its limit allows, if there is one, nothing while it is held or a refusal is being read, and one request first after a
+// refusal. Buckets whose next request it does not let through stand in line.
+type gate struct {
+	manager        *RESTBucketManager
+	authentication *authentication  // whose buckets pass; nil if it is the edge
+	class          ratelimits.Class // of the 429s that are about it
+
+	// open says that there is no limit, and that nothing is held or has been refused of late: nobody takes the lock.
+	open atomic.Bool
+
+	mu       sync.Mutex
+	limit    *ratelimits.Global // without a limit it only holds
+	refusals ratelimits.Refusals
+	reading  int  // refusals of which only the headers are known
+	probing  bool // since a refusal no request has passed that was sent after it
+	probeOut bool // the one that goes first is in flight
+	line     line
+	part     *part // of the limit, if processes share it; else nil
+}
+
+// gatePermit is what a request has of a gate. The zero value is what it has of one that was open.
+type gatePermit struct {
+	slot   ratelimits.Slot
+	probe  bool // it goes first
+	forced bool // it would have been sent in any case, and says nothing of the limit
+}
+
+// newEdge returns the gate of everything that leaves this IP address for one server. It stands open until the network in front of the
+// server refuses something.
+func newEdge(m *RESTBucketManager) *gate {
+	g := &gate{manager: m, class: ratelimits.ClassEdge, limit: ratelimits.NewGlobal(0)}
+	g.open.Store(true)
+	return g
+}
+
+// take takes a permit for a request that is sent now. It reports false if there is none, or if others are in line for it.
+func (g *gate) take(now time.Duration) (gatePermit, bool) {
+	if g.open.Load() {
+		return gatePermit{}, true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.line.length > 0 {
+		g.part.needs(now, g.line.waiting+1)
+		return gatePermit{}, false
+	}
+	p, wait, known := g.enter(now) // first, as others may hold
+	g.open.Store(g.opens(now))
+	return p, known && wait == 0
+}
+
+// enter takes a permit, or returns how long to wait for one. known is false if only the others can tell, a refusal that is being read,
+// or the outcome of the request that goes first. The lock is held.
+func (g *gate) enter(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
+	g.part.needs(now, g.line.waiting+1)
+	if !g.ready(now) {
+		return gatePermit{}, 0, false
+	}
+	if p.slot, wait = g.limit.Take(now); wait == 0 {
+		p.probe, g.probeOut = g.probing, g.probing
+	}
+	return p, wait, true
+}
+
+// ready reports that time alone decides when the next request can pass. The lock is held.
+func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && !g.probeOut && g.follow(now) }
+
+// opens reports that there is nothing that the lock would have to be taken for. The lock is held.
+func (g *gate) opens(now time.Duration) bool {
+	limited := g.limit.Limit() > 0 || g.part != nil && g.part.divided
+	return !limited && g.limit.HoldWait(now) == 0 && g.line.length == 0 && g.refusals.Row() == 0 && g.reading == 0 && !g.probing
+}
+
+// force takes a permit for a request that does not wait for the limit. Discord's documentation exempts interactions, but counts them
+// all the same when they carry a credential (observed by several client authors).
+func (g *gate) force(now time.Duration) gatePermit {
+	if g.authentication.anonymous || g.open.Load() {
+		return gatePermit{forced: true}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return gatePermit{slot: g.limit.Force(now), forced: true}
+}
+
+// giveBack gives a permit back whose request was not sent.
+func (g *gate) giveBack(now time.Duration, p gatePermit) {
+	if p == (gatePermit{}) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit.Return(p.slot)
+	g.probeOut = g.probeOut && !p.probe
+	g.moveOn(now)
+}
+
+// minds reports that the end of a request means something to the gate.
+func (g *gate) minds(p gatePermit) bool {
+	return p.slot != ratelimits.Slot{} || p.probe || !p.forced && !g.open.Load()
+}
+
+// settle takes in the end of a request that was sent at the given time: it gives back what that had, and may show that a refusal is over.
+func (g *gate) settle(now time.Duration, p gatePermit, sent time.Duration, o *outcome) {
+	if !o.sent {
+		g.giveBack(now, p)
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if o.response.Status == 0 {
+		g.limit.Lost(p.slot)
+	} else {
+		g.limit.Report(now, p.slot)
+	}
+	g.probeOut = g.probeOut && !p.probe
+	if !p.forced && g.passed(&o.response) {
+		g.refusals.Accepted(sent)
+		g.probing = g.probing && !p.probe
+	}
+	g.moveOn(now)
+}
+
+// passed reports that the server has looked at a request behind the gate.
+func (g *gate) passed(r *ratelimits.Response) bool {
+	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != g.class && r.Class != ratelimits.ClassEdge
+}
+
+// refuse holds everything back after a 429 that is about the gate, for as long as it says, and longer after several in a row. It returns
+// for how long, 0 if everything was held back already.
+func (g *gate) refuse(now time.Duration, r *ratelimits.Response) time.Duration {
+	g.mu.Lock()
+	g.open.Store(false)
+	g.probing = true
+	held := g.limit.HoldWait(now) > 0
+	d := max(g.refusals.Again(now, held), g.said(r))
+	g.mu.Unlock()
+	g.hold(now, d)
+	if held {
+		return 0
+	}
+	return d
+}
+
+// said returns for how long a refusal wants everything to be held back. The lock is held.
+func (g *gate) said(r *ratelimits.Response) time.Duration {
+	if g.class == ratelimits.ClassEdge && !r.HasRetryAfter {
+		return min(edgeHoldMin<<min(max(g.refusals.Row()-1, 0), 20), edgeHoldMax)
+	}
+	return saidHold(r)
+}
+
+// hold holds everything back for d, and refuses those for whom that is too long.
+func (g *gate) hold(now, d time.Duration) {
+	g.mu.Lock()
+	g.open.Store(false)
+	longer := g.limit.Hold(now, d)
+	g.part.hold(now, d)
+	g.mu.Unlock()
+	if longer {
+		g.refuseLate()
+	}
+}
+
+// lift ends the hold.
+func (g *gate) lift(now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit.LiftHold()
+	g.refusals = ratelimits.Refusals{}
+	g.moveOn(now)
+}
+
+// pause lets nothing through while a refusal is being read, until resume.
+func (g *gate) pause() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reading++
+	g.open.Store(false)
+}
+
+func (g *gate) resume(now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reading--
+	g.moveOn(now)
+}
+
+// foresee returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
+// which take turns with it.
+func (g *gate) foresee(now time.Duration, ahead int) forecast {
+	if g.open.Load() {
+		return forecast{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := forecast{wait: max(g.limit.Wait(now), g.part.wait(now)), global: true}
+	if g.limit.HoldWait(now) > 0 {
+		f.class = g.class
+	}
+	if limit := g.most(); limit > 0 {
+		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.length, 1))
+		f.wait += time.Duration(before/limit) * time.Second
+	}
+	return f
+}
+
+// holdWait returns how long a hold still lasts.
+func (g *gate) holdWait(now time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit.HoldWait(now)
+}
+
+// park puts a bucket in line. The bucket's lock is held.
+func (g *gate) park(now time.Duration, b *RESTBucket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b.inLine, b.lineOf = true, g
+	g.open.Store(false)
+	g.line.push(b)
+	g.moveOn(now)
+}
+
+// count is told that how many wait in a bucket may have changed that stands in line. It reports whether it still does: not if nobody
+// waits in it any more. One bucket in line stands for all who wait in it. The bucket's lock is held.
+func (g *gate) count(b *RESTBucket) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.line.count(b)
+}
+
+// moveOn lets the line move when it can. The lock is held.
+func (g *gate) moveOn(now time.Duration) {
+	if g.line.length > 0 && g.ready(now) {
+		g.wakeAt(now, now+g.limit.Wait(now))
+	}
+}
+
+// wakeAt lets the line move at the given time. The lock is held.
+func (g *gate) wakeAt(now, at time.Duration) {
+	if !g.manager.closed() {
+		g.line.alarm.set(g.manager.settings.clock, now, at, g.ring)
+	}
+}
+
+func (g *gate) ring() {
+	g.mu.Lock()
+	g.line.alarm.rang()
+	g.mu.Unlock()
+	g.serve()
+}
+
+// serve hands permits to the buckets in line, one after the other, as long as there are any.
+func (g *gate) serve() {
+	for {
+		g.mu.Lock()
+		now := g.manager.now()
+		if g.line.length == 0 {
+			g.mu.Unlock()
+			return
+		}
+		p, wait, known := g.enter(now)
+		if wait > 0 {
+			g.wakeAt(now, now+wait)
+		}
+		if wait > 0 || !known {
+			g.mu.Unlock()
+			return
+		}
+		b := g.line.pop()
+		g.mu.Unlock()
+		b.serve(g.pass(p))
+	}
+}
+
+// idle reports that nothing is lost by forgetting the gate.
+func (g *gate) idle(now time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.line.length == 0 && g.reading == 0 && !g.probeOut && g.limit.Idle(now)
+}
+
+// close ends the gate. Leases that were taken before end as usual, and touch no other gate.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.line.alarm.stop()
+	g.line.clear()
+	g.part.close()
+}
