@@ -81,7 +81,7 @@ func (f FieldError) String() string {
 func (c *call) newAPIError(r *Response) *APIError {
 	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
 	secrets := newRedactor(c.secrets...)
-	e.decode(r.Body, func(text string) string { return clip(secrets.replace(text)) }) // in this order: half a secret is one too
+	e.decode(decoded(r.Header, r.Body, maxErrorBody+1), func(text string) string { return clip(secrets.replace(text)) }) // in this order: half a secret is one too
 	if e.Message == "" {
 		e.Message = http.StatusText(r.Status)
 	}

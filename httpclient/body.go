@@ -170,7 +170,7 @@ func decode[T any](b *body) (decoded T, ok bool) {
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
 func (b *body) fields(header http.Header) []string {
-	contentType := header.Get("Content-Type")
+	contentType := valueOf(header, "Content-Type")
 	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
 		return nil
 	}

@@ -50,13 +50,13 @@ func New(token string, options ...Option) *Client {
 	if c.maxResponse <= 0 {
 		c.maxResponse = DefaultMaxResponse
 	}
-	own := ""
+	own, path := "", ""
 	if c.base, err = s.client.base(); err != nil {
 		c.invalid = err
 	} else {
-		own = hostOf(c.base)
+		own, path = hostOf(c.base), c.base.EscapedPath()
 	}
-	c.transport = NewTransport(append(slices.Clip(options), func(s *settings) { s.hosts.own = own })...)
+	c.transport = NewTransport(append(slices.Clip(options), func(s *settings) { s.hosts.own, s.hosts.base = own, path })...)
 	if c.userAgent, err = s.client.userAgent(); err != nil {
 		c.invalid = err
 	}

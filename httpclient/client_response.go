@@ -16,7 +16,8 @@ type Response struct {
 	Status int
 	// Header are the headers as they came.
 	Header http.Header
-	// Body is the whole body, without transfer and content encodings that net/http takes off.
+	// Body is the whole body, without transfer and content encodings that net/http takes off. If the request has asked for an
+	// encoding (Accept-Encoding), it does not take that off.
 	Body []byte
 
 	route string

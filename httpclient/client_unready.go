@@ -31,7 +31,7 @@ func (r *Response) unready() (time.Duration, bool) {
 		Code       json.RawMessage `json:"code"`
 		RetryAfter json.RawMessage `json:"retry_after"`
 	}
-	if json.Unmarshal(r.Body, &body) != nil {
+	if json.Unmarshal(decoded(r.Header, r.Body, maxErrorBody), &body) != nil {
 		return 0, false
 	}
 	code, _ := number(body.Code)
@@ -71,5 +71,5 @@ func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, wait tim
 	if err := waitError(ctx, route, wait, c.transport.maxRateLimit()); err != nil {
 		return err
 	}
-	return sleep(ctx, c.transport.life, wait)
+	return sleep(ctx, c.transport.life, wait, nil)
 }

@@ -37,14 +37,16 @@ func (c *credential) check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range [...]place{c.inPath(), c.here()} {
-		s, ok := c.stopped[p]
-		if !ok {
-			continue
+		for _, e := range [...]evidence{confirmed, byHeader} {
+			s, ok := c.stopped[finding{p, e}]
+			if !ok {
+				continue
+			}
+			if left := time.Until(s.until); left > 0 {
+				return &CredentialError{Route: c.ask.Route.Route().String(), Kind: p.kind, Status: s.status, RetryAfter: left}
+			}
+			c.forget(finding{p, e})
 		}
-		if left := time.Until(s.until); left > 0 {
-			return &CredentialError{Route: c.ask.Route.Route().String(), Kind: p.kind, Status: s.status, RetryAfter: left}
-		}
-		c.forget(p)
 	}
 	return nil
 }
@@ -66,7 +68,7 @@ func (c *credential) answered(response *http.Response) {
 	case status == http.StatusNotFound && c.inPath().kind == CredentialWebhook:
 		examine(response, func(_ verdict, code int) {
 			if code == codeUnknownWebhook || code == 0 && isWebhookItself(c.ask.Route.Route()) {
-				c.stop(c.inPath(), stop{http.StatusNotFound, time.Now().Add(missingFor), 0})
+				c.stop(finding{c.inPath(), confirmed}, stop{http.StatusNotFound, time.Now().Add(missingFor), 0})
 			}
 		})
 	}
@@ -83,80 +85,76 @@ func (c *credential) worked() {
 	}
 }
 
-// unauthorized takes in a 401. Its header says at once whether it can be Discord's. A body that says otherwise takes that back.
+// unauthorized takes in a 401. Its header says at once whether it can be Discord's, and stops its place. A body that says otherwise takes
+// that back; else it counts against the credential as a whole, too.
 func (c *credential) unauthorized(response *http.Response) {
 	likely := isJSON(response.Header.Get("Content-Type"))
 	if likely {
-		c.refused()
+		c.refusedHere(byHeader)
 	}
 	examine(response, func(v verdict, code int) {
-		switch {
-		case v == unread:
-		case v == ours:
-			if !likely {
-				c.refused()
-			}
-			c.refusedWith(code)
-		case likely:
-			c.takeBack()
+		if v == ours || v == unread && likely {
+			c.refusedHere(confirmed)
+			c.refusedWith(v, code)
+		}
+		if likely {
+			c.takeBack(finding{c.place(), byHeader}, c.number)
 		}
 	})
 }
 
-// refused stops what is stopped by any 401.
-func (c *credential) refused() {
-	if c.standing == nil {
-		if c.tokenInPath() {
-			c.stopToken()
-		}
-		return
+// place is where a 401 stops the credential. If it is about the token in the path, the place of an Authorization is that token's.
+func (c *credential) place() place {
+	if c.standing == nil && c.tokenInPath() {
+		return c.inPath()
 	}
-	// If it is about the token in the path, the place is that token's.
-	if c.standing.counts(c.number) {
-		c.stop(c.here(), stop{http.StatusUnauthorized, time.Now().Add(restTime), c.number})
-	}
-	if !c.tokenInPath() {
-		c.standing.refuse(c.refusal())
-	}
+	return c.here()
 }
 
-// refusedWith stops what only the code of a 401 tells.
-func (c *credential) refusedWith(code int) {
+// refusedHere stops what any 401 stops.
+func (c *credential) refusedHere(e evidence) {
+	p, until := c.place(), time.Now().Add(restTime)
+	switch {
+	case p == place{}:
+		return
+	case c.standing == nil:
+		until = time.Now().Add(c.tokenLife())
+	case !c.standing.counts(c.number):
+		return
+	case c.standing.worked.Load() > c.number && !c.refusedAgain(p, c.number, c.standing.sent.Load()):
+		return // what left later has succeeded, perhaps here
+	}
+	c.stop(finding{p, e}, stop{http.StatusUnauthorized, until, c.number})
+}
+
+// refusedWith stops what the code of a 401 tells, if it was read.
+func (c *credential) refusedWith(v verdict, code int) {
+	r := c.ask.Route.Route()
+	stopped := false
 	switch {
 	case c.standing == nil:
-	case !c.tokenInPath():
-		if r := c.ask.Route.Route(); code == 0 && c.standing.bot && (r == routes.GetMyUser || r == routes.GetBotGateway) {
-			c.standing.prove(c.number) // all that these need is a bot's token
-		}
-	case code == codeInvalidPathToken:
-		c.stopToken()
-	default:
-		c.standing.refuse(c.refusal())
-	}
-}
-
-// takeBack undoes refused.
-func (c *credential) takeBack() {
-	if c.standing == nil {
-		c.lift(c.inPath(), c.number)
 		return
+	case c.tokenInPath() && v == unread: // it may be about that
+		return
+	case c.tokenInPath() && code == codeInvalidPathToken:
+		c.stop(finding{c.inPath(), confirmed}, stop{http.StatusUnauthorized, time.Now().Add(c.tokenLife()), 0})
+		return
+	case v == ours && code == 0 && c.standing.bot && (r == routes.GetMyUser || r == routes.GetBotGateway):
+		stopped = c.standing.prove(c.number) // all that these need is a bot's token
 	}
-	c.lift(c.here(), c.number)
-	c.standing.takeBack(c.number)
-}
-
-func (c *credential) refusal() refusal {
-	return refusal{number: c.number, place: c.here()}
+	if c.standing.refuse(refusal{c.here().route, c.number}) || stopped {
+		c.wake(place{owner: c.standing.owner})
+	}
 }
 
 func (c *credential) tokenInPath() bool { return c.ask.Route.MajorToken() != "" }
 
-func (c *credential) stopToken() {
-	p, life := c.inPath(), webhookLife
-	if p.kind == CredentialInteraction {
-		life = interactionLife
+// tokenLife is for how long the token in the path is stopped by a 401.
+func (c *credential) tokenLife() time.Duration {
+	if c.inPath().kind == CredentialInteraction {
+		return interactionLife
 	}
-	c.stop(p, stop{http.StatusUnauthorized, time.Now().Add(life), 0})
+	return webhookLife
 }
 
 // inPath is where the credential in the path is stopped, the zero place if there is none.

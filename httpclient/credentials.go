@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,14 +80,15 @@ func (e *CredentialError) Error() string {
 // credentials remembers which of them do not work. Only keyed hashes of them are kept.
 //
 // An Authorization is stopped in one place by each 401, see place, and as a whole by what its standing says. A token in a path is
-// stopped by one 401 or 404.
+// stopped by one 401 or 404. Whoever waits hears of a stop at once.
 type credentials struct {
-	seed  maphash.Seed
-	known *xsync.Map[owner, *standing]
-	count atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
+	seed    maphash.Seed
+	known   *xsync.Map[owner, *standing]
+	waiting *xsync.Map[*watch, struct{}]
+	count   atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
 
 	mu      sync.Mutex // also for changes of known
-	stopped map[place]stop
+	stopped map[finding]stop
 	swept   time.Time
 }
 
@@ -104,14 +106,31 @@ type place struct {
 	major uint64
 }
 
+// evidence is why a credential is stopped in a place.
+type evidence uint8
+
+const (
+	confirmed evidence = iota
+	byHeader           // of a 401 whose body is not known yet
+	overtaken          // a 401 after which a request that left later has succeeded, perhaps there. It stops nothing
+)
+
+// finding is one thing that is known against a credential.
+type finding struct {
+	place
+	evidence evidence
+}
+
 type stop struct {
 	status int
 	until  time.Time
-	by     uint64 // the number of the request that was refused, see standing
+	by     uint64 // the number of the request that was refused, see standing; of the latest one that may be out of date, if overtaken
 }
 
 func newCredentials() *credentials {
-	return &credentials{seed: maphash.MakeSeed(), known: xsync.NewMap[owner, *standing](), stopped: make(map[place]stop)}
+	return &credentials{
+		seed: maphash.MakeSeed(), known: xsync.NewMap[owner, *standing](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
+	}
 }
 
 func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
@@ -123,11 +142,17 @@ func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
 	return h.Sum64()
 }
 
-// stop stops a credential in a place. A stop is only ever extended.
-func (c *credentials) stop(p place, s stop) {
+// stop stops a credential in a place, also for those who wait. A stop is only ever extended.
+func (c *credentials) stop(k finding, s stop) {
+	c.note(k, s)
+	c.wake(k.place)
+}
+
+// note remembers a finding.
+func (c *credentials) note(k finding, s stop) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, ok := c.stopped[p]
+	before, ok := c.stopped[k]
 	if ok && before.until.After(s.until) {
 		return
 	}
@@ -135,38 +160,67 @@ func (c *credentials) stop(p place, s stop) {
 	if now := time.Now(); len(c.stopped) >= maxStopped || now.Sub(c.swept) > sweepEvery {
 		c.sweep(now)
 	}
-	c.stopped[p] = s
+	c.stopped[k] = s
 	c.count.Store(int32(len(c.stopped)))
 }
 
 // sweep forgets what is over, and if that is not enough, some of the rest: one more request each will tell again.
 func (c *credentials) sweep(now time.Time) {
 	c.swept = now
-	maps.DeleteFunc(c.stopped, func(_ place, s stop) bool { return !s.until.After(now) })
+	maps.DeleteFunc(c.stopped, func(_ finding, s stop) bool { return !s.until.After(now) })
 	surplus := 0
 	if len(c.stopped) >= maxStopped {
 		surplus = maxStopped / 8
 	}
-	for p := range c.stopped {
+	for k := range c.stopped {
 		if surplus--; surplus < 0 {
 			return
 		}
-		delete(c.stopped, p)
+		delete(c.stopped, k)
 	}
 }
 
-// lift ends a stop that the request of that number, or one before it, has brought about.
+// refusedAgain takes in a 401 to the request of that number, after which a later one has succeeded, perhaps there: only another one that
+// left after that was known counts. It reports whether this is it. Sent is how many requests have left.
+func (c *credentials) refusedAgain(p place, number, sent uint64) bool {
+	now := time.Now()
+	c.mu.Lock()
+	before := c.stopped[finding{p, overtaken}]
+	stopped := c.stopped[finding{p, confirmed}].until.After(now) || c.stopped[finding{p, byHeader}].until.After(now)
+	c.mu.Unlock()
+	switch {
+	case stopped:
+		return true
+	case before.until.After(now):
+		return before.by < number
+	}
+	c.note(finding{p, overtaken}, stop{http.StatusUnauthorized, now.Add(restTime), sent})
+	return false
+}
+
+// lift ends what the request of that number, or one before it, has brought about in a place.
 func (c *credentials) lift(p place, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.stopped[p]; ok && s.by <= number {
-		c.forget(p)
+	for _, e := range [...]evidence{confirmed, byHeader, overtaken} {
+		if s, ok := c.stopped[finding{p, e}]; ok && s.by <= number {
+			c.forget(finding{p, e})
+		}
+	}
+}
+
+// takeBack forgets what the request of that number was the latest to say.
+func (c *credentials) takeBack(k finding, number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s, ok := c.stopped[k]; ok && s.by == number {
+		c.forget(k)
 	}
 }
 
 // forget ends a stop. The lock is held.
-func (c *credentials) forget(p place) {
-	delete(c.stopped, p)
+func (c *credentials) forget(k finding) {
+	delete(c.stopped, k)
 	c.count.Store(int32(len(c.stopped)))
 }
 
@@ -187,7 +241,7 @@ func (c *credentials) resetAll(which func(owner) bool) {
 			s.reset()
 		}
 	}
-	maps.DeleteFunc(c.stopped, func(p place, _ stop) bool { return which(p.owner) })
+	maps.DeleteFunc(c.stopped, func(k finding, _ stop) bool { return which(k.owner) })
 	c.count.Store(int32(len(c.stopped)))
 }
 

@@ -23,18 +23,24 @@ const (
 
 // examine has a look at the body of an error while its reader reads it, so that a late one delays nobody, and calls judge once: with
 // the verdict and the code in the body, 0 if it has none. It does so at once if there is no body, when its beginning or all of it has
-// been read, and at the latest when it is closed.
+// been read, and at the latest when it is closed. One whose encoding is not known is not read.
 func examine(response *http.Response, judge func(v verdict, code int)) {
 	if response.Body == nil || response.Body == http.NoBody || response.ContentLength == 0 {
 		judge(ours, 0)
 		return
 	}
-	response.Body = &examined{body: response.Body, judge: judge}
+	e, known := encodingOf(response.Header)
+	if !known {
+		judge(unread, 0)
+		return
+	}
+	response.Body = &examined{body: response.Body, encoding: e, judge: judge}
 }
 
 // examined is a body that is looked at. It is read by one goroutine at a time, and may be closed by another one.
 type examined struct {
-	body io.ReadCloser
+	body     io.ReadCloser
+	encoding encoding
 
 	mu      sync.Mutex
 	reading bool
@@ -85,11 +91,16 @@ func (e *examined) end(read []byte, err error) {
 	e.head = append(e.head, read[:min(len(read), maxExamined-len(e.head))]...)
 	head := e.head
 	e.mu.Unlock()
-	code, whole := codeIn(head)
+	full := len(head) == maxExamined
+	if e.encoding != plain && !full && err == nil { // it is decoded once
+		return
+	}
+	text := e.encoding.undo(head, maxExamined)
+	code, whole := codeIn(text)
 	switch {
 	case whole, err == io.EOF && len(bytes.TrimSpace(head)) == 0:
 		e.conclude(ours, code)
-	case err == io.EOF || len(head) == maxExamined:
+	case err == io.EOF || full:
 		e.conclude(foreign, 0)
 	case err != nil:
 		e.conclude(unread, 0)

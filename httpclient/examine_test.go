@@ -203,6 +203,38 @@ func TestA401WhoseBodyIsNotDiscordsIsTakenBack(t *testing.T) {
 	}
 }
 
+// slowly answers some time later.
+func slowly(d time.Duration, f func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		time.Sleep(d)
+		return f(r)
+	}
+}
+
+func TestTakingBackAProxysPageLeavesAnEarlier401(t *testing.T) {
+	t.Parallel()
+	page := answer(http.StatusUnauthorized, "<html>login", "Content-Type: application/json")
+	for name, request := range map[string]func() *http.Request{
+		"Authorization": func() *http.Request { return posting(t, 1) },
+		"webhook":       func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, "{}"), slowly(100*time.Millisecond, unauthorized), slowly(300*time.Millisecond, page), answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below)
+				assertStatus(t, http.StatusOK, send(transport, request())) // the route is known then
+				time.Sleep(time.Millisecond)
+				first := send(transport, request())
+				time.Sleep(time.Millisecond)
+				second := send(transport, request())
+				assertStatus(t, http.StatusUnauthorized, first, second)
+				assert.ErrorAs(t, send(transport, request()).wait().err, new(*httpclient.CredentialError))
+			})
+		})
+	}
+}
+
 func TestA401InJSONCountsWhateverItCallsItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

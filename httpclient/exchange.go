@@ -32,6 +32,7 @@ type exchange struct {
 	header  http.Header // of the attempts, if it is not the request's
 
 	credential credential
+	firstWait  queued
 
 	attemptTimeout time.Duration // the request's own, or the transport's
 
@@ -39,9 +40,15 @@ type exchange struct {
 	retry retry
 	first attempt
 
-	// How long the latest 429 asked to wait, which a limiter that is no manager may not know, and how many there were.
-	retryAfter time.Duration
-	refusals   ratelimits.Refusals
+	demand *demand // nil before a 429, and with a manager
+}
+
+// demand is what 429s ask for, which a limiter that is no manager may not know.
+type demand struct {
+	at         time.Time           // when the header of the latest came
+	retryAfter time.Duration       // of that
+	inRow      ratelimits.Refusals // how many there were
+	lifted     <-chan struct{}     // closed by a LiftHolds after the latest
 }
 
 // fate is what became of one attempt.
@@ -72,7 +79,7 @@ func (x *exchange) run() (*http.Response, error) {
 			if response != nil {
 				discard(response.Body)
 			}
-			if err := sleep(x.request.Context(), x.life, pause); err != nil {
+			if err := x.sleep(pause, nil); err != nil {
 				return nil, err
 			}
 			continue
@@ -87,11 +94,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	if x.hooks.Request != nil {
 		asked = time.Now()
 	}
-	admit := x.admit
-	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
-		admit = x.admitAgain
-	}
-	lease, content, err := admit(x.request.Context())
+	lease, content, err := x.enter()
 	if err != nil {
 		return nil, done, err
 	}
@@ -101,6 +104,7 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 	now := time.Now()
 	x.retry.sent(now)
 	response, err := x.send(now, content)
+	took := x.since(now)
 	defer closeInPanic(response)
 	if err != nil {
 		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
@@ -108,22 +112,38 @@ func (x *exchange) attempt() (*http.Response, fate, error) {
 		} else {
 			lease.Release()
 		}
-		x.sent(now, nil, ratelimits.ClassOK, err)
+		x.sent(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	if response.StatusCode == http.StatusTooManyRequests {
-		return x.takeRefusal(now, response, lease)
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
+		return x.takeRefusal(took, response, lease)
+	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
+		lease.Return()
+	default:
+		x.credential.answered(response) // before those in the queue go on
+		lease.Update(x.parse(response, nil))
 	}
-	x.credential.answered(response) // before those in the queue go on
-	lease.Update(x.parse(response, nil))
-	x.sent(now, response, ratelimits.ClassOK, nil)
+	x.sent(took, response, ratelimits.ClassOK, nil)
 	if passing(response.StatusCode) {
 		return response, failed, nil
 	}
 	return response, done, nil
 }
 
-// admit waits until the request may be sent, and returns what it needs for that.
+// enter waits until the request may be sent, and returns what it needs for that.
+func (x *exchange) enter() (buckets.Lease, io.ReadCloser, error) {
+	wait := x.wait()
+	defer wait.end()
+	admit := x.admit
+	if x.retry.again && x.retrying.within > 0 || x.retry.bounded {
+		admit = x.admitAgain
+	}
+	lease, content, err := admit(wait)
+	return lease, content, wait.reason(err)
+}
+
+// admit is enter without a bound of its own.
 func (x *exchange) admit(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, nil, err
@@ -188,13 +208,18 @@ func (x *exchange) parse(response *http.Response, refusal []byte) ratelimits.Res
 
 // takeRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody knows when to come
 // back, or if the request cannot be repeated.
-func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
+func (x *exchange) takeRefusal(took time.Duration, response *http.Response, lease buckets.Lease) (*http.Response, fate, error) {
 	lease.Refused(x.parse(response, nil))
+	if x.manager == nil {
+		if x.demand == nil {
+			x.demand = new(demand)
+		}
+		x.demand.at, x.demand.lifted = time.Now(), x.lifting.next()
+	}
 	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
-	limits := x.parse(response, refusal)
+	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
-	x.retryAfter = limits.RetryAfter
-	x.sent(at, response, limits.Class, err)
+	x.sent(took, response, limits.Class, err)
 	switch {
 	case err != nil && x.request.Context().Err() != nil:
 		response.Body.Close()
@@ -207,20 +232,30 @@ func (x *exchange) takeRefusal(at time.Time, response *http.Response, lease buck
 		return response, done, nil
 	}
 	response.Body.Close()
+	if x.demand != nil {
+		x.demand.retryAfter = limits.RetryAfter
+	}
 	return nil, refused, nil
 }
 
 // obey waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With another limiter, or
 // none, the request would otherwise be sent again at once, and again.
 func (x *exchange) obey() error {
-	if x.manager != nil {
+	d := x.demand
+	if d == nil {
 		return nil
 	}
-	wait := max(min(x.retryAfter, ratelimits.LongestTrust), x.refusals.Again(0, false))
+	wait := max(min(d.retryAfter, ratelimits.LongestTrust)-time.Since(d.at), d.inRow.Again(0, false))
 	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
 		return err
 	}
-	return sleep(x.request.Context(), x.life, wait)
+	err := x.sleep(wait, d.lifted)
+	select {
+	case <-d.lifted:
+		d.inRow = ratelimits.Refusals{}
+	default:
+	}
+	return err
 }
 
 // waitError returns the error for a wait that is longer than the context or longest allow, nil if it is not.
@@ -238,12 +273,21 @@ func waitError(ctx context.Context, route routes.CompiledRoute, wait, longest ti
 	return nil
 }
 
-// sleep waits, unless a request's context or the life of its transport ends before.
-func sleep(ctx, life context.Context, d time.Duration) error {
+// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
+func (x *exchange) sleep(d time.Duration, early <-chan struct{}) error {
+	wait := x.wait()
+	defer wait.end()
+	return wait.reason(sleep(wait, x.life, d, early))
+}
+
+// sleep waits, unless a request's context or the life of its transport ends before. It is over early when a channel is closed.
+func sleep(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-early:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -65,12 +65,20 @@ func (x *exchange) sending(asked time.Time) {
 	}
 }
 
-// sent tells of the outcome of the attempt that was sent at the given time.
-func (x *exchange) sent(at time.Time, response *http.Response, class ratelimits.Class, err error) {
+// since returns how long ago an attempt was sent, if somebody wants to know.
+func (x *exchange) since(at time.Time) time.Duration {
+	if x.hooks.Response == nil {
+		return 0
+	}
+	return time.Since(at)
+}
+
+// sent tells of the outcome of an attempt, whose header took that long.
+func (x *exchange) sent(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
-		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: time.Since(at), Class: class}
+		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: took, Class: class}
 		if err != nil {
-			e.Err = newRedactor(secretsOf(x.request.URL.EscapedPath(), x.ask.Authorization)...).redact(err)
+			e.Err = newRedactor(secretsOf(pathOf(x.request.URL), x.ask.Authorization)...).redact(err)
 		}
 		if response != nil {
 			e.Status = response.StatusCode

@@ -51,6 +51,20 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 	})
 }
 
+func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(e httpclient.ResponseEvent) { took = append(took, e.Took) }})
+		late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":1}`) },
+			"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
+		below := newScript(late, answer(http.StatusOK, "{}"))
+		below.takes = 10 * time.Millisecond
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, hooks), newMessage(t)))
+		assert.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, took)
+	})
+}
+
 func TestFailuresAreLoggedForDebugging(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

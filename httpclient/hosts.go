@@ -30,6 +30,7 @@ func WithServer(name func(host string) string) Option {
 // hosts are those that are limited besides Discord's.
 type hosts struct {
 	own     string // of a Client's base URL
+	base    string // the path of that
 	limited func(host string) bool
 	server  func(host string) string
 }
@@ -54,10 +55,10 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return host, true
 }
 
-// serverOf returns the server that a request's limits are those of, and whether there is one. Should a function of the caller's panic,
-// the body is closed.
-func (t *Transport) serverOf(request *http.Request) (server string, limited bool) {
-	if request.URL == nil {
+// serverOf returns the server whose limits are those of a URL, and whether there is one. Should a function of the caller's panic, the
+// body of the request that this is about is closed.
+func (t *Transport) serverOf(request *http.Request, u *url.URL) (server string, limited bool) {
+	if u == nil {
 		return "", false
 	}
 	found := false
@@ -66,7 +67,7 @@ func (t *Transport) serverOf(request *http.Request) (server string, limited bool
 			closeBody(request)
 		}
 	}()
-	server, limited = t.hosts.find(request.URL)
+	server, limited = t.hosts.find(u)
 	found = true
 	return server, limited
 }

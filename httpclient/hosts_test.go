@@ -315,12 +315,15 @@ func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
 	assert.Len(t, below.requests(), 9)
 }
 
+func callerPanics() bool { panic("caller") }
+
 func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 	t.Parallel()
 	yes := httpclient.WithHosts(func(string) bool { return true })
 	for name, option := range map[string]httpclient.Option{
 		"WithHosts":  httpclient.WithHosts(func(string) bool { panic("caller") }),
 		"WithServer": httpclient.WithServer(func(string) string { panic("caller") }),
+		"a redirect": httpclient.WithHosts(func(host string) bool { return host == "panics" && callerPanics() }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,6 +332,9 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 			var bodies ledger
 			r := to(t, "http://proxy", newMessage(t))
 			r.Body = bodies.open(r.Body)
+			if name == "a redirect" {
+				r.Response = &http.Response{Request: to(t, "http://panics", newMessage(t))}
+			}
 			assert.PanicsWithValue(t, "caller", func() { _, _ = transport.RoundTrip(r) })
 			bodies.assertClosed(t)
 			assert.Empty(t, below.requests())
@@ -377,5 +383,27 @@ func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
 		assertStatus(t, http.StatusOK, send(transport, to(t, server.URL, newMessage(t))))
 		below.CloseIdleConnections()
 		assert.Equal(t, limited, transport.Manager().Stats().Granted == 1)
+	}
+}
+
+// Ingresses and gateways mount a proxy in front of Discord below a path.
+func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
+					"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
+				client := newClient(t, below, httpclient.WithBaseURL(base))
+				start := time.Now()
+				for _, channel := range []string{"1", "2", "3"} {
+					_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", httpclient.JSON(map[string]any{"content": "x"}))
+					require.NoError(t, err)
+					time.Sleep(time.Millisecond)
+				}
+				assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
+			})
+		})
 	}
 }

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -32,4 +33,29 @@ func edgeWait(l Limiter, server string) time.Duration {
 		return e.EdgeWait(server)
 	}
 	return 0
+}
+
+// lifting tells those who wait after a 429 by themselves, as the limiter does not see to that, that the holds are lifted.
+type lifting struct {
+	mu     sync.Mutex
+	lifted chan struct{} // nil if nobody has asked for it
+}
+
+// next returns a channel that is closed when holds are lifted for the next time.
+func (l *lifting) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lifted == nil {
+		l.lifted = make(chan struct{})
+	}
+	return l.lifted
+}
+
+func (l *lifting) lift() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lifted != nil {
+		close(l.lifted)
+		l.lifted = nil
+	}
 }

@@ -244,6 +244,7 @@ func secretsOf(path string, authorizations ...string) []string {
 		}
 		secrets = append(secrets, authorization)
 	}
+	path, _, _ = strings.Cut(path, "?") // which an opaque one may have
 	segments := strings.Split(path, "/")
 	for i := range tokensIn(segments) {
 		secrets = append(secrets, segments[i], plainText(segments[i]))
@@ -257,7 +258,7 @@ func secretsOfURL(raw string) []string {
 	if err != nil {
 		return nil // none of it is shown
 	}
-	secrets := append(secretsOf(u.EscapedPath()), u.RawQuery, u.User.Username())
+	secrets := append(secretsOf(pathOf(u)), u.RawQuery, u.User.Username())
 	password, _ := u.User.Password()
 	secrets = append(secrets, password)
 	for _, values := range u.Query() {

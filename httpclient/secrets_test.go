@@ -212,6 +212,26 @@ func TestHooksSeeNoToken(t *testing.T) {
 }
 
 // Requests of all kinds wait and are in flight while snapshots are taken.
+// net/http sends the opaque part of a URL, so the token is there.
+func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
+	t.Parallel()
+	for _, opaque := range []string{webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook} {
+		var seen error
+		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(e httpclient.ResponseEvent) { seen = e.Err }})
+		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
+		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
+		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}
+		require.Error(t, send(transport, r).wait().err)
+		require.Error(t, seen)
+		assertRedacted(t, seen)
+	}
+}
+
+func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
+	t.Parallel()
+	assertRedacted(t, httpclient.Redact(&url.Error{Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret)}))
+}
+
 func TestNoSnapshotContainsAToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

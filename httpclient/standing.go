@@ -1,21 +1,17 @@
 package httpclient
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ratelight/ratelight/routes"
 )
 
-// enoughPlaces is in how many places of one route an Authorization is refused when it is stopped everywhere. Two are enough if they
-// are of different routes.
-const enoughPlaces = 3
-
 // standing is how an Authorization fares on a server. A 401 does not prove that it is not valid: it can be about a missing permission
-// or scope, and some routes answer it to every bot. So one 401 is counted against the Authorization only until a request succeeds
-// that was sent after it; 401s of different routes, or of several places of one, stop it as a whole.
+// or scope, and some routes answer it to every bot. So it is counted against the Authorization only until a request succeeds that was
+// sent after it, and two of different routes stop it as a whole.
 //
 // The order is that of sending: requests are numbered as they leave. What a request says that left before another one succeeded is
 // out of date, also if its answer comes later.
@@ -28,15 +24,15 @@ type standing struct {
 	doubtful atomic.Bool   // something is known against it: nobody takes the lock otherwise
 
 	mu      sync.Mutex
-	refused []refusal // the latest 401s of different places
-	until   time.Time // if they are enough, it rests until then
-	proof   uint64    // the number of a 401 that proves that it is not valid, 0 if there is none
-	since   uint64    // requests up to this number were sent before a reset
+	refused [2]refusal // the latest 401s of two routes
+	until   time.Time  // if both count, it rests until then
+	proof   uint64     // the number of a 401 that proves that it is not valid, 0 if there is none
+	since   uint64     // requests up to this number were sent before a reset
 }
 
-// refusal is a 401.
+// refusal is the latest 401 of a route. The zero value is none.
 type refusal struct {
-	place
+	route  routes.Route
 	number uint64
 }
 
@@ -55,14 +51,15 @@ func (s *standing) check() *CredentialError {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	worked := s.worked.Load()
 	err := &CredentialError{Status: 401, Everywhere: true}
 	switch {
-	case s.proof > s.worked.Load():
+	case s.proof > worked:
 		return err
 	case s.enough() && s.until.After(now):
 		err.RetryAfter = s.until.Sub(now)
 		return err
-	case len(s.refused) == 0:
+	case max(s.refused[0].number, s.refused[1].number) <= worked:
 		s.doubtful.Store(false)
 	}
 	return nil
@@ -70,9 +67,7 @@ func (s *standing) check() *CredentialError {
 
 // enough reports that the 401s stop the Authorization. The lock is held.
 func (s *standing) enough() bool {
-	worked := s.worked.Load()
-	s.refused = slices.DeleteFunc(s.refused, func(r refusal) bool { return r.number <= worked })
-	return len(s.refused) >= enoughPlaces || len(s.refused) == 2 && s.refused[0].route != s.refused[1].route
+	return min(s.refused[0].number, s.refused[1].number) > s.worked.Load()
 }
 
 // succeed takes in that the request of that number succeeded.
@@ -92,41 +87,32 @@ func (s *standing) counts(number uint64) bool {
 	return number > s.since
 }
 
-// refuse takes in a 401.
-func (s *standing) refuse(r refusal) {
+// refuse takes in a 401, and reports whether the Authorization is stopped by it.
+func (s *standing) refuse(r refusal) (stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubtful.Store(true)
-	for i, before := range s.refused {
-		if before.place == r.place {
-			r.number = max(r.number, before.number)
-			s.refused = slices.Delete(s.refused, i, i+1)
-			break
-		}
+	place := &s.refused[0]
+	if second := &s.refused[1]; second.route == r.route || place.route != r.route && second.number < place.number {
+		place = second
 	}
-	s.refused = append(s.refused, r)
-	if len(s.refused) > enoughPlaces { // any three are enough, so the latest
-		slices.SortFunc(s.refused, func(a, b refusal) int { return cmp.Compare(b.number, a.number) })
-		s.refused = s.refused[:enoughPlaces]
+	if r.number > place.number {
+		*place = r
 	}
 	if s.enough() {
 		s.until = time.Now().Add(restTime)
+		return true
 	}
+	return false
 }
 
-// takeBack forgets a 401 that was none.
-func (s *standing) takeBack(number uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused = slices.DeleteFunc(s.refused, func(r refusal) bool { return r.number == number })
-}
-
-// prove takes in a 401 to a request that succeeds with every Authorization that is valid.
-func (s *standing) prove(number uint64) {
+// prove takes in a 401 to a request that succeeds with every Authorization that is valid, and reports whether that stops it.
+func (s *standing) prove(number uint64) (stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proof = max(s.proof, number)
 	s.doubtful.Store(true)
+	return s.proof > s.worked.Load()
 }
 
 // reset forgets what is known against the Authorization, and what answers to requests that are under way will say.
@@ -135,6 +121,6 @@ func (s *standing) reset() {
 	defer s.mu.Unlock()
 	s.since = s.sent.Load()
 	s.succeed(s.since)
-	s.refused, s.proof = nil, 0
+	s.refused, s.proof = [2]refusal{}, 0
 	s.doubtful.Store(false)
 }

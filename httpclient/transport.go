@@ -23,6 +23,7 @@ type Transport struct {
 	credentials *credentials
 	deadlines   deadlines
 	buffered    buffered
+	lifting     lifting
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -85,13 +86,14 @@ func (t *Transport) Close() error {
 func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
 
 // LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths
-// and webhooks, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of WithManager's, too. What
-// the next requests are answered counts again.
+// and webhooks, the waits after 429s, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of
+// WithManager's, too. What the next requests are answered counts again.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll(func(owner) bool { return true })
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
 		l.LiftHolds()
 	}
+	t.lifting.lift()
 }
 
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
@@ -107,19 +109,21 @@ func (t *Transport) CloseIdleConnections() {
 //
 // All that is for hosts that are limited: Discord's own without its media hosts, and those of WithHosts. A request to any other host is
 // passed on to the transport below as it is, and so are its response and its error, also after Close: nothing that another host answers
-// changes what is known of Discord. Only credentials are taken from it if it was redirected there from a different host.
+// changes what is known of Discord. Only what identifies its sender (credentials, cookies, the Referer) is taken from it if it was
+// redirected there and the first request went to a limited host.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
 // returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
 // does not work. They are looked at while the caller reads them; if the body is closed before, Close reads what has come or comes
-// within 100 ms. Where that is nothing, status and header decide.
+// within 100 ms. Where that is nothing, status and header decide. A caller who asks for an encoding gets it as it came; gzip and deflate
+// are undone only for that look, others are not looked into. A 407 is a proxy's on the way, and says nothing of the server.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, which bound the wait
 //   - *ratelimits.EdgeError after a refusal that does not say when to come back
 //   - *AttemptTimeoutError if there was no progress for too long
-//   - *CredentialError if the credential has been refused before: a 401 stops an Authorization for ten minutes on that route with that
-//     channel, guild or webhook; everywhere after 401s of two routes, or of three such places of one, without a success between them; and
+//   - *CredentialError if the credential has been refused before, at once also for those who wait: a 401 stops an Authorization for ten
+//     minutes on that route with that channel, guild or webhook; everywhere after 401s of two routes without a success between them; and
 //     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //
@@ -130,9 +134,9 @@ func (t *Transport) CloseIdleConnections() {
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	server, limited := t.serverOf(request)
+	server, limited := t.serverOf(request, request.URL)
 	if !limited {
-		return roundTrip(t.base, withoutSecrets(request))
+		return roundTrip(t.base, t.withoutSecrets(request))
 	}
 	if hasCancel(request) {
 		return t.roundTripUntil(request)
@@ -164,13 +168,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *exchange) prepare(server string, route routes.CompiledRoute) {
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: x.request.Header.Get("Authorization")}
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: valueOf(x.request.Header, "Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
 	if withheld := x.withheld(route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)
-		x.ask.Authorization = x.header.Get("Authorization")
+		x.ask.Authorization = valueOf(x.header, "Authorization")
 	}
 	x.credential = x.credentials.of(&x.ask)
 }
@@ -190,7 +194,11 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
 	}
-	return routes.Match(methodOf(request), pathOf(request.URL))
+	path := pathOf(request.URL)
+	if below, ok := strings.CutPrefix(path, t.hosts.base); ok && strings.HasPrefix(below, "/") {
+		path = below
+	}
+	return routes.Match(methodOf(request), path)
 }
 
 // pathOf returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.

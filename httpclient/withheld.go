@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ratelight/ratelight/routes"
 )
@@ -23,9 +24,9 @@ var secretHeaders = []string{
 // withheld returns the names of the headers that are not sent.
 func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	switch {
-	case crossesHosts(x.request):
+	case x.leavesServer(x.request):
 		return secretHeaders
-	case x.onlyNeeded && route.Route().TokenInPath() && x.request.Header.Get("Authorization") != "":
+	case x.onlyNeeded && route.Route().TokenInPath() && valueOf(x.request.Header, "Authorization") != "":
 		return secretHeaders[:1]
 	}
 	return nil
@@ -38,21 +39,43 @@ func without(header http.Header, names []string) http.Header {
 	return rest
 }
 
-// crossesHosts reports a request to which an http.Client was redirected by another host, directly or not: it copies the headers
-// of the first request each time. The same host without encryption is another one.
-func crossesHosts(request *http.Request) bool {
-	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
-		before, now := from.Request.URL, request.URL
-		if hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https" {
-			return true
+// valueOf returns the first value of a header by its canonical name, however it is spelled: net/http sends it as it is.
+func valueOf(header http.Header, canonical string) string {
+	values := header[canonical]
+	if len(values) == 0 {
+		for name, others := range header {
+			if len(others) > 0 && strings.EqualFold(name, canonical) {
+				values = others
+				break
+			}
 		}
 	}
-	return false
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// leavesServer reports a request to which an http.Client was redirected, directly or not, and that has seen another host after the
+// first one, which is limited: the client copies the headers of the first request each time. The same host without encryption is
+// another one. Redirects that began elsewhere are none of ours: their secrets are, and a jar's cookies may be needed.
+func (t *Transport) leavesServer(request *http.Request) bool {
+	crosses, first := false, request
+	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
+		first = from.Request
+		before, now := first.URL, request.URL
+		crosses = crosses || hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https"
+	}
+	if !crosses {
+		return false
+	}
+	_, limited := t.serverOf(request, first.URL)
+	return limited
 }
 
 // withoutSecrets returns the request as it may be sent to a host that has nothing to do with limits.
-func withoutSecrets(request *http.Request) *http.Request {
-	if request.URL == nil || !crossesHosts(request) {
+func (t *Transport) withoutSecrets(request *http.Request) *http.Request {
+	if request.URL == nil || !t.leavesServer(request) {
 		return request
 	}
 	clean := *request

@@ -215,6 +215,33 @@ func TestNoHeaderWithACredentialReachesAnotherHost(t *testing.T) {
 	}
 }
 
+// The usual login: an application sends to another server, and wants its own cookie back when the browser returns.
+func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
+	t.Parallel()
+	for _, login := range []string{"https://login.example", "https://discord.com"} {
+		t.Run(login, func(t *testing.T) {
+			t.Parallel()
+			const application = "https://application.example"
+			below := newScript(
+				answer(http.StatusFound, "", "Set-Cookie: state=of-the-application; Path=/", "Location: "+login+"/oauth2/authorize"),
+				answer(http.StatusFound, "", "Set-Cookie: session=of-the-login; Path=/", "Location: "+login+"/oauth2/done"),
+				answer(http.StatusFound, "", "Location: "+application+"/callback"),
+				answer(http.StatusOK, "{}"))
+			jar, err := cookiejar.New(nil)
+			require.NoError(t, err)
+			client := &http.Client{Transport: newTransport(t, below), Jar: jar}
+			response, err := client.Get(application)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			var got []string
+			for _, s := range below.requests() {
+				got = append(got, s.request.Header.Get("Cookie"))
+			}
+			assert.Equal(t, []string{"", "", "session=of-the-login", "state=of-the-application"}, got)
+		})
+	}
+}
+
 func TestARedirectedRequestIsNotModified(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"cdn.discordapp.com", "evil.example"} {

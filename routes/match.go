@@ -4,7 +4,8 @@ import "time"
 
 // Match returns the compiled route of a request.
 //
-// The method may be in any case. The path may be a whole URL or a path alone, with or without /api and a version, with
+// The method may be in any case. The path may be a whole URL or a path alone, with or without /api and a version in front (where
+// the catalogue has no such path, what stands before /api and a version, as of a proxy that is mounted there, is left out, too), with
 // query and fragment (which are no part of a route), with doubled and trailing slashes, percent-encoded or not. HEAD and
 // OPTIONS are methods like any other and have routes of their own. All that are not known to this package, such as QUERY and
 // PROPFIND, share one Route for each template, whose Method is "{method}".
@@ -57,8 +58,14 @@ func match(method, raw string) (CompiledRoute, error) {
 	}
 	path = trimPrefix(path)
 	route := tree.find(path, v)
-	if route.IsZero() {
-		route = unknown(v, path)
+	for route.IsZero() {
+		below, found := afterMount(path)
+		if !found {
+			route = unknown(v, path)
+			break
+		}
+		path = below
+		route = tree.find(path, v)
 	}
 	return fill(route, path), nil
 }

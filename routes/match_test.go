@@ -47,6 +47,29 @@ func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
 	assert.Equal(t, routes.CreateMessage, want.Route())
 }
 
+// Ingresses and gateways mount a proxy below a path of their own.
+func TestMatchLeavesOutWhatStandsBeforeTheAPI(t *testing.T) {
+	t.Parallel()
+	want := match(t, "POST", "/channels/1/messages")
+	for _, path := range []string{
+		"/discord/api/v10/channels/1/messages", "http://proxy.example/a/b/api/v9/channels/1/messages?x=/api/v1/y", "/api/v1/discord/api/v10/channels/1/messages",
+		"/api/version/api/v10/v9/channels/1/messages", "/d%69scord//%61pi/v10/channels/1/messages/", "/channels/api/v10/channels/1/messages",
+	} {
+		assert.Equal(t, want, match(t, "POST", path), path)
+	}
+	for path, template := range map[string]string{
+		"/webhooks/api/v1/github":        "/webhooks/{webhook_id}/{webhook_token}/github", // is in the catalogue as it stands
+		"/discord/api/channels":          "/{value}/{value}/{rest}",                       // no version
+		"/discord/xapi/v10/channels/1":   "/{value}/{value}/{rest}",
+		"/discord/api/v10x/channels/1":   "/{value}/{value}/{rest}",
+		"/discord/api/v10":               "/{value}/{value}/{rest}",
+		"/discord/api/v10/new/thing/1/2": "/{value}/{value}/{rest}",
+	} {
+		assert.Equal(t, template, match(t, "POST", path).Route().Template(), path)
+	}
+	assert.Equal(t, "/new/thing/1/2", match(t, "POST", "/discord/api/v10/new/thing/1/2").Path())
+}
+
 func TestLiteralsWinOverParametersWhereTheyLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

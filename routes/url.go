@@ -100,6 +100,22 @@ func trimPrefix(path string) string {
 	}
 }
 
+// afterMount returns what follows the first /api/v10 or the like inside a clean path, and whether there is one: a proxy can be mounted
+// below a path of its own.
+func afterMount(path string) (rest string, found bool) {
+	const api = "/api/v"
+	for from := 0; ; {
+		at := strings.Index(path[from:], api)
+		if at < 0 {
+			return "", false
+		}
+		from += at + len("/api")
+		if version, below := cutSegment(path[from:]); below != "" && isPrefix(version) {
+			return trimPrefix(below), true
+		}
+	}
+}
+
 // isPrefix recognises "api" and the versions, "v" and up to three digits.
 func isPrefix(segment string) bool {
 	if segment == "api" {

@@ -148,6 +148,10 @@ var brokenLimiters = []broken{
 		fails: []string{"hold/credentials are apart", "refusal/what waits/credential", "global limit/each credential"},
 	},
 	{
+		name: "takes all servers for one", make: alter(altered{request: func(r *buckets.Request) { r.Server = "" }}),
+		fails: []string{"server/"},
+	},
+	{
 		name: "does not know major parameters", make: alter(altered{request: func(r *buckets.Request) { r.Route = fixedMajor(r.Route) }}),
 		fails: []string{
 			"discovery/each major parameter", "pair/same hash/same route, other major", "pair/without a hash/same route, other major",

@@ -63,7 +63,7 @@ func cases() []testCase {
 	for _, some := range [][]testCase{
 		argumentCases(), leaseCases(), orderCases(), cancelCases(), momentCases(), deadlineCases(), refusalCases(), holdCases(),
 		discoveryCases(), firstAnswerCases(), pairCases(), troubleCases(), windowCases(), globalCases(), foreignCases(),
-		changeCases(), memoryCases(), closeCases(),
+		changeCases(), serverCases(), memoryCases(), closeCases(),
 	} {
 		all = append(all, some...)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -200,7 +201,7 @@ func (r *run) send(ctx context.Context, n int) {
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start)) && r.config.Done != nil {
+	if r.result.note(status, err, time.Since(r.start), r.config.secret()) && r.config.Done != nil {
 		r.config.Done()
 	}
 }
@@ -217,6 +218,18 @@ func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, err
+}
+
+// secret is the token that is sent, empty if there is none.
+func (c *Config) secret() string {
+	if c.Real == nil {
+		return ""
+	}
+	token := c.Real.Token
+	if _, value, _ := strings.Cut(token, " "); value != "" {
+		token = value // what follows "Bot"
+	}
+	return token
 }
 
 func (r *Real) base() http.RoundTripper { return sockets() }

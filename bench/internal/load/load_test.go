@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -270,14 +271,35 @@ func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
 func TestNoteSortsOutcomes(t *testing.T) {
 	t.Parallel()
 	r := newResult(4)
-	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second))
-	assert.True(t, r.note(http.StatusNotFound, nil, time.Second))
-	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0))
-	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0))
+	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second, ""))
+	assert.True(t, r.note(http.StatusNotFound, nil, time.Second, ""))
+	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0, ""))
+	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0, ""))
 	assert.Equal(t, Result{
 		Requests: 4, Answered: 2, Statuses: map[int]int{http.StatusOK: 1, http.StatusNotFound: 1},
 		Errors: map[string]int{"no route to host": 1}, Took: 2 * time.Second,
 	}, r)
 	assert.Equal(t, 1, r.GivenUp())
 	assert.Equal(t, meter.Reading{}, r.Reading)
+}
+
+// What is printed and written is made of these texts.
+func TestErrorsAreNotedWithoutTokens(t *testing.T) {
+	t.Parallel()
+	config := Config{Real: &Real{Token: "Bot SeCrEt-of-the-bot"}}
+	const address = "https://discord.com/api/v10/webhooks/1/SeCrEt-of-the-webhook?a=SeCrEt-of-the-query"
+	for _, err := range []error{
+		&url.Error{Op: "Get", URL: address, Err: errors.New("no way for SeCrEt-of-the-webhook")},
+		&url.Error{Op: "Get", URL: address, Err: fmt.Errorf("no way to %s", address)},
+		&url.Error{Op: "Get", URL: address, Err: &url.Error{Op: "dial", URL: address, Err: errors.New("no way")}},
+		errors.New("no way to /webhooks/1/SeCrEt-of-the-webhook"),
+		errors.New("no way for Bot SeCrEt-of-the-bot"),
+	} {
+		r := newResult(1)
+		assert.True(t, r.note(0, err, 0, config.secret()))
+		for text := range r.Errors {
+			assert.NotContains(t, text, "SeCrEt")
+			assert.Contains(t, text, "no way")
+		}
+	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -60,8 +62,8 @@ func (r *Result) efficiency(ideal time.Duration) float64 {
 	return ideal.Seconds() / r.Took.Seconds()
 }
 
-// note takes in how one request ended, and reports false if it was given up.
-func (r *Result) note(status int, err error, took time.Duration) bool {
+// note takes in how one request ended, and reports false if it was given up. What an error says of the secret is left out.
+func (r *Result) note(status int, err error, took time.Duration, secret string) bool {
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
@@ -69,7 +71,7 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[withoutURL(err)]++
+		r.Errors[textOf(err, secret)]++
 	default:
 		r.Answered++
 		r.Statuses[status]++
@@ -78,13 +80,18 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	return true
 }
 
-// withoutURL is the text of an error without the address that http.Client puts in front: its path may contain a token.
-func withoutURL(err error) string {
+// textOf is the text of an error without the address that http.Client puts in front, without the tokens of addresses wherever they
+// are, and without the secret.
+func textOf(err error, secret string) string {
+	err = httpclient.Redact(err)
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return err.Error()
+	if secret == "" {
+		return err.Error()
+	}
+	return strings.ReplaceAll(err.Error(), secret, "…")
 }
 
 // observe counts 429s as the client saw them.

@@ -1,0 +1,165 @@
+package httpclient_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path, same, other string
+		stopped           httpclient.CredentialError
+	}{
+		"webhook": {
+			webhook, webhook + "/messages/5", "/api/v10/webhooks/1/another",
+			httpclient.CredentialError{Route: "PATCH /webhooks/{webhook_id}/{webhook_token}/messages/{message_id}",
+				Kind: httpclient.CredentialWebhook, RetryAfter: 24 * time.Hour},
+		},
+		"interaction": {
+			followUp, followUp + "/messages/@original", "/api/v10/webhooks/1/aW50ZXJhY3Rpb246another",
+			httpclient.CredentialError{Route: "PATCH /webhooks/{webhook_id}/{webhook_token}/messages/@original (interaction)",
+				Kind: httpclient.CredentialInteraction, RetryAfter: 15 * time.Minute},
+		},
+	} {
+		for _, authorization := range []string{"", "Bot " + botSecret} {
+			c := c // it is changed
+			t.Run(name+", "+authorization, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					post := func(path string) *http.Request {
+						return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
+					}
+					edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
+					below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
+					transport := newTransport(t, below)
+					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
+					c.stopped.Status = http.StatusUnauthorized
+					assertStopped(t, transport, below, edit(), c.stopped)
+
+					assertStatus(t, http.StatusOK, send(transport, post(c.other)))
+					assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), "Bot "+botSecret)))
+
+					life := c.stopped.RetryAfter
+					time.Sleep(life - time.Second)
+					c.stopped.RetryAfter = time.Second
+					assertStopped(t, transport, below, edit(), c.stopped)
+					time.Sleep(time.Second)
+					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path))) // and again
+					c.stopped.RetryAfter = life
+					assertStopped(t, transport, below, edit(), c.stopped)
+				})
+			})
+		}
+	}
+}
+
+// The id alone is no secret: it is the bot's Authorization that was refused.
+func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, "{}", func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", "")))
+		assertStopped(t, transport, below, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", ""),
+			httpclient.CredentialError{Route: "GET /webhooks/{webhook_id}", Status: 401, RetryAfter: 10 * time.Minute})
+		assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), "")))
+	})
+}
+
+func TestACredentialErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]*httpclient.CredentialError{
+		"GET /a not sent: 401 was answered to its Authorization; replace it, or call ResetCredential":  {Route: "GET /a", Status: 401, Everywhere: true},
+		"GET /a not sent: 401 was answered to its Authorization; it is not tried again for 5m0s":       {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
+		"GET /a not sent: 401 was answered to its Authorization here; it is not tried again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
+		"GET /a not sent: 404 was answered to its webhook; it is not tried again for 10m0s":            {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
+		"GET /a not sent: 401 was answered to its interaction token; it is not tried again for 15m0s":  {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 15 * time.Minute},
+		"GET /a not sent: 401 was answered to its CredentialKind(9); it is not tried again for 0s":     {Route: "GET /a", Kind: 9, Status: 401},
+	} {
+		assert.EqualError(t, err, want)
+		text, failed := json.Marshal(err)
+		assert.NoError(t, failed)
+		assert.NotContains(t, string(text), "SeCrEt")
+		assert.NoError(t, errors.Unwrap(err))
+	}
+	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
+}
+
+// Without the code of an invalid token in the path, it is the Authorization that was refused: nobody else's use of the webhook stops.
+func TestA401OfTheAuthorizationOnAWebhookIsAboutTheAuthorization(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Authorization") == "Bot bad" {
+				return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)(r)
+			}
+			return answer(http.StatusOK, "{}")(r)
+		})
+		transport := newTransport(t, below)
+		post := func(credential string) *call {
+			return send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), credential))
+		}
+		assertStatus(t, http.StatusUnauthorized, post("Bot bad"))
+		assertStatus(t, http.StatusOK, post("Bot good"))
+		assertStatus(t, http.StatusOK, post(""))
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, post("Bot bad").wait().err, &stopped)
+		assert.Equal(t, httpclient.CredentialAuthorization, stopped.Kind)
+		assertStatus(t, http.StatusUnauthorized, send(transport, as(posting(t, 1), "Bot bad"))) // which is tried elsewhere
+	})
+}
+
+func TestA401ThatIsNotDiscordsStopsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusUnauthorized, "<html>Log in to the hotel's network", "Content-Type: text/html"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		first := send(transport, newMessage(t))
+		assertStatus(t, http.StatusUnauthorized, first)
+		assert.Contains(t, first.body, "hotel", "the body is whole")
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	})
+}
+
+// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and its 401s are its own.
+func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"), unauthorized)
+		transport := newTransport(t, below)
+		spelled := func(token string, r *http.Request) *http.Request {
+			r.Header.Del("Authorization")
+			r.Header["authorization"] = []string{token}
+			return r
+		}
+		for _, token := range []string{"Bot one", "Bot two"} {
+			c := send(transport, spelled(token, newMessage(t)))
+			assertStatus(t, http.StatusOK, c)
+			assert.Less(t, c.took, time.Second, "%s waited for the bucket of another token", token)
+			time.Sleep(time.Millisecond)
+		}
+		assertStatus(t, http.StatusUnauthorized, send(transport, spelled("bOT one", getting(t, "/users/@me"))))
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+		assertStopped(t, transport, below, as(posting(t, 1), "bOT one"), stopped)
+	})
+}
+
+func TestANeedlessAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, ""))
+	r := as(newRequest(t, http.MethodGet, webhook, ""), "")
+	r.Header["AUTHORIZATION"] = []string{authorization}
+	assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithoutNeedlessAuthorization()), r))
+	assert.Empty(t, below.requests()[0].request.Header)
+}

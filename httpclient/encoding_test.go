@@ -1,0 +1,188 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// encodings are what servers make of a body for whoever says that he accepts them. net/http takes gzip off only if it has asked for it
+// by itself.
+var encodings = []struct {
+	header string
+	writer func(io.Writer) io.WriteCloser
+}{
+	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
+	{" X-GZIP", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
+	{"deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }},
+	{"Deflate", func(w io.Writer) io.WriteCloser { // without a frame
+		raw, err := flate.NewWriter(w, flate.BestSpeed)
+		if err != nil {
+			panic(err)
+		}
+		return raw
+	}},
+	{"identity", func(w io.Writer) io.WriteCloser { return unencoded{w} }},
+}
+
+type unencoded struct{ io.Writer }
+
+func (unencoded) Close() error { return nil }
+
+// inEncodings runs a test with each encoding: encoded returns an answer whose body is encoded.
+func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
+	t.Helper()
+	for _, e := range encodings {
+		t.Run(e.header, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
+					var b bytes.Buffer
+					w := e.writer(&b)
+					_, err := io.WriteString(w, text)
+					require.NoError(t, err)
+					require.NoError(t, w.Close())
+					return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
+				})
+			})
+		})
+	}
+}
+
+func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		refusing, raw := encoded(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)
+		below := newScript(refusing)
+		transport := newTransport(t, below)
+		first := send(transport, getting(t, "/users/@me"))
+		assertStatus(t, http.StatusUnauthorized, first)
+		assert.Equal(t, raw, first.body, "the caller gets what came")
+		assertStopped(t, transport, below, posting(t, 1), httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true})
+	})
+}
+
+func TestAnEncoded401IsLookedAtAlsoIfNobodyReadsIt(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		for _, read := range []int{0, 1, 5} {
+			refusing, _ := encoded(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)
+			transport := newTransport(t, newScript(refusing))
+			response, err := transport.RoundTrip(getting(t, "/users/@me"))
+			require.NoError(t, err)
+			_, _ = io.ReadFull(response.Body, make([]byte, read))
+			require.NoError(t, response.Body.Close())
+			assert.Zero(t, lookup(t, transport, http.MethodGet, "/api/v10/users/@me").RetryAfter, "for ever")
+		}
+	})
+}
+
+func TestAnEncodedPageOfAProxyIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"<html>", strings.Repeat("<p>", 1<<20), "{" + strings.Repeat(" ", 1<<20)} {
+		inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+			refusing, raw := encoded(http.StatusUnauthorized, page)
+			transport := newTransport(t, newScript(refusing))
+			for range 2 {
+				c := send(transport, posting(t, 1))
+				assertStatus(t, http.StatusUnauthorized, c)
+				assert.True(t, raw == c.body)
+			}
+		})
+	}
+}
+
+func TestAWebhookThatIsGoneIsStoppedWhenTheBodyIsEncoded(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		gone, _ := encoded(http.StatusNotFound, `{"message":"Unknown Webhook","code":10015}`)
+		transport := newTransport(t, newScript(gone))
+		post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") }
+		assertStatus(t, http.StatusNotFound, send(transport, post()))
+		assert.ErrorAs(t, send(transport, post()).wait().err, new(*httpclient.CredentialError))
+	})
+}
+
+func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		// A compatible server: no scope, no bucket.
+		refusing, _ := encoded(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
+		transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
+		first := send(transport, posting(t, 1))
+		time.Sleep(10 * time.Millisecond)
+		second := send(transport, getting(t, "/guilds/1/roles")).wait()
+		assertStatus(t, http.StatusOK, first, second)
+		assert.Less(t, second.took, 100*time.Millisecond, "another route waited: the refusal was taken for one of the edge")
+		assert.Less(t, first.took, 400*time.Millisecond, "the precise wait is in the body")
+	})
+}
+
+func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		refusing, raw := encoded(http.StatusTooManyRequests, `{"retry_after":9}`, "Retry-After: 9", "X-RateLimit-Scope: user")
+		transport := newTransport(t, newScript(refusing), httpclient.WithMaxReplay(0)) // its body can be sent only once
+		r := newMessage(t)
+		r.GetBody = nil
+		c := send(transport, r)
+		assertStatus(t, http.StatusTooManyRequests, c)
+		assert.Equal(t, raw, c.body)
+	})
+}
+
+// A client whose caller asks for an encoding gets its errors typed all the same.
+func TestAClientReadsEncodedErrors(t *testing.T) {
+	t.Parallel()
+	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
+		notReady, _ := encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`)
+		gone, raw := encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`)
+		client := newClient(t, newScript(notReady, gone))
+		start := time.Now()
+		_, err := client.Do(t.Context(), http.MethodGet, "/channels/1", nil, httpclient.Header("Accept-Encoding", "gzip, deflate"))
+		var problem *httpclient.APIError
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, 10003, problem.Code)
+		assert.Equal(t, "Unknown Channel", problem.Message)
+		assert.Equal(t, raw, string(problem.Response.Body))
+		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
+	})
+}
+
+// What cannot be decoded here is judged by the status and the header.
+func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const raw = "\x8b\x00\x80{}\x03"
+		header := []string{"Content-Type: application/json", "Content-Encoding: br"}
+		below := newScript(answer(http.StatusUnauthorized, raw, header...), answer(http.StatusNotFound, raw, header...), answer(http.StatusNotFound, raw, header...),
+			answer(http.StatusTooManyRequests, raw, append(header, "Via: 1.1 google", "Retry-After: 2")...), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		first := send(transport, getting(t, "/users/@me"))
+		assertStatus(t, http.StatusUnauthorized, first)
+		assert.Equal(t, raw, first.body)
+		stopped := lookup(t, transport, http.MethodGet, "/api/v10/users/@me")
+		assert.False(t, stopped.Everywhere, "nothing is proven")
+
+		webhooks := func(method string) *http.Request { return as(newRequest(t, method, webhook, ""), "") }
+		assertStatus(t, http.StatusNotFound, send(transport, webhooks(http.MethodPost)))
+		assertStatus(t, http.StatusNotFound, send(transport, webhooks(http.MethodGet)))
+		assert.Equal(t, httpclient.CredentialWebhook, lookup(t, transport, http.MethodPost, webhook).Kind)
+
+		refused := send(transport, posting(t, 1))
+		assertStatus(t, http.StatusOK, refused)
+		assert.InDelta(t, 2*time.Second, refused.took, float64(slack))
+	})
+}

@@ -1,0 +1,134 @@
+package httpclient_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// usedUp is a success that leaves nothing in its bucket for two minutes.
+var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 120")
+
+// A request that will not be sent whatever happens waits for nothing.
+func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	const late = 5 * time.Second
+	for name, c := range map[string]struct {
+		request func(t *testing.T) *http.Request
+		stops   func(t *testing.T) []*http.Request
+		status  int
+		body    string
+		kind    httpclient.CredentialKind
+	}{
+		"everywhere, by proof": {func(t *testing.T) *http.Request { return posting(t, 1) },
+			func(t *testing.T) []*http.Request { return []*http.Request{getting(t, "/users/@me")} }, 401, `{"code":0}`, httpclient.CredentialAuthorization},
+		"everywhere, by two routes": {func(t *testing.T) *http.Request { return posting(t, 1) },
+			func(t *testing.T) []*http.Request {
+				return []*http.Request{getting(t, "/guilds/2"), getting(t, "/channels/2")}
+			}, 401, `{"code":0}`, httpclient.CredentialAuthorization},
+		"in its place": {func(t *testing.T) *http.Request { return posting(t, 1) },
+			func(t *testing.T) []*http.Request { return []*http.Request{posting(t, 1)} }, 401, `{"code":0}`, httpclient.CredentialAuthorization},
+		"a token in the path": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
+			func(t *testing.T) []*http.Request {
+				return []*http.Request{as(newRequest(t, http.MethodGet, webhook, ""), "")}
+			}, 401, `{"code":50027}`, httpclient.CredentialWebhook},
+		"a webhook that is gone": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
+			func(t *testing.T) []*http.Request {
+				return []*http.Request{as(newRequest(t, http.MethodGet, webhook, ""), "")}
+			}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.Header.Get("Refuse") != "" {
+						time.Sleep(late)
+						return answer(c.status, c.body, "Content-Type: application/json")(r)
+					}
+					return usedUp(r)
+				})
+				transport := newTransport(t, below)
+				stopping := c.stops(t)
+				for _, r := range stopping {
+					r.Header.Set("Refuse", "yes")
+				}
+				first := c.request(t)
+				var early []*call
+				if name == "in its place" { // under way while the other one uses up the bucket
+					assertStatus(t, http.StatusOK, send(transport, c.request(t)))
+					time.Sleep(2 * time.Minute)
+					early = append(early, send(transport, stopping[0]))
+				} else {
+					assertStatus(t, http.StatusOK, send(transport, first))
+					for _, r := range stopping {
+						early = append(early, send(transport, r))
+					}
+				}
+				time.Sleep(time.Second)
+				queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				left := send(transport, c.request(t).WithContext(ctx))
+				time.Sleep(time.Second)
+				cancel()
+				assert.ErrorIs(t, left.wait().err, context.Canceled)
+				assertStatus(t, c.status, early...)
+				var stopped *httpclient.CredentialError
+				require.ErrorAs(t, queued.wait().err, &stopped)
+				assert.Equal(t, c.kind, stopped.Kind)
+				assert.Less(t, queued.took, 2*late)
+				assertStatus(t, http.StatusOK, other)
+			})
+		})
+	}
+}
+
+// Whose credential is not stopped keeps its place and its time.
+func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "/guilds/") {
+				return unauthorized(r)
+			}
+			return usedUp(r)
+		}))
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
+		time.Sleep(time.Millisecond)
+		queued := send(transport, posting(t, 1))
+		time.Sleep(time.Second)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
+		assertStatus(t, http.StatusOK, queued)
+		assert.InDelta(t, 2*time.Minute, queued.took, float64(time.Second))
+	})
+}
+
+// The waits that are not the manager's end, too: the pause after a failure, and that after a 429 with another limiter.
+func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(first, unauthorized)
+				transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiting{}))
+				defer transport.Close()
+				pausing := send(transport, getting(t, "/guilds/1"))
+				time.Sleep(100 * time.Millisecond)
+				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")))
+				assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
+				assert.Less(t, pausing.took, time.Second)
+			})
+		})
+	}
+}

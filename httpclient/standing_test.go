@@ -1,0 +1,144 @@
+package httpclient_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// step is a request of a story about 401s: it is sent, and answered after so long.
+type step struct {
+	path   string
+	takes  time.Duration
+	status int
+}
+
+// tell sends the requests of a story one second after another, and waits for the last of them.
+func tell(t *testing.T, steps ...step) (transport *httpclient.Transport) {
+	t.Helper()
+	var sent atomic.Int32
+	transport = newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		n := int(sent.Add(1))
+		if n > len(steps) {
+			return answer(http.StatusOK, "{}")(r)
+		}
+		s := steps[n-1]
+		time.Sleep(s.takes)
+		if s.status == http.StatusUnauthorized {
+			return unauthorized(r)
+		}
+		return answer(s.status, "{}")(r)
+	}))
+	var calls []*call
+	for _, s := range steps {
+		calls = append(calls, send(transport, getting(t, s.path)))
+		time.Sleep(time.Second)
+	}
+	for i, c := range calls {
+		assertStatus(t, steps[i].status, c)
+	}
+	return transport
+}
+
+func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
+	t.Parallel()
+	const soon, late = 100 * time.Millisecond, 10 * time.Second
+	for name, c := range map[string]struct {
+		steps   []step
+		stopped bool
+	}{
+		"none":                                   {[]step{{"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"between them":                           {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"before them":                            {[]step{{"/users/1", soon, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent between them, and answered after":  {[]step{{"/guilds/1", soon, 401}, {"/users/1", late, 200}, {"/channels/1", soon, 401}}, false},
+		"sent before them, and answered after":   {[]step{{"/users/1", late, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent before them, and answered between": {[]step{{"/users/1", soon, 200}, {"/guilds/1", 0, 401}, {"/channels/1", soon, 401}}, true},
+		"after them, as it was under way":        {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", late, 200}}, false},
+		"which overtook the first":               {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"which overtook both":                    {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", soon, 200}}, false},
+		"a redirect is none":                     {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 302}, {"/channels/1", soon, 401}}, true},
+		"an error is none":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 404}, {"/channels/1", soon, 401}}, true},
+		"places of one route":                    {[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false},
+		"between the latest of one route":        {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"before the latest of both routes":       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}}, true},
+		"an earlier one that comes back late":    {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"a token in the path vouches for itself": {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := tell(t, c.steps...)
+				other := send(transport, getting(t, "/voice/regions")).wait()
+				if !c.stopped {
+					assertStatus(t, http.StatusOK, other)
+					return
+				}
+				var stopped *httpclient.CredentialError
+				require.ErrorAs(t, other.err, &stopped)
+				assert.True(t, stopped.Everywhere)
+			})
+		})
+	}
+}
+
+// Servers that are compatible with Discord answer 401 where a permission is missing, and a bot can meet that in many channels.
+func TestMissingPermissionsInManyChannelsOfOneRouteDoNotStopABot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/1"))
+		transport := newTransport(t, below)
+		for channel := range 10 {
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10+channel)))
+			time.Sleep(time.Millisecond)
+		}
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 4)))
+	})
+}
+
+func TestALate401DoesNotStopAPlaceWhereALaterRequestHasSucceeded(t *testing.T) {
+	t.Parallel()
+	const path, other = "/guilds/1", "/users/1"
+	for name, c := range map[string]struct {
+		steps []step
+		stops bool
+	}{
+		"one":                             {[]step{{path, 3 * time.Second, 401}, {path, 0, 200}}, false},
+		"two":                             {[]step{{path, 5 * time.Second, 401}, {path, 5 * time.Second, 401}, {path, 0, 200}}, false},
+		"the later one elsewhere":         {[]step{{path, 3 * time.Second, 401}, {other, 0, 200}}, false},
+		"and another one that left after": {[]step{{path, 1500 * time.Millisecond, 401}, {other, 0, 200}, {path, 1500 * time.Millisecond, 401}, {other, 0, 200}}, true},
+		"and one before the other was known": {[]step{{path, 2500 * time.Millisecond, 401}, {other, 0, 200},
+			{path, 3 * time.Second, 401}, {other, 0, 200}}, false},
+		"and one after a success there":      {[]step{{path, 1500 * time.Millisecond, 401}, {path, 0, 200}, {path, 0, 200}, {path, 1500 * time.Millisecond, 401}, {other, 0, 200}}, false},
+		"and one after which none succeeded": {[]step{{path, 1500 * time.Millisecond, 401}, {path, 0, 200}, {path, 0, 401}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := tell(t, append([]step{{path, 0, 200}}, c.steps...)...) // the route is known then
+				next := send(transport, getting(t, path)).wait()
+				if !c.stops {
+					assertStatus(t, http.StatusOK, next)
+					return
+				}
+				var stopped *httpclient.CredentialError
+				require.ErrorAs(t, next.err, &stopped)
+				assert.False(t, stopped.Everywhere)
+			})
+		})
+	}
+}
+
+func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := tell(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
+		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
+	})
+}
