@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"strconv"
 	"time"
-
 )
 
 // WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
