@@ -6,7 +6,7 @@ var (
 	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
 	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called.
-	ErrClosed = errors.New("rest bucket manager is closed")
+	ErrClosed = errors.New("closed: the rest bucket manager, or the transport")
 	// ErrStarted is returned by Start if the manager runs already.
 	ErrStarted = errors.New("rest bucket manager is started already")
 	// ErrNoContext is returned by Acquire for a nil context. Pass context.Background() to wait without a bound.

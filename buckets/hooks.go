@@ -101,7 +101,7 @@ func (s *settings) held(h Held) {
 	if h.Wait <= 0 {
 		return
 	}
-	s.warn("rate limited", slog.String("class", h.Class.String()), slog.String("route", h.Route), slog.Duration("wait", h.Wait))
+	s.warn("requests are held back", slog.String("class", h.Class.String()), slog.String("route", h.Route), slog.Duration("wait", h.Wait))
 	if s.hooks.Held != nil {
 		s.hooks.Held(h)
 	}
@@ -112,7 +112,7 @@ func (s *settings) budgetUsed(b *budget, fraction float64, now func() time.Durat
 		return
 	}
 	u := BudgetUsed{Used: b.used(now()), Limit: b.limit, Period: b.period, Fraction: fraction}
-	s.warn("invalid requests", slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period))
+	s.warn("much of the budget of invalid requests is used up", slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period))
 	if s.hooks.BudgetUsed != nil {
 		s.hooks.BudgetUsed(u)
 	}

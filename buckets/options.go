@@ -91,7 +91,7 @@ func WithClock(clock clockwork.Clock) Option {
 }
 
 // WithPollPeriod sets how often the garbage collector looks for stale buckets, at most once in a millisecond. Zero or less means the
-// default.
+// default, DefaultPollPeriod.
 func WithPollPeriod(d time.Duration) Option {
 	return func(s *settings) {
 		if d > 0 {
@@ -101,14 +101,14 @@ func WithPollPeriod(d time.Duration) Option {
 }
 
 // WithExpireAfter sets how long after its reset an idle bucket is kept. Zero or less lets it go at the first look after
-// its reset. Higher values keep more knowledge, and more memory; more than a hundred years count as that.
+// its reset. Higher values keep more knowledge, and more memory; more than a hundred years count as that. The default is DefaultExpireAfter.
 func WithExpireAfter(d time.Duration) Option {
 	return func(s *settings) { s.expireAfter = min(max(d, 0), longestWait) }
 }
 
 // WithGlobalLimit sets how many requests per second one authentication may send, for bots whose limit Discord has raised.
 // Zero or less means that there is no such limit; a 429 of the global class is obeyed in any case. More than a billion counts as
-// that. It costs memory as far as it is used.
+// that. It costs memory as far as it is used. The default is DefaultGlobalLimit.
 func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.globalLimit = min(max(perSecond, 0), 1_000_000_000) }
 }

@@ -82,8 +82,11 @@ type sums struct {
 
 func (s *sums) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
 
+// add adds them. What happens meanwhile makes what is in flight too small, never too large.
 func (s *sums) add(t tallies) {
 	for i := range t {
+		s.granted += t[i].granted.Load()
+		s.adopted += t[i].adopted.Load()
 		for class := range s.responses {
 			n := t[i].responses[class].Load()
 			s.responses[class] += n
@@ -92,7 +95,5 @@ func (s *sums) add(t tallies) {
 		lost := t[i].lost.Load()
 		s.lost += lost
 		s.ended += lost + t[i].others.Load()
-		s.granted += t[i].granted.Load()
-		s.adopted += t[i].adopted.Load()
 	}
 }

@@ -49,7 +49,7 @@ func (e *APIError) Error() string {
 	if meaning != "" {
 		text += " " + meaning
 	}
-	if e.Message != "" && e.Message != meaning {
+	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // as Discord's 401 says
 		text += ": " + e.Message
 	}
 	if e.Code != 0 {

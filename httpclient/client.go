@@ -68,6 +68,9 @@ func New(token string, options ...Option) *Client {
 // Transport returns the transport that the client sends through, for its manager's statistics, say.
 func (c *Client) Transport() *Transport { return c.transport }
 
+// ResetCredential lets the client's token be used again that 401s have stopped, see Transport.ResetCredential.
+func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
+
 // Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
 // that was passed in by WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the
 // error is always nil.

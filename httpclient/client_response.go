@@ -63,7 +63,7 @@ func (e *DecodeError) reason() string {
 	switch {
 	case errors.As(e.Err, &kind):
 		value, _, _ := strings.Cut(kind.Value, " ") // "number 12" says more than it should
-		return fmt.Sprintf("a %s does not fit into %s, field %q", value, kind.Type, kind.Field)
+		return fmt.Sprintf("JSON's %s does not fit into %s, field %q", value, kind.Type, kind.Field)
 	case errors.As(e.Err, &syntax), errors.Is(e.Err, ErrNotJSON):
 		return e.Err.Error()
 	}

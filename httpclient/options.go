@@ -58,8 +58,8 @@ func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. Zero or less means that
-// nothing ever waits. It has no effect together with WithManager.
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; of both the later one counts. Zero
+// or less means that nothing ever waits. It has no effect together with WithManager. The default is buckets.DefaultMaxRateLimit.
 func WithMaxRateLimit(d time.Duration) Option {
 	return WithBuckets(buckets.WithMaxRateLimit(d))
 }
@@ -88,7 +88,7 @@ func WithHiddenLimits() Option {
 }
 
 // WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
-// repeated. A larger one is sent once. Zero or less keeps none. See also WithMaxBufferedTotal.
+// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxReplay. See also WithMaxBufferedTotal.
 func WithMaxReplay(bytes int64) Option {
 	return func(s *settings) { s.maxReplay = max(bytes, 0) }
 }

@@ -30,19 +30,23 @@ type retrying struct {
 //
 // Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
 // a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a
-// limit (429) do not count and are always repeated.
+// limit (429) do not count and are always repeated. The default is DefaultRetries.
+//
+// Below it, an http.Transport repeats a GET, HEAD or OPTIONS once more by itself when a kept HTTP/1.1 connection turns out to be broken;
+// that is one attempt here, and one request for the limits. Over HTTP/2 it does so only with what the server has not processed.
 func WithRetries(n int) Option {
 	return func(s *settings) { s.retrying.times = max(n, 0) }
 }
 
-// WithRetryTime sets for how long after the first attempt others are begun. Zero or less means no bound but the number.
+// WithRetryTime sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
+// is DefaultRetryTime.
 func WithRetryTime(d time.Duration) Option {
 	return func(s *settings) { s.retrying.within = max(d, 0) }
 }
 
 // WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
-// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default; a maximum below the first
-// pause means the first pause.
+// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default, which is
+// DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {

@@ -81,8 +81,9 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// ResetCredential lets an Authorization be used again that 401s have stopped, on all servers and everywhere. Answers to requests that
-// are under way do not stop it again. It is not needed for a token that has been replaced by another one.
+// ResetCredential lets an Authorization, the whole value of the header ("Bot …"), be used again that 401s have stopped, on all servers
+// and everywhere. Answers to requests that are under way do not stop it again. It is not needed for a token that has been replaced by
+// another one.
 func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
 
 // LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths

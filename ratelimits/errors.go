@@ -143,7 +143,8 @@ type BudgetError struct {
 	// Limit is how many are allowed in each Period, the margin taken off.
 	Limit  int
 	Period time.Duration
-	// RetryAfter is how long it takes until some of them are forgotten, 0 if that depends on requests in flight.
+	// RetryAfter is how long it takes until some of them are forgotten, 0 if that depends on requests in flight. As they are counted in
+	// slices of a sixtieth of the Period, it may be as much longer than that.
 	RetryAfter time.Duration
 }
 
