@@ -181,6 +181,11 @@ func (w *Window) nextTurn() {
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
+	w.uncharge(p)
+}
+
+// uncharge takes the charge of a request back that has landed.
+func (w *Window) uncharge(p Permit) {
 	w.used = max(w.used-1, w.inflight)
 	if !p.adopted {
 		w.said = max(w.said-1, 0)
@@ -226,9 +231,12 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	if r.Class == ClassUser {
 		w.distrust(now)
 	}
-	if r.Limited && 1 <= r.Limit && r.Limit <= largestSensible {
+	switch {
+	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
 		w.observe(now, p, &r, earlier)
-	} else {
+	case r.Class != ClassOK && w.sliding == nil: // it was not counted
+		w.uncharge(p)
+	default:
 		w.blind(now, earlier, p)
 	}
 	switch r.Class {
@@ -362,7 +370,7 @@ func (w *Window) distrust(now time.Duration) {
 func (w *Window) refuse(now time.Duration, p Permit, r Response) {
 	surprise := &w.inTrouble().surprise
 	surprise.note(now, p.sent, w.turn)
-	if w.limit > 0 {
+	if w.limit > 0 && (r.Limited || w.closing.known) {
 		w.used = max(w.limit, w.inflight)
 	}
 	wait := r.wait(unsaidWait << surprise.strikes)
