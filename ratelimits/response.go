@@ -115,9 +115,12 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	case header > longestSensible || body > longestSensible:
 		return body < header
 	case body > header+headerRounding:
-		hidden := r.Limited && r.Remaining > 0 // Discord's limits on what bodies ask for are the ones whose header is wrong
+		scope := strings.TrimSpace(f.scope)
+		if r.Limited && r.Remaining > 0 && strings.EqualFold(scope, "shared") {
+			return true // a limit on a resource that the bucket says nothing of: Discord's header is wrong there
+		}
 		milliseconds := body / 1000
-		return strings.TrimSpace(f.scope) != "" && (hidden || header < milliseconds-tick || header > milliseconds+headerRounding)
+		return scope != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
 	}
 	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
 }
