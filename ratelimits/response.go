@@ -115,12 +115,8 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	case header > longestSensible || body > longestSensible:
 		return body < header
 	case body > header+headerRounding:
-		scope := strings.TrimSpace(f.scope)
-		if r.Limited && r.Remaining > 0 && strings.EqualFold(scope, "shared") {
-			return true // a limit on a resource that the bucket says nothing of: Discord's header is wrong there
-		}
 		milliseconds := body / 1000
-		return scope != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
+		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
 	}
 	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
 }

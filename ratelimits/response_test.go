@@ -1,7 +1,6 @@
 package ratelimits
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -129,18 +128,6 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 			assert.Equal(t, !c.absent, r.HasRetryAfter)
 			assert.Equal(t, c.want, r.RetryAfter)
 		})
-	}
-}
-
-// The header of a shared limit's 429 is wrong while its body counts down, also when it passes what would fit milliseconds.
-func TestWaitOfASharedLimitIsThatOfTheBodyAllTheWayDown(t *testing.T) {
-	t.Parallel()
-	for left := 1163.5; left > 0; left -= 0.5 {
-		h := limited("5", "3", "4.2")
-		h.Set("X-RateLimit-Scope", "shared")
-		h.Set("Retry-After", "1")
-		r := ParseResponse(429, h, fmt.Appendf(nil, `{"retry_after": %v}`, left))
-		require.Equal(t, time.Duration(left*float64(time.Second)), r.RetryAfter)
 	}
 }
 
