@@ -101,11 +101,9 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if a.request.shape == 0 {
 		return Lease{}, nil, forecast{}, nil
 	}
-	before := b.arrived
 	arrived := b.place(now, a)
 	f, err := m.refuse(now, b, a, arrived)
 	if err != nil || !announced {
-		b.arrived = before // it gets its place only when it takes it
 		return Lease{}, nil, f, err
 	}
 	w := async
