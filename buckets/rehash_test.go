@@ -210,7 +210,7 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)
-		for range 6 {
+		for range 5 { // the first time there is nothing to contradict
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
 			wait(2 * time.Second)
@@ -299,4 +299,22 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Only a hash that changes often says nothing.
+func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithExpireAfter(time.Hour))
+		for i := range 7 {
+			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+			wait(time.Minute + time.Second)
+		}
+		all := asks(m, message(1), 5)
+		assert.Equal(t, 5, granted(t, all), "together")
+		for _, c := range all {
+			c.update(limited("first", 50, 45, time.Second))
+		}
+		drained(t, m)
+	})
 }
