@@ -305,7 +305,7 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithExpireAfter(time.Hour))
+		m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
 		for i := range 7 {
 			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
 			wait(time.Minute + time.Second)
