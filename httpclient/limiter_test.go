@@ -172,6 +172,20 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
+// The time of the server's clock, by which others who share a limit can tell which answer is the latest.
+func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
+		limiter := new(turnstile)
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
+		defer transport.Close()
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		require.Len(t, limiter.ended, 1)
+		assert.EqualValues(t, 1470173023123, limiter.ended[0].response.Stamp)
+	})
+}
+
 func TestALimiterCountsMoreThanAManager(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()
