@@ -344,3 +344,26 @@ func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 		})
 	}
 }
+
+// Nothing but the end of the hold wakes who waits for it while the bucket waits for an answer.
+func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, change("1").Route, channelOK)
+		flying := call(background, m, change("1", "name"))
+		call(background, m, change("1", "name")).update(renamedForASecond)
+		name := call(background, m, change("1", "name"))
+		ordered := buckets.ContextWithOrdered(background)
+		first, second := call(ordered, m, change("1", "topic")), call(ordered, m, change("1", "topic"))
+		require.True(t, first.granted() && !second.done() && !name.done())
+		flying.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
+		wait(3100 * time.Millisecond)
+		require.True(t, name.granted())
+		assert.False(t, second.done())
+		name.update(channelOK)
+		first.update(channelOK)
+		second.update(channelOK)
+		drained(t, m)
+	})
+}
