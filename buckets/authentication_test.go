@@ -410,3 +410,17 @@ func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		m.Throttle(time.Minute)
+		_, err := m.TryAcquire(message(1), "Bot new")
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		m.LiftHolds()
+		lease, err := m.TryAcquire(message(1), "Bot newer")
+		require.NoError(t, err)
+		lease.Return()
+	})
+}
