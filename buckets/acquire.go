@@ -65,9 +65,6 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 			announced = true
 			m.settings.waiting(r, f)
 		}
-		if err := ctx.Err(); err != nil { // that may have taken its time
-			return Lease{}, nil, err
-		}
 	}
 }
 
@@ -101,11 +98,9 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if a.request.shape == 0 {
 		return Lease{}, nil, forecast{}, nil
 	}
-	before := b.arrived
 	arrived := b.place(now, a)
 	f, err := m.refuse(now, b, a, arrived)
 	if err != nil || !announced {
-		b.arrived = before // it gets its place only when it takes it
 		return Lease{}, nil, f, err
 	}
 	w := async

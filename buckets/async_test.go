@@ -221,3 +221,49 @@ func TestTryAcquireNeverWaits(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// watched is a context that counts who watches it. Somebody may be called when the next one begins to.
+type watched struct {
+	context.Context
+	end       chan struct{}
+	watching  int
+	meanwhile func()
+}
+
+func (c *watched) Done() <-chan struct{} { return c.end }
+
+func (c *watched) AfterFunc(func()) (stop func() bool) {
+	c.watching++
+	if c.meanwhile != nil {
+		c.meanwhile()
+	}
+	return func() bool { c.watching--; return true }
+}
+
+// A program may use one context for all that it sends.
+func TestNothingWatchesTheContextOfARequestThatIsAnswered(t *testing.T) {
+	t.Parallel()
+	for name, during := range map[string]bool{"after a while": false, "before its watch has begun": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				probe := ask(m, message(1))
+				ctx := &watched{Context: background, end: make(chan struct{})}
+				answer := func() { probe.update(limited("h", 5, 4, time.Minute)) }
+				if during {
+					ctx.meanwhile = answer
+				}
+				x := told{manager: m}
+				x.queue(ctx, 1)
+				if !during {
+					require.Equal(t, 1, ctx.watching)
+					answer()
+				}
+				require.Len(t, x.all(), 1)
+				assert.Zero(t, ctx.watching)
+				x.all()[0].lease.Release()
+			})
+		})
+	}
+}

@@ -391,3 +391,36 @@ func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
 		})
 	}
 }
+
+// A request without an answer may be counted by the server up to two seconds after it was sent.
+func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), roomy)
+		wait(time.Second)
+		lost, next := ask(m, message(1)), ask(m, message(1))
+		require.True(t, lost.granted())
+		lost.lease.Release()
+		wait(2*time.Second - 1)
+		assert.False(t, next.done())
+		wait(1)
+		require.True(t, next.granted())
+		next.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		m.Throttle(time.Minute)
+		_, err := m.TryAcquire(message(1), "Bot new")
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		m.LiftHolds()
+		lease, err := m.TryAcquire(message(1), "Bot newer")
+		require.NoError(t, err)
+		lease.Return()
+	})
+}

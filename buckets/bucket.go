@@ -291,10 +291,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			break
 		}
 		if at > now {
-			wake = at
-			if opens > 0 {
-				wake = min(at, opens)
-			}
+			wake = at // those in lanes cannot leave before, either
 			break
 		}
 		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {

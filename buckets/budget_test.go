@@ -133,3 +133,20 @@ func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told []float64
+		m := started(t, buckets.WithInvalidBudget(20, time.Minute, 0), buckets.WithLogger(nil),
+			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
+		for range 2 {
+			told = nil
+			for range 20 {
+				discover(t, m, callback(1), plain(403))
+			}
+			assert.Equal(t, []float64{0.5, 0.75, 0.9}, told)
+			wait(2 * time.Minute)
+		}
+	})
+}

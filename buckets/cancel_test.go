@@ -2,6 +2,8 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +223,33 @@ func TestSlotForAWaiterThatLeftGoesToTheNextInLine(t *testing.T) {
 		wait(time.Second)
 		assert.True(t, second.granted(), "the bucket whose turn it is has no use for the slot")
 		second.update(roomy)
+		drained(t, m)
+	})
+}
+
+// They leave the queue in which they are, not the one in which they were a moment ago.
+func TestWhoGivesUpWhileTheRouteMovesIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		const waiting = 500
+		for channel := range 40 {
+			credential := strconv.Itoa(channel)
+			probe, err := m.Acquire(background, message(1), credential)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(background)
+			var told atomic.Int32
+			for range waiting {
+				m.AcquireFunc(ctx, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
+					lease.Release()
+					told.Add(1)
+				})
+			}
+			go probe.Update(limited("messages", 1, 0, time.Minute))
+			cancel()
+			synctest.Wait()
+			require.EqualValues(t, waiting, told.Load())
+		}
 		drained(t, m)
 	})
 }

@@ -291,11 +291,11 @@ func (g *gate) serve() {
 	}
 }
 
-// idle reports that nothing is lost by forgetting the gate.
+// idle reports that nothing is lost by forgetting the gate, if it has no buckets any more: then nobody waits or is in flight.
 func (g *gate) idle(now time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.line.length == 0 && g.reading == 0 && !g.probeOut && g.limit.Idle(now)
+	return g.limit.Idle(now)
 }
 
 // close ends the gate. Leases that were taken before end as usual, and touch no other gate.

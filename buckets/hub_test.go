@@ -30,6 +30,7 @@ type hub struct {
 	late     bool          // what was not known is found out while a session ends
 	comes    time.Duration // when there may be a part for those who have none
 	lapsed   bool          // the parts are not certain any more
+	divides  int           // loans are of such a part of the limit only, 0: of all of it
 	sessions []*hubSession
 	buckets  map[buckets.SharedKey]*hubBucket
 	routes   map[string]*hubRoute

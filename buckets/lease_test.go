@@ -219,3 +219,28 @@ func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 		assert.Zero(t, s.Lost+s.Responses[ratelimits.ClassUser])
 	})
 }
+
+// Leases are used again. What becomes of another one is nothing to a Request whose own has ended.
+func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		done := ask(m, message(1))
+		done.update(roomy)
+		for range 20 {
+			lease, err := m.Acquire(background, message(1), bot)
+			require.NoError(t, err)
+			lease.Release()
+		}
+		last := ask(m, message(1))
+		last.update(limited("messages", 1, 0, time.Minute))
+		before := ask(m, message(1))
+		done.again(m)
+		wait(time.Minute + 10*time.Millisecond)
+		require.False(t, done.done())
+		require.True(t, before.granted())
+		before.update(roomy)
+		done.lease.Release()
+	})
+}

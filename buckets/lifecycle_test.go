@@ -122,8 +122,8 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		ask(m, list(1))    // waits for the global limit
 		clock.Advance(time.Second)
 		synctest.Wait()
-		m.Throttle(time.Hour)
-		ask(m, list(2))
+		m.Throttle(time.Minute)
+		require.False(t, ask(m, message(2)).done(), "stands in line")
 		require.True(t, timers())
 		require.NoError(t, m.Close())
 		synctest.Wait()
@@ -233,6 +233,21 @@ func TestMaxRateLimitOfZeroNeverWaits(t *testing.T) {
 		require.ErrorAs(t, second.failed(), &tooLong)
 		assert.Zero(t, tooLong.Max)
 		first.update(roomy)
+		drained(t, m)
+	})
+}
+
+// The caller's functions are called while the request is neither granted nor in a queue.
+func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
+		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string {
+			assert.NoError(t, m.Close())
+			return nil
+		}})
+		require.ErrorIs(t, c.failed(), buckets.ErrClosed)
 		drained(t, m)
 	})
 }

@@ -106,3 +106,29 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 		background.cancel()
 	})
 }
+
+// Where processes share the bucket, somebody who overtakes leaves on what was granted to another one, who then has the place of the one
+// who left.
+func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 1, a, b)
+		a.Throttle(2 * time.Second)
+		overtaken, first := ask(a, message(1)), urgent(a) // granted by the others, held by the throttle
+		wait(2 * time.Second)
+		require.True(t, first.granted() && !overtaken.done())
+		overtaken.cancel()
+		theirs := ask(b, message(1))
+		require.False(t, theirs.done(), "there is one in flight")
+		first.update(limited("messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.True(t, theirs.granted())
+		theirs.lease.Release()
+		drained(t, a)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		h.empty()
+	})
+}

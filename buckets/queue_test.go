@@ -293,3 +293,24 @@ func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A slot that comes back belongs to those in line for it, also before they have been woken.
+func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for channel := 1; channel <= 3; channel++ {
+			discover(t, m, message(channel), roomy)
+			wait(time.Second)
+		}
+		first, second := ask(m, message(1)), ask(m, message(2))
+		require.True(t, first.granted() && !second.done())
+		first.lease.Return()
+		_, err := m.TryAcquire(message(3), bot) // before anything else runs
+		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		wait(0)
+		require.True(t, second.granted())
+		second.update(roomy)
+		drained(t, m)
+	})
+}

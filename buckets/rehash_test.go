@@ -10,6 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 func TestSecondRouteJoinsTheBucketItNames(t *testing.T) {
@@ -210,7 +211,7 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)
-		for range 6 {
+		for range 5 { // the first time there is nothing to contradict
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
 			wait(2 * time.Second)
@@ -299,4 +300,44 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Only a hash that changes often says nothing.
+func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
+		for i := range 7 {
+			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+			wait(time.Minute + time.Second)
+		}
+		all := asks(m, message(1), 5)
+		assert.Equal(t, 5, granted(t, all), "together")
+		for _, c := range all {
+			c.update(limited("first", 50, 45, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+// The windows of the hashes that a route alternates between end at times of their own.
+func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		route := compile(routes.GetMyUser)
+		for i := range 6 {
+			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+		}
+		last := ask(m, route)
+		wait(250 * time.Millisecond)
+		last.update(limited("second", 50, 0, 850*time.Millisecond))
+		next := ask(m, route)
+		wait(850*time.Millisecond - 1)
+		assert.False(t, next.done())
+		wait(2 * time.Millisecond)
+		require.True(t, next.granted())
+		next.update(limited("second", 50, 49, time.Second))
+		drained(t, m)
+	})
 }

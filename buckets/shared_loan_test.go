@@ -247,3 +247,28 @@ func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
 		assert.InDelta(t, 60, tooLong.Wait.Seconds(), 1)
 	})
 }
+
+// What each may use alone, while nobody can be asked, must not be more than the limit in sum.
+func TestLoanOfAShareIsRoundedDown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h, a, _ := lending(t, 5)
+		h.set(func(h *hub) { h.divides = 2 })
+		all := asks(a, message(1), 4)
+		require.Equal(t, 1, h.lent())
+		assert.Equal(t, 2, granted(t, all))
+		for i, c := range all[:2] {
+			c.update(limited("messages", 5, 4-i, time.Second)) // the whole of it
+		}
+		wait(1100 * time.Millisecond)
+		all = append(all, asks(a, message(1), 2)...)
+		assert.Equal(t, 4, granted(t, all))
+		for _, c := range all {
+			c.cancel()
+			wait(0)
+			if c.granted() {
+				c.lease.Release()
+			}
+		}
+	})
+}

@@ -267,3 +267,103 @@ func TestThoseInALaneAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// lined returns callers that wait in the lane of a hidden limit on names, which has just refused one for a second.
+func lined(t *testing.T, m *buckets.RESTBucketManager, n int) (all []*caller) {
+	t.Helper()
+	discover(t, m, change("1").Route, channelOK)
+	for range n {
+		all = append(all, call(background, m, change("1", "name")))
+	}
+	require.Equal(t, n, granted(t, all))
+	return all
+}
+
+var renamedForASecond = inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second)
+
+func TestRefusalsOfAHiddenLimitThatWereInFlightTogetherCountOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		all := lined(t, m, 12)
+		for _, c := range all {
+			c.update(renamedForASecond)
+		}
+		next := call(background, m, change("1", "name"))
+		wait(1100 * time.Millisecond)
+		require.True(t, next.granted(), "as the server said")
+		next.update(channelOK)
+	})
+}
+
+func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		all := lined(t, m, 12)
+		for _, c := range all {
+			c.update(renamedForASecond)
+		}
+		for _, c := range all {
+			c.again(m)
+		}
+		for _, c := range all {
+			wait(1100 * time.Millisecond)
+			require.True(t, c.granted(), "as the server said")
+			c.update(renamedForASecond)
+			c.again(m)
+			wait(1100 * time.Millisecond)
+			require.True(t, c.granted(), "as the server said")
+			c.update(channelOK)
+		}
+		drained(t, m)
+	})
+}
+
+// Two requests have a hidden limit in common only if method, path and all fields are the same.
+func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
+	t.Parallel()
+	reaction := func(r routes.Route) buckets.Request {
+		return buckets.Request{Route: compile(r, "1", "2", "x"), Authorization: bot}
+	}
+	for name, c := range map[string]struct{ refused, other buckets.Request }{
+		"method": {reaction(routes.AddMyMessageReaction), reaction(routes.DeleteMyMessageReaction)},
+		"fields": {change("1", "a", "bc"), change("1", "ab", "c")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, c.refused.Route, channelOK)
+				discover(t, m, c.other.Route, channelOK)
+				call(background, m, c.refused).update(renamedForASecond)
+				other := call(background, m, c.other)
+				require.True(t, other.granted())
+				other.update(channelOK)
+			})
+		})
+	}
+}
+
+// Nothing but the end of the hold wakes who waits for it while the bucket waits for an answer.
+func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, change("1").Route, channelOK)
+		flying := call(background, m, change("1", "name"))
+		call(background, m, change("1", "name")).update(renamedForASecond)
+		name := call(background, m, change("1", "name"))
+		ordered := buckets.ContextWithOrdered(background)
+		first, second := call(ordered, m, change("1", "topic")), call(ordered, m, change("1", "topic"))
+		require.True(t, first.granted() && !second.done() && !name.done())
+		flying.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
+		wait(3100 * time.Millisecond)
+		require.True(t, name.granted())
+		assert.False(t, second.done())
+		name.update(channelOK)
+		first.update(channelOK)
+		second.update(channelOK)
+		drained(t, m)
+	})
+}

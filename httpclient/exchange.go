@@ -282,10 +282,8 @@ func (x *exchange) sleep(d time.Duration, early <-chan struct{}) error {
 
 // sleep waits, unless a request's context or the life of its transport ends before. It is over early when a channel is closed.
 func sleep(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-early:
 		return nil

@@ -172,6 +172,20 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
+// The time of the server's clock, by which others who share a limit can tell which answer is the latest.
+func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
+		limiter := new(turnstile)
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
+		defer transport.Close()
+		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+		require.Len(t, limiter.ended, 1)
+		assert.EqualValues(t, 1470173023123, limiter.ended[0].response.Stamp)
+	})
+}
+
 func TestALimiterCountsMoreThanAManager(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()
@@ -241,4 +255,34 @@ func TestAManagerThatIsNilIsNoLimiter(t *testing.T) {
 	transport := httpclient.NewTransport(httpclient.WithLimiter((*buckets.RESTBucketManager)(nil)))
 	defer transport.Close()
 	assert.NotNil(t, transport.Manager())
+}
+
+// inert is a limiter that lets messages wait for a second, and then either leave or wait for the end of their context.
+type inert struct{ leaves bool }
+
+func (l inert) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if r.Route.Route() == routes.CreateMessage {
+		time.Sleep(time.Second)
+		if !l.leaves {
+			<-ctx.Done()
+		}
+	}
+	return buckets.Lease{}, ctx.Err()
+}
+
+func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json"))
+			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(inert{leaves}))
+			defer transport.Close()
+			waiting := send(transport, newMessage(t))
+			synctest.Wait()
+			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/users/@me", "")))
+			require.ErrorAs(t, waiting.wait().err, new(*httpclient.CredentialError))
+			assertTook(t, time.Second, waiting.took)
+			assert.Len(t, below.requests(), 1)
+		})
+	}
 }

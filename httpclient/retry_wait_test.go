@@ -3,7 +3,9 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -68,5 +71,35 @@ func TestANonceIsNotReliedOnForLong(t *testing.T) {
 		err := send(newTransport(t, below), r).wait().err
 		require.ErrorIs(t, err, httpclient.ErrRetryTime)
 		assert.Len(t, below.requests(), 2)
+	})
+}
+
+// slow is a limiter that cannot tell how long its second lease will take.
+type slow struct{ turnstile }
+
+func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if len(l.asked) == 1 {
+		time.Sleep(time.Minute)
+	}
+	lease, err := l.turnstile.AcquireRequest(context.WithoutCancel(ctx), r)
+	return lease, err
+}
+
+func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var bodies ledger
+		limiter := new(slow)
+		below := newScript(answer(http.StatusBadGateway, ""))
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetryTime(30*time.Second))
+		defer transport.Close()
+		r := newRequest(t, http.MethodPut, channel, "")
+		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
+		r.Body, _ = r.GetBody()
+		require.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrRetryTime)
+		assert.Len(t, below.requests(), 1)
+		require.Len(t, limiter.ended, 2)
+		assert.False(t, limiter.ended[1].sent)
+		bodies.assertClosed(t)
 	})
 }

@@ -45,12 +45,10 @@ func (t *task[T]) wait(ctx context.Context) bool {
 
 // waitForMoment is wait for a call that has just been told to end.
 func (t *task[T]) waitForMoment() bool {
-	timer := time.NewTimer(moment)
-	defer timer.Stop()
 	select {
 	case <-t.over:
 		return true
-	case <-timer.C:
+	case <-time.After(moment):
 		return false
 	}
 }

@@ -38,12 +38,8 @@ func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration)
 
 // Next returns the next delay. It is never negative and exceeds the maximum only by jitter. At the maximum it stays there.
 func (b *Backoff) Next() time.Duration {
-	delay := float64(b.unit) * math.Pow(b.base, float64(b.step))
-	if delay < float64(b.maximum) {
-		b.step++
-	} else {
-		delay = float64(b.maximum)
-	}
+	delay := min(float64(b.unit)*math.Pow(b.base, float64(b.step)), float64(b.maximum))
+	b.step++
 	shift := (2*b.random() - 1) * float64(b.jitter)
 	return time.Duration(min(max(delay+shift, 0), float64(longest)))
 }

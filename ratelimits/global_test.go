@@ -82,6 +82,22 @@ func TestGlobalSlotIsKeptForTwoSecondsAtMost(t *testing.T) {
 	globalWaits(t, g, 2200*ms, second)
 }
 
+// What round trips add to the distance of two requests is only added between those that are answered.
+func TestGlobalSlotIsKeptForTwoSecondsAlsoWhenTheLatencyIsKnown(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(1)
+	now := time.Duration(0)
+	for range 150 {
+		slot := takeGlobal(t, g, now)
+		g.Report(now+400*ms, slot)
+		now += 2 * second
+	}
+	slow := takeGlobal(t, g, now)
+	globalWaits(t, g, now+100*ms, 1900*ms)
+	g.Report(now+1950*ms, slow)
+	globalWaits(t, g, now+1950*ms, 50*ms)
+}
+
 func TestGlobalLateAnswerCostsNoMoreThanNone(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(1)

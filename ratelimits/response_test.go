@@ -113,6 +113,7 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 		"header beyond all measure":          {header: "1e9", body: `{"retry_after": 3}`, want: 3 * time.Second},
 		"body of the wrong type":             {header: "3", body: `{"retry_after": {}}`, want: 3 * time.Second},
 		"negative body":                      {header: "3", body: `{"retry_after": -1}`, want: 3 * time.Second},
+		"header more than rounded up":        {header: "12", body: `{"retry_after": 11}`, want: 12 * time.Second},
 		"neither":                            {body: `{}`, absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +147,9 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 		"shared":                             {limited("5", "4", "1", "X-RateLimit-Scope", "shared"), api, ClassShared},
 		"sub-limit: the bucket has room":     {limited("5", "4", "1", "X-RateLimit-Scope", "user"), api, ClassSubLimit},
 		"sub-limit: the wait is longer":      {limited("5", "0", "1", "X-RateLimit-Scope", "user", "Retry-After", "600"), `{"retry_after": 600}`, ClassSubLimit},
+		"user: the header is rounded up":     {limited("5", "0", "2.001", "X-RateLimit-Scope", "user", "Retry-After", "3"), "{}", ClassUser},
+		"user: and reset-after down":         {limited("5", "0", "1.999", "X-RateLimit-Scope", "user", "Retry-After", "3"), "{}", ClassUser},
+		"sub-limit: more than rounding does": {limited("5", "0", "1.998", "X-RateLimit-Scope", "user", "Retry-After", "3"), "{}", ClassSubLimit},
 		"room without scope":                 {limited("5", "4", "1"), api, ClassUser},
 		"a longer wait without scope":        {limited("5", "0", "1", "Retry-After", "600"), `{"retry_after": 600}`, ClassUser},
 		"global by header":                   {header("Retry-After", "1", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), api, ClassGlobal},

@@ -269,6 +269,12 @@ func TestMatchRefusesWhatIsNoAPIPath(t *testing.T) {
 	}
 }
 
+func TestLongestPathIsMatched(t *testing.T) {
+	t.Parallel()
+	path := "/" + strings.Repeat("a", 8191)
+	assert.Equal(t, path, match(t, "GET", path).Path())
+}
+
 func TestHostsThatOnlyLookLikeTheCDNAreNotTakenForIt(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{

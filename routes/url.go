@@ -116,10 +116,8 @@ func afterMount(path string) (rest string, found bool) {
 	}
 }
 
-// isPrefix recognises "api" and the versions, "v" and up to three digits.
+// isPrefix recognises "api" and the versions, "v" and digits.
 func isPrefix(segment string) bool {
-	if segment == "api" {
-		return true
-	}
-	return 2 <= len(segment) && len(segment) <= 4 && segment[0] == 'v' && isDigits(segment[1:])
+	version, ok := strings.CutPrefix(segment, "v")
+	return segment == "api" || ok && isDigits(version)
 }

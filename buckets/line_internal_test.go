@@ -1,0 +1,57 @@
+package buckets
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// A gate takes a bucket out of its line before it can lock it. Meanwhile all who wait in the bucket may leave, and the others in line
+// must not be lost with it.
+func TestWhoLeavesWhileItsTurnComesTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithGlobalLimit(1))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var served []int
+		for channel := range 3 { // the first one is sent, the others are in line
+			route, err := routes.CreateMessage.Compile(string(rune('1' + channel)))
+			require.NoError(t, err)
+			m.UpdateRateLimits(route, "Bot", ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 5, Remaining: 5, ResetAfter: time.Second})
+			waits := t.Context()
+			if channel == 1 {
+				waits = ctx
+			}
+			m.AcquireFunc(waits, &Request{Route: route, Authorization: "Bot"}, func(lease Lease, err error) {
+				lease.Release()
+				if err == nil {
+					served = append(served, channel)
+				}
+			})
+			synctest.Wait()
+		}
+		var g *gate
+		for _, a := range m.authentications.All() {
+			g = a.global
+		}
+		g.mu.Lock()
+		b := g.line.pop() // as serve does
+		require.Equal(t, 1, g.line.length)
+		g.mu.Unlock()
+		cancel()
+		synctest.Wait()
+		b.serve(passes{})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []int{0, 2}, served)
+	})
+}
