@@ -20,7 +20,7 @@ import (
 const million = 1_000_000
 
 // BenchmarkBucketMemory makes a million buckets and reports what each of them takes, all included: when it has just been used,
-// when it rests because it was not used for two poll periods, and what is left of it when it has been collected.
+// when it was not used for some poll periods, and what is left of it when it has been collected.
 func BenchmarkBucketMemory(b *testing.B) {
 	for range b.N {
 		clock := clockwork.NewFakeClock()

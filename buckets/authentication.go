@@ -51,9 +51,9 @@ func (a *authentication) waiting(yield func(*RESTBucket) bool) bool {
 	return true
 }
 
-// visit calls a function with the bucket locked, unless it rests.
+// visit calls a function with the bucket locked.
 func (b *RESTBucket) visit(f func(*RESTBucket) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.live == nil || f(b)
+	return f(b)
 }

@@ -26,13 +26,7 @@ type RESTBucket struct {
 	passed  atomic.Bool
 	evicted atomic.Bool // changed only under the lock
 
-	mu    sync.Mutex
-	*live                  // nil while the bucket rests
-	rest  *ratelimits.Rest // nil unless it does
-}
-
-// live is what a bucket consists of while it is used.
-type live struct {
+	mu       sync.Mutex
 	window   ratelimits.Window
 	latest   time.Duration // of all times that it was
 	flying   *held         // in flight
@@ -45,7 +39,6 @@ type live struct {
 	launched uint32  // how many requests have been sent from here, wrapping
 	brought  int32   // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
 	unlinked bool    // from the buckets of other processes, as nobody has locked it yet
-	idle     bool    // since the garbage collector looked last
 	inLine   bool
 	partner  *partner // nil if it is not shared
 	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
@@ -66,6 +59,16 @@ type queue struct {
 func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.global.manager }
 
 func (b *RESTBucket) server() *server { return b.family.authentication.server }
+
+// lock locks the bucket, and links it if that has not been done.
+func (b *RESTBucket) lock() {
+	b.mu.Lock()
+	if b.unlinked {
+		b.link()
+	}
+}
+
+func (b *RESTBucket) unlock() { b.mu.Unlock() }
 
 // now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
 func (b *RESTBucket) now() time.Duration {
@@ -110,7 +113,7 @@ func (b *RESTBucket) queued() int {
 
 // waiting returns the number of all requests that wait.
 func (b *RESTBucket) waiting() int {
-	if b.live == nil || b.queue == nil {
+	if b.queue == nil {
 		return 0
 	}
 	n := b.queue.waiting.Len()
@@ -228,7 +231,6 @@ func (b *RESTBucket) launch(h *held) {
 	if h.bucket.Load() != b { // it may have been here before
 		h.bucket.Store(b)
 	}
-	b.live.idle = false
 	h.previous, h.next = nil, b.flying
 	if b.flying != nil {
 		b.flying.previous = h

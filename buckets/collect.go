@@ -20,29 +20,24 @@ func (m *RESTBucketManager) collect() {
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
-// forgotten that could cause a 429. If only time is missing, it lets it rest.
+// forgotten that could cause a 429.
 func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.live != nil && (b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine) {
+	if b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine {
 		return false
 	}
-	now, window := m.now(), b.look()
-	if window.Reset()+m.settings.expireAfter > now || !m.buckets.condemn(b) {
-		if b.live != nil {
-			b.lay(now)
-		}
+	now := m.now()
+	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.condemn(b) {
 		return false
 	}
-	if limit := window.Limit(); limit > 0 {
+	if limit := b.window.Limit(); limit > 0 {
 		b.family.limit.Store(int64(limit))
-		b.family.period.Store(int64(window.Period()))
+		b.family.period.Store(int64(b.window.Period()))
 	}
 	b.family.buckets.Add(-1)
-	if b.live != nil {
-		b.partner.close(now) // before there can be another bucket of that name
-		b.scout.close()
-	}
+	b.partner.close(now) // before there can be another bucket of that name
+	b.scout.close()
 	m.buckets.remove(b)
 	return true
 }

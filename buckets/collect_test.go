@@ -228,7 +228,7 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	}
 }
 
-// What nobody uses for a while is packed. That shows neither in what is said of it nor in what it grants afterwards.
+// What nobody uses for a while, but whose window is open, is not forgotten.
 func TestBucketThatNobodyUsesIsStillKnown(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

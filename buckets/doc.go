@@ -43,13 +43,12 @@
 // credential, which bounds a credential at some millions of requests a second, while Discord allows it fifty. Requests of
 // one bucket wait for its lock, and more cores do not help them.
 //
-// A bucket takes less than 500 bytes when it has been used, and below 200 when nobody has used it for two poll periods: then it rests,
-// packed, until it is used or forgotten. The garbage collector looks at every bucket once in a poll period, one after the
-// other, holding one bucket's lock at a time; that takes it a second for some millions of them. The table of buckets
-// is in 256 parts, as a part that grows stops those who make buckets in it meanwhile.
+// A bucket takes less than 500 bytes, everything included, until it is forgotten. The garbage collector looks at every bucket once in a
+// poll period, one after the other, holding one bucket's lock at a time; that takes it a second for some millions of them. The table of
+// buckets is in 256 parts, as a part that grows stops those who make buckets in it meanwhile.
 //
 // So 64 cores are bounded by memory: each request touches about ten cache lines, none of which another core writes, unless it
-// asks for the same bucket. And 100 million resting buckets take 18 GB; the collector is busy for most of a minute with
+// asks for the same bucket. And 100 million buckets take 46 GB; the collector is busy for most of a minute with
 // them, so the poll period should be minutes then ([WithPollPeriod]); a part that grows has 400,000 of them, and stops those who
 // make buckets in it for tens of milliseconds. Beyond that, several managers should share the credentials among them.
 package buckets

@@ -241,13 +241,10 @@ func (m *RESTBucketManager) LiftHolds() {
 	}
 }
 
-// lift ends the holds of a bucket. One that rests has none.
+// lift ends the holds of a bucket.
 func (b *RESTBucket) lift() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.live == nil {
-		return
-	}
 	b.window.LiftHold(b.now())
 	if b.queue != nil {
 		for _, lane := range b.queue.lanes {

@@ -68,7 +68,7 @@ func (p *partner) changed() {
 	b := p.bucket
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.evicted.Load() || b.live == nil {
+	if b.evicted.Load() {
 		return
 	}
 	now := b.now()

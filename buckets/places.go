@@ -113,7 +113,7 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
 		f.buckets.Add(1)
-		b := &RESTBucket{family: f, major: major, live: &live{unlinked: m.session() != nil}}
+		b := &RESTBucket{family: f, major: major, unlinked: m.session() != nil}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
@@ -151,7 +151,7 @@ func (b *RESTBucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evicted.Store(true)
-	if b.live == nil || b.queue == nil {
+	if b.queue == nil {
 		return
 	}
 	b.queue.alarm.stop()

@@ -36,7 +36,7 @@ func (s *scout) changed() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.evicted.Load() || b.live == nil {
+	if b.evicted.Load() {
 		return
 	}
 	s.heard = true

@@ -160,7 +160,7 @@ func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 func (b *RESTBucket) snapshot() BucketSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, window := b.manager().now(), b.look()
+	now, window := b.manager().now(), &b.window
 	s := BucketSnapshot{
 		Server: b.server().name, Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
 		Kind: window.Kind(), Unlimited: window.Unlimited(),

@@ -12,7 +12,7 @@
 //
 // [ParseResponse] turns status, headers and a 429's body into a [Response] with a [Class]. [Window] is the arithmetic of
 // one bucket, [Global] that of the limit per authentication, [Throttle] a hold that can only be extended, [Backoff] the
-// growing delay between attempts. [Rest] is a Window packed small while nobody uses it.
+// growing delay between attempts.
 //
 // Window, Global and Throttle are pure: they take the time as an argument, hold no lock, start no goroutine and own no
 // timer, so they can be driven through any schedule without waiting. They are not safe for concurrent use; package
