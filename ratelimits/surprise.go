@@ -40,11 +40,6 @@ func (s *surprises) note(now, sent time.Duration, turn uint32) {
 // calm ends what the surprises cost, when it is proven how the bucket works.
 func (s *surprises) calm() { s.serial, s.contested = 0, 0 }
 
-// over reports that they cost nothing any more, and the next one no more than the first.
-func (s *surprises) over(turn uint32) bool {
-	return s.serial == 0 && s.contested == 0 && (s.last == 0 || turn-s.turn > contestedTurns)
-}
-
 func (s *surprises) nextTurn() {
 	s.serial -= min(s.serial, 1)
 	s.contested -= min(s.contested, 1)

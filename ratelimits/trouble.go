@@ -1,7 +1,5 @@
 package ratelimits
 
-import "time"
-
 // trouble is what a Window remembers of holds, refusals and contradictions. Most buckets never make any, so it is kept apart.
 type trouble struct {
 	hold        Throttle
@@ -31,10 +29,4 @@ func (w *Window) inTrouble() *trouble {
 		w.trouble = &trouble{}
 	}
 	return w.trouble
-}
-
-// over reports that nothing of it matters any more to a window that has nothing in flight.
-func (t *trouble) over(w *Window, now time.Duration) bool {
-	return t.hold.Until() <= w.outcome && t.refusals.Row() == 0 && t.raised == 0 && len(t.doubts) == 0 &&
-		t.hidden.over(now, w.passed) && t.surprise.over(w.turn)
 }

@@ -104,10 +104,15 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	if trouble.hold.Wait(now) > 0 {
 		return trouble.hold.Until(), true
 	}
+	if w.trouble != nil {
+		if at, ok = trouble.hidden.next(now, w.inflight); !ok || at > now {
+			return at, ok
+		}
+	}
 	switch {
 	case w.probing && w.probeOut:
 		return 0, false
-	case w.inflight > 0 && (trouble.surprise.serial > 0 || trouble.hidden.near(now, w.passed+w.inflight)):
+	case w.inflight > 0 && trouble.surprise.serial > 0:
 		return 0, false
 	case w.unlimited:
 		return now, true
@@ -248,11 +253,14 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 			w.probing = w.probing && !p.probe
 		}
 		w.passed++
+		if w.trouble != nil {
+			w.trouble.hidden.accepted(now, p.sent)
+		}
 	case ClassUser:
 		w.refuse(now, p, r)
 	case ClassShared:
 		wait := max(r.wait(unsaidWait), w.again(now))
-		w.inTrouble().hidden.refuse(now, min(wait, LongestTrust), w.passed)
+		w.inTrouble().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
 		w.passed = 0
 		w.HoldFor(now, wait, ClassShared)
 	}
@@ -318,7 +326,7 @@ func (w *Window) LiftHold(now time.Duration) {
 	if w.HoldClass(now) == ClassUser {
 		w.used, w.closing = w.inflight, closing{}
 	}
-	w.trouble.hold = Throttle{}
+	w.trouble.hold, w.trouble.hidden = Throttle{}, hiddenLimit{}
 }
 
 // Recall tells a new window what was known of the bucket before it was forgotten. That is no more than a guess: one request

@@ -21,16 +21,38 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 		b.Report(200*ms, p, shared(second))
 	}
 	now := 1200*ms + rounding
-	for range 3 { // now it is known: the same again and again, and one refused each time
-		b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour)) // the probe
-		for _, p := range b.burst(now, 2) {
-			b.Report(now, p, ok(20, 16, time.Hour))
-		}
-		only := b.burst(now, 1)[0]
-		b.waitsForAnOutcome(now)
-		b.Report(now, only, shared(second))
-		b.closedUntil(now, now+second+rounding)
-		now += second + rounding
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour)) // the probe
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	only := b.burst(now, 1)[0]
+	b.waitsForAnOutcome(now)
+	b.Report(now, only, shared(second))
+	now = b.opens(now)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour))
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	assert.Greater(t, b.opens(now), now+second, "the same again, and none more is tried so soon")
+}
+
+// A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
+func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	for name, hidden := range map[string]discordsim.Quota{
+		"fixed": discordsim.Fixed(2, 2*second), "sliding log": discordsim.Sliding(2, 2*second), "leaky": discordsim.Leaky(2, 2*second),
+		"aligned": discordsim.Aligned(2, 2*second, 700*ms),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule := always(discordsim.Fixed(10, second))
+			rule.Shared = &discordsim.SharedLimit{Quota: hidden}
+			s := serve(t, rule, steady(40*ms))
+			s.sendUntil(120 * second)
+			s.finish()
+			assert.LessOrEqual(t, len(s.refusals), 20, "eight of them at once at first")
+			assert.GreaterOrEqual(t, len(s.accepted), 110, "of 120")
+		})
 	}
 }
 
