@@ -44,7 +44,8 @@ type RESTBucket struct {
 	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
 	lineOf   *gate    // in whose line, if it is in one
 
-	nextInLine, previousInLine *RESTBucket
+	nextInLine, previousInLine     *RESTBucket
+	nextOfFamily, previousOfFamily *RESTBucket // guarded by the family's lock
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.

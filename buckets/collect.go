@@ -35,7 +35,7 @@ func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 		b.family.limit.Store(int64(limit))
 		b.family.period.Store(int64(b.window.Period()))
 	}
-	b.family.buckets.Add(-1)
+	b.family.leave(b)
 	b.partner.close(now) // before there can be another bucket of that name
 	b.scout.close()
 	m.buckets.remove(b)
@@ -107,7 +107,7 @@ func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) 
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for key, f := range a.families {
-		if f.routes == 0 && f.buckets.Load() == 0 {
+		if f.routes == 0 && f.empty() {
 			delete(a.families, key)
 			if f.sibling != nil {
 				f.sibling.routes--

@@ -91,7 +91,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 	touched := make(map[*RESTBucket]struct{})
 	sources := []*RESTBucket{b}
 	if scope == routeMoves {
-		sources = m.bucketsOf(e, b, to)
+		sources = e.bucketsOf(b, to)
 	}
 	for _, source := range sources {
 		if source.family == to { // some are where they belong
@@ -125,14 +125,25 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 
 // bucketsOf returns all buckets whose requests of a route move with those of b to another family: those of its family, and of major
 // parameters that live elsewhere unless they stay there.
-func (m *RESTBucketManager) bucketsOf(e *routeEntry, b *RESTBucket, to *family) []*RESTBucket {
+func (e *routeEntry) bucketsOf(b *RESTBucket, to *family) []*RESTBucket {
 	all := []*RESTBucket{b}
 	if b.family.place == unknown {
 		return all
 	}
-	for other := range m.buckets.all() {
-		if other != b && other.family == e.familyOf(other.major) && (other.family == b.family || to.place != named) {
-			all = append(all, other)
+	families := map[*family]struct{}{b.family: {}}
+	if to.place != named {
+		families[e.family.Load()] = struct{}{}
+		if homes := e.homes.Load(); homes != nil {
+			for _, f := range homes.All() {
+				families[f] = struct{}{}
+			}
+		}
+	}
+	for f := range families {
+		for _, other := range f.members() {
+			if other != b && e.familyOf(other.major) == f {
+				all = append(all, other)
+			}
 		}
 	}
 	return all

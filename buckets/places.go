@@ -112,12 +112,12 @@ func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, f
 		return b, true
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
-		f.buckets.Add(1)
 		b := &RESTBucket{family: f, major: major, unlinked: m.session() != nil}
 		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
 		b.window.Recall(int(f.limit.Load()), time.Duration(f.period.Load()))
+		f.enter(b)
 		return b
 	})
 }

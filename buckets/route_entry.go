@@ -17,10 +17,9 @@ const UnknownHash = "UNKNOWN"
 type family struct {
 	authentication *authentication
 	familyKey
-	id      uint64       // no two of a manager have the same
-	buckets atomic.Int64 // how many there are
-	routes  int          // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
-	sibling *family      // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
+	id      uint64  // no two of a manager have the same
+	routes  int     // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
+	sibling *family // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
 
 	said    atomic.Int32 // the limit that the latest response named
 	changed atomic.Int64 // when a route named another limit than before, a time.Duration
@@ -28,6 +27,49 @@ type family struct {
 	// What was known of the one that was forgotten last: what to expect of the next.
 	limit  atomic.Int64
 	period atomic.Int64
+
+	mu      sync.Mutex
+	buckets *RESTBucket // the first of them
+}
+
+// enter adds a bucket to the family's, and leave takes it out again.
+func (f *family) enter(b *RESTBucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.nextOfFamily = f.buckets; b.nextOfFamily != nil {
+		b.nextOfFamily.previousOfFamily = b
+	}
+	f.buckets = b
+}
+
+func (f *family) leave(b *RESTBucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.previousOfFamily == nil {
+		f.buckets = b.nextOfFamily
+	} else {
+		b.previousOfFamily.nextOfFamily = b.nextOfFamily
+	}
+	if b.nextOfFamily != nil {
+		b.nextOfFamily.previousOfFamily = b.previousOfFamily
+	}
+}
+
+// members returns its buckets.
+func (f *family) members() (all []*RESTBucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for b := f.buckets; b != nil; b = b.nextOfFamily {
+		all = append(all, b)
+	}
+	return all
+}
+
+// empty reports that it has none.
+func (f *family) empty() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.buckets == nil
 }
 
 // familyKey names a family of an authentication.
