@@ -1,6 +1,7 @@
 package ratelimits
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -75,9 +76,20 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 	if n == 0 {
 		return now, inflight == 0
 	}
-	back := slices.MinFunc(h.passed, func(a, b passage) int { return int(a.back - b.back) }).back
+	back := slices.MinFunc(h.passed, func(a, b passage) int { return cmp.Compare(a.back, b.back) }).back
 	if now >= h.tryAt && back-now > h.span/4 { // one that could not have gone soon anyway
 		return now, inflight == 0
 	}
 	return back, true
+}
+
+// predict returns when a request may leave that has so many others ahead of it, as far as that is known.
+func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
+	before := inflight + int32(ahead)
+	at, ok := h.next(now, before)
+	if !ok || at <= now {
+		return now
+	}
+	late := h.count(now) + before - h.room
+	return at + times(int(late/h.room), h.span)
 }

@@ -3,12 +3,16 @@ package ratelimits
 import "time"
 
 // Predict returns how long a request would have to wait that has so many others ahead of it, as far as can be known now:
-// the hold, the rest of the window, and a period for each full window that those ahead need. It is 0 where nothing is
-// known that would make it wait.
+// the hold, what a hidden limit lets through, the rest of the window, and a period for each full window that those ahead need. It is 0
+// where nothing is known that would make it wait.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	w.advance(now)
 	ahead = min(max(ahead, 0), largestSensible)
-	return max(w.predict(now, ahead)-now, w.troubles().hold.Wait(now), 0)
+	wait := max(w.predict(now, ahead)-now, 0)
+	if t := w.trouble; t != nil {
+		wait = max(wait, t.hold.Wait(now), t.hidden.predict(now, w.inflight, ahead)-now)
+	}
+	return wait
 }
 
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
@@ -77,13 +81,18 @@ func (w *Window) Remaining(now time.Duration) int {
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles().hold.Wait(now) }
 
-// HoldClass returns the class of the 429 that holds the window, ClassOK if none does.
+// HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	t := w.troubles()
-	if t.hold.Wait(now) == 0 {
+	t := w.trouble
+	switch {
+	case t == nil:
 		return ClassOK
+	case t.hold.Wait(now) > 0:
+		return t.holdClass
+	case t.hidden.predict(now, w.inflight, 0) > now:
+		return ClassShared
 	}
-	return t.holdClass
+	return ClassOK
 }
 
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies

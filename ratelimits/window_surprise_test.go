@@ -33,7 +33,13 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	for _, p := range b.burst(now, 2) {
 		b.Report(now, p, ok(20, 16, time.Hour))
 	}
-	assert.Greater(t, b.opens(now), now+second, "the same again, and none more is tried so soon")
+	assert.Zero(t, b.HoldWait(now))
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "what the next one waits for")
+	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
+	assert.Greater(t, eighth, 2*first, "three at a time")
+	at := b.opens(now)
+	assert.Equal(t, at-now, first, "it was foreseen")
+	assert.Greater(t, at, now+second, "the same again, and none more is tried so soon")
 }
 
 // A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
