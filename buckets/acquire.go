@@ -65,6 +65,9 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 			announced = true
 			m.settings.waiting(r, f)
 		}
+		if err := ctx.Err(); err != nil { // that may have taken its time
+			return Lease{}, nil, err
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -178,5 +179,26 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 		if slow.granted() {
 			slow.update(roomy)
 		}
+	})
+}
+
+// Whoever gives up while a hook is told of the wait gets no lease, although there is room by then.
+func TestContextThatEndsInAHookEndsTheRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(background)
+		var first *caller
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) {
+			cancel()
+			first.lease.Return() // so there is room
+		}}))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		wait(2 * time.Second)
+		first = ask(m, message(1))
+		require.True(t, first.granted())
+		lease, err := m.Acquire(ctx, message(1), bot)
+		lease.Return()
+		assert.ErrorIs(t, err, context.Canceled)
+		drained(t, m)
 	})
 }
