@@ -84,3 +84,13 @@ func (l *deadlines) due() (due []*span) {
 	}
 	return due
 }
+
+// stop stops the timer if nobody needs it. With attempts under way it goes on until it has rung for the last time.
+func (l *deadlines) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil && l.queue.Len() == 0 {
+		l.timer.Stop()
+		l.rings = 0
+	}
+}

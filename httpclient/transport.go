@@ -74,6 +74,7 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 // is always nil.
 func (t *Transport) Close() error {
 	t.end()
+	t.deadlines.stop()
 	if !t.owned {
 		return nil
 	}
