@@ -424,3 +424,41 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		lease.Return()
 	})
 }
+
+// The request that goes first after a global 429 may be a large upload: it does not hold up the others until it has ended.
+func TestSlowRequestThatGoesFirstAfterAGlobalRefusalHoldsNobodyForLong(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(limit))
+				for channel := range 3 {
+					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
+				}
+				wait(2 * time.Second)
+				ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Second))
+				first := ask(m, message(1))
+				wait(1100 * time.Millisecond)
+				require.True(t, first.granted())
+				second, third := ask(m, message(2)), ask(m, message(3))
+				require.Zero(t, granted(t, []*caller{second, third}), "one goes first")
+				wait(15 * time.Second)
+				require.Equal(t, 1, granted(t, []*caller{second, third}), "it takes long, and another one tries")
+				for _, c := range []*caller{second, third} {
+					if c.granted() {
+						c.update(limited("messages", 5, 4, time.Second))
+						break
+					}
+				}
+				wait(time.Millisecond)
+				require.Equal(t, 2, granted(t, []*caller{second, third}), "which has passed")
+				first.lease.Release()
+				for _, c := range []*caller{second, third} {
+					c.lease.Release()
+				}
+				drained(t, m)
+			})
+		})
+	}
+}

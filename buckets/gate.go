@@ -13,6 +13,9 @@ const (
 	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
 	edgeHoldMin = 2 * time.Second
 	edgeHoldMax = 10 * time.Minute
+	// globalPatience is how long the outcome of the one that goes first after a global 429 is waited for: it may be a large upload, while
+	// most attempts have ended by then.
+	globalPatience = 15 * time.Second
 )
 
 // gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
@@ -22,6 +25,7 @@ type gate struct {
 	manager        *RESTBucketManager
 	authentication *authentication  // whose buckets pass; nil if it is the edge
 	class          ratelimits.Class // of the 429s that are about it
+	patience       time.Duration    // with the request that goes first
 
 	// open says that there is no limit, and that nothing is held or has been refused of late: nobody takes the lock.
 	open atomic.Bool
@@ -29,9 +33,9 @@ type gate struct {
 	mu       sync.Mutex
 	limit    *ratelimits.Global // without a limit it only holds
 	refusals ratelimits.Refusals
-	reading  int  // refusals of which only the headers are known
-	probing  bool // since a refusal no request has passed that was sent after it
-	probeOut bool // the one that goes first is in flight
+	reading  int           // refusals of which only the headers are known
+	probing  bool          // since a refusal no request has passed that was sent after it
+	patient  time.Duration // until when the one that goes first is waited for, 0 if none is in flight
 	line     line
 	part     *part // of the limit, if processes share it; else nil
 }
@@ -46,7 +50,7 @@ type gatePermit struct {
 // newEdge returns the gate of everything that leaves this IP address for one server. It stands open until the network in front of the
 // server refuses something.
 func newEdge(m *RESTBucketManager) *gate {
-	g := &gate{manager: m, class: ratelimits.ClassEdge, limit: ratelimits.NewGlobal(0)}
+	g := &gate{manager: m, class: ratelimits.ClassEdge, patience: ratelimits.LongestTrust, limit: ratelimits.NewGlobal(0)}
 	g.open.Store(true)
 	return g
 }
@@ -67,21 +71,31 @@ func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	return p, known && wait == 0
 }
 
-// enter takes a permit, or returns how long to wait for one. known is false if only the others can tell, a refusal that is being read,
-// or the outcome of the request that goes first. The lock is held.
+// enter takes a permit, or returns how long to wait for one at most. known is false if only the others can tell, or a refusal that is
+// being read. The lock is held.
 func (g *gate) enter(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
 	g.part.needs(now, g.line.waiting+1)
-	if !g.ready(now) {
+	switch {
+	case !g.ready(now):
 		return gatePermit{}, 0, false
+	case now < g.patient:
+		return gatePermit{}, g.patient - now, true
 	}
-	if p.slot, wait = g.limit.Take(now); wait == 0 {
-		p.probe, g.probeOut = g.probing, g.probing
+	if p.slot, wait = g.limit.Take(now); wait == 0 && g.probing {
+		p.probe, g.patient = true, now+g.patience
 	}
 	return p, wait, true
 }
 
-// ready reports that time alone decides when the next request can pass. The lock is held.
-func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && !g.probeOut && g.follow(now) }
+// ready reports that time alone decides when the next request can pass at the latest. The lock is held.
+func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && g.follow(now) }
+
+// arrived takes in that a request is not in flight any more.
+func (g *gate) arrived(p gatePermit) {
+	if p.probe {
+		g.patient = 0
+	}
+}
 
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (g *gate) opens(now time.Duration) bool {
@@ -108,7 +122,7 @@ func (g *gate) giveBack(now time.Duration, p gatePermit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit.Return(p.slot)
-	g.probeOut = g.probeOut && !p.probe
+	g.arrived(p)
 	g.moveOn(now)
 }
 
@@ -130,7 +144,7 @@ func (g *gate) settle(now time.Duration, p gatePermit, sent time.Duration, o *ou
 	} else {
 		g.limit.Report(now, p.slot)
 	}
-	g.probeOut = g.probeOut && !p.probe
+	g.arrived(p)
 	if !p.forced && g.passed(&o.response) {
 		g.refusals.Accepted(sent)
 		g.probing = g.probing && !p.probe
@@ -250,7 +264,7 @@ func (g *gate) count(b *RESTBucket) bool {
 // moveOn lets the line move when it can. The lock is held.
 func (g *gate) moveOn(now time.Duration) {
 	if g.line.length > 0 && g.ready(now) {
-		g.wakeAt(now, now+g.limit.Wait(now))
+		g.wakeAt(now, max(now+g.limit.Wait(now), g.patient))
 	}
 }
 

@@ -66,7 +66,7 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		families: make(map[familyKey]*family), queued: make(map[*RESTBucket]struct{}),
 	}
-	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, patience: globalPatience, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
 		a.global.share(session)
