@@ -348,19 +348,20 @@ func TestFleetInBadWeather(t *testing.T) {
 
 func TestFleetWhoseStateIsLost(t *testing.T) {
 	long(t)
+	const losses = 80 // so many that chance does not decide: about one in three draws a 429
 	inWorld(t, func(w *world) {
 		f := w.fleet(4, oneRule(five, near))
 		defer f.close()
 		f.warm(one)
 		f.all.Go(func() {
-			for range 8 {
+			for range losses {
 				time.Sleep(5*time.Second + 123*ms)
 				w.server.Flush()
 			}
 		})
-		rate := f.saturate(10, time.Minute, one)
+		rate := f.saturate(10, 7*time.Minute, one)
 		assert.Greater(t, rate, .9*ideal)
-		assert.LessOrEqual(t, f.refused(), 4, "one in two losses at most")
+		assert.LessOrEqual(t, f.refused(), losses/2, "one in two losses at most")
 	})
 }
 
