@@ -68,7 +68,8 @@
 // that knows all kinds holds each place for a period and is never refused. One that believes in the window sends a batch when that
 // is over, and is refused: that batch is excused, and no request beyond what fits into a window, until accepted answers have been
 // read that no fixed window, no log that names its last place and no leaky bucket can have given. If the network is too slow to
-// tell, there may be several such batches. From then on its own requests are to blame as in any other log. What holds in any kind is
+// tell, there may be several such batches. From then on its own requests are to blame as in any other log, but for what is longer ago than the
+// longest reset-after that it has read: where others use the log, no answer may name the whole period. What holds in any kind is
 // never excused: sending before the time that was named.
 //
 // # What is not known about Discord

@@ -35,7 +35,7 @@ func (r reading) denies(other reading) bool {
 const (
 	// rounding is by how much two times in headers may differ more than the times that they stand for.
 	rounding    = 2 * time.Millisecond
-	maxReadings = 16
+	maxReadings = 64
 	maxTries    = 1024
 )
 
@@ -51,7 +51,7 @@ func (e *evidence) learn(r reading) {
 		if second.earliest().Before(first.earliest()) {
 			first, second = second, first
 		}
-		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after {
+		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after-time.Millisecond {
 			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read)) // two windows would end at least a period apart
 		}
 		if (r.after - other.after).Abs() > rounding {
@@ -106,6 +106,11 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	if over.IsZero() {
 		return false
 	}
+	for _, f := range k.facts { // whoever believes in windows believes that one begins when a 429's wait is over
+		if f.at.Before(sent) && !f.until.After(sent) {
+			over = latest(over, f.until)
+		}
+	}
 	batch := 0
 	count := func(at time.Time) {
 		if !at.Before(over) && !at.After(sent) {
@@ -119,4 +124,19 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 		count(at)
 	}
 	return batch <= limit // with this one
+}
+
+// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to send a request that is
+// refused now: that is less than the period where others are first in the log, and what it has sent since so long ago does not fill it.
+func (k *knowledge) hurries(now time.Time, q *Quota) bool {
+	if k.evidence == nil || k.evidence.longest.after >= q.Period-time.Millisecond {
+		return false
+	}
+	since, n := now.Add(-k.evidence.longest.after), 0
+	for _, s := range k.sends {
+		if s.at.After(since) {
+			n++
+		}
+	}
+	return n < q.Limit
 }

@@ -68,6 +68,7 @@ const (
 	becauseStray         = "nothing had told that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
+	becausePeriod        = "no answer had named the whole period"
 )
 
 // gate is one place where requests are counted or held up, and what the client has been told about it.
@@ -160,6 +161,8 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 		return Excused, becauseStray
 	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
 		return Excused, becauseKind
+	case quota.NamesNext && g.hurries(x.call.Now, &quota):
+		return Excused, becausePeriod
 	}
 	return Avoidable, becauseOwn
 }
