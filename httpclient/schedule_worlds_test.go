@@ -337,8 +337,8 @@ func (p play) blames() bool {
 		return false
 	case "one hash": // nor, unless it reads all answers, that two routes will meet in a channel
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
-	case "next place": // to be mended: the window takes such a log for a fixed window, and draws a 429 for most batches of it
-		return false
+	case "next place": // whoever forgets a bucket at once forgets how it counts
+		return p.cancelled+p.deadlines+p.troubles == 0 && p.poll > time.Minute && p.extreme != "collect all the time"
 	}
 	// Whoever forgets a bucket at once knows nothing when the next answer is lost.
 	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute && p.extreme != "collect all the time"

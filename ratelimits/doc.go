@@ -6,7 +6,8 @@
 // A client never sees when the server processed its request. It knows only that this happened between the moment at
 // which it sent the request and the moment at which it received the response. Everything here is interval arithmetic on
 // those two times: a request is charged to a limit until it is certain that the server has forgotten it. That allows
-// several requests in flight in one bucket, without guessing and without drawing a 429.
+// several requests in flight in one bucket, without guessing and without drawing a 429. How a bucket fills up again no header
+// says: every kind counts as possible until a response has ruled it out, and each is a file of its own (fixed, log, next, leaky).
 //
 // # Shape
 //

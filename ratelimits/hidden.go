@@ -1,10 +1,6 @@
 package ratelimits
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // hiddenLimit remembers how much a limit let through that no header shows: the shared ones, of a channel say. It is only met
 // by a 429, and a burst would meet it with everything that is in flight. So as many go as last time, within the same time; whether
@@ -13,14 +9,11 @@ type hiddenLimit struct {
 	room   int32         // how many were let through last time; 0: not known
 	vain   uint8         // how often one more was tried in vain
 	span   time.Duration // how long it takes until they come back
-	passed []passage     // of late
+	passed ledger        // of late; its charges were received when they were sent
 	tryAt  time.Duration // then one more may be tried
 	met    time.Duration // when it was met
 	until  time.Duration // then it is forgotten
 }
-
-// passage is a request that was let through, and when it has probably been forgotten.
-type passage struct{ sent, back time.Duration }
 
 const maxVain = 7
 
@@ -30,7 +23,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	if passed > 0 && sent >= h.met { // the first of those that were in flight together
 		since, n := sent, h.count(now)
 		if n > 0 {
-			since = h.passed[0].sent
+			since = h.passed.list()[0].received
 		}
 		known := h.room > 0 && now < h.until
 		switch {
@@ -53,15 +46,15 @@ func (h *hiddenLimit) accepted(now, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return
 	}
-	n := h.count(now)
-	h.passed = append(h.passed, passage{sent, now + h.span})
-	h.room = max(h.room, n+1)
+	h.passed.expire(now)
+	h.passed.add(&charge{received: sent, reset: interval{now, now + h.span}, n: 1})
+	h.room = max(h.room, h.passed.total)
 }
 
 // count returns how many have passed that are not forgotten yet.
 func (h *hiddenLimit) count(now time.Duration) int32 {
-	h.passed = slices.DeleteFunc(h.passed, func(p passage) bool { return p.back <= now })
-	return int32(len(h.passed))
+	h.passed.expire(now)
+	return h.passed.total
 }
 
 // next returns when one more may leave, as Window.Next does.
@@ -69,18 +62,13 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 	if h.room == 0 || now >= h.until {
 		return now, true
 	}
-	n := h.count(now)
-	if n+inflight < h.room {
+	switch n := h.count(now); {
+	case n+inflight < h.room:
 		return now, true
-	}
-	if n == 0 {
+	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // one that could not have gone soon anyway
 		return now, inflight == 0
 	}
-	back := slices.MinFunc(h.passed, func(a, b passage) int { return cmp.Compare(a.back, b.back) }).back
-	if now >= h.tryAt && back-now > h.span/4 { // one that could not have gone soon anyway
-		return now, inflight == 0
-	}
-	return back, true
+	return h.passed.next(), true
 }
 
 // predict returns when a request may leave that has so many others ahead of it, as far as that is known.

@@ -90,7 +90,7 @@ func courses() []course {
 		fixedWindow = append(fixedWindow, ok(200, 199-i, second-time.Duration(i)*10*ms))
 	}
 	return []course{
-		{"unproven", ratelimits.KindUnproven, newBucket, []ratelimits.Response{ok(5, 4, second)}, 300 * ms},
+		{"unproven", ratelimits.KindUnproven, newBucket, []ratelimits.Response{ok(5, 4, second)}, 1100 * ms},
 		{"fixed", ratelimits.KindFixed, newBucket, fixedWindow, 10 * ms},
 		{"log", ratelimits.KindLog, func(t testing.TB) *bucket { return proven(t, 50, []time.Duration{second}) },
 			[]ratelimits.Response{ok(50, 39, second)}, 100 * ms},

@@ -3,36 +3,32 @@ package ratelimits
 import "time"
 
 // Predict returns how long a request would have to wait that has so many others ahead of it, as far as can be known now:
-// the hold, what a hidden limit lets through, the rest of the window, and a period for each full window that those ahead need. It is 0
-// where nothing is known that would make it wait.
+// the hold, what a hidden limit lets through, the charges that have to come back, and a period for each full window that those ahead
+// need. It is 0 where nothing is known that would make it wait.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	w.advance(now)
 	ahead = min(max(ahead, 0), largestSensible)
-	wait := max(w.predict(now, ahead)-now, 0)
+	at := w.predict(now, ahead)
 	if t := w.trouble; t != nil {
-		wait = max(wait, t.hold.Wait(now), t.hidden.predict(now, w.inflight, ahead)-now)
+		at = max(at, t.hold.Until(), t.hidden.predict(now, w.inflight, ahead))
 	}
-	return wait
+	return max(at-now, 0)
 }
 
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
-	switch {
-	case w.limit == 0 || w.unlimited:
-		return now
-	case w.sliding != nil:
-		return w.sliding.predict(w.kind, now, int(w.limit), int(w.inflight), ahead)
-	}
-	room := int(max(w.limit-w.used, 0))
-	if ahead < room {
+	late := ahead - int(max(w.limit-w.charged(now), 0))
+	if w.limit == 0 || w.unlimited || late < 0 {
 		return now
 	}
-	next := now + w.longest // of a window that opens about now
-	if w.closing.known {
-		next = w.closing.at(w.kind)
-	} else if w.adrift() {
-		next = max(now, w.outcome+w.longest)
+	period := w.longest
+	if w.evidence.kind() == KindLeaky {
+		period = times(int(w.limit), w.evidence.leaky.slot.high)
 	}
-	return next + times((ahead-room)/int(w.limit), w.longest)
+	at := now + period // if all of them are in flight
+	if w.ledger.total > 0 {
+		at = w.ledger.nth(int32(late%int(w.limit)) + 1)
+	}
+	return at + times(late/int(w.limit), period)
 }
 
 // times returns n times d, a hundred years at most: nobody can be told to wait any longer.
@@ -64,7 +60,7 @@ func (w *Window) Probing() bool { return w.probing }
 func (w *Window) Period() time.Duration { return w.longest }
 
 // Kind returns how the bucket fills up.
-func (w *Window) Kind() Kind { return w.kind }
+func (w *Window) Kind() Kind { return w.evidence.kind() }
 
 // InFlight returns the number of permits whose outcome is not known.
 func (w *Window) InFlight() int { return int(w.inflight) }
@@ -75,7 +71,7 @@ func (w *Window) Remaining(now time.Duration) int {
 	if w.Limit() == 0 {
 		return 0
 	}
-	return max(int(w.limit)-w.charged(now), 0)
+	return max(int(w.limit-w.charged(now)), 0)
 }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
@@ -83,10 +79,8 @@ func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles()
 
 // HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	t := w.trouble
+	t := w.troubles()
 	switch {
-	case t == nil:
-		return ClassOK
 	case t.hold.Wait(now) > 0:
 		return t.holdClass
 	case t.hidden.predict(now, w.inflight, 0) > now:
@@ -98,16 +92,5 @@ func (w *Window) HoldClass(now time.Duration) Class {
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
-	reset := max(w.troubles().hold.Until(), w.outcome)
-	switch {
-	case w.sliding != nil:
-		return max(reset, w.sliding.last(w.kind))
-	case w.limit == 0 || w.unlimited:
-		return reset
-	case w.closing.known:
-		return max(reset, w.closing.at(w.kind))
-	case w.used > 0:
-		return max(reset, w.outcome+w.longest)
-	}
-	return reset
+	return max(w.troubles().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
 }

@@ -32,9 +32,8 @@ func NewWindow(now time.Duration, s State) Window {
 	case s.Limit > 0:
 		w.limit, w.longest = int32(min(s.Limit, largestSensible)), max(s.Period, 0)
 		if s.Reset > 0 {
-			w.used = int32(min(max(s.Used, 0), largestSensible))
-			w.unheard = w.used > 0
-			w.closing.narrow(now, interval{now, now + min(s.Reset, LongestTrust)}, 0)
+			w.unheard = int32(min(max(s.Used, 0), largestSensible))
+			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
 		}
 	}
 	w.outcome = now
@@ -49,29 +48,14 @@ func (w *Window) State(now time.Duration) State {
 	w.advance(now)
 	t := w.troubles()
 	s := State{
-		Limit: int(w.limit), Used: max(w.charged(now)-int(w.inflight), 0), Period: w.longest,
+		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
 		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
 	}
 	switch {
 	case w.limit == 0 && !w.unlimited:
-		s.Used = int(w.blinds) // somebody else may know of what
+		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
-		s.Reset = max(w.comesBack()-now, tick)
+		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
 	}
 	return s
-}
-
-// comesBack is when all that is charged and answered has certainly come back.
-func (w *Window) comesBack() time.Duration {
-	back := w.adriftUntil()
-	switch {
-	case w.sliding != nil:
-		return w.sliding.last(w.kind)
-	case w.closing.known:
-		back = w.closing.at(w.kind)
-	}
-	for _, d := range w.troubles().doubts {
-		back = max(back, d.until)
-	}
-	return back
 }

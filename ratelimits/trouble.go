@@ -1,15 +1,21 @@
 package ratelimits
 
-// trouble is what a Window remembers of holds, refusals and contradictions. Most buckets never make any, so it is kept apart.
+import "time"
+
+// unsaidWait is the wait after a 429 that does not say how long.
+const unsaidWait = time.Second
+
+// trouble is what a Window remembers of holds and refusals. Most buckets never make any, so it is kept apart.
 type trouble struct {
 	hold        Throttle
 	holdClass   Class // of the 429 that the hold comes from
 	refusals    Refusals
-	raisedTwice bool  // the response before the latest named a higher limit, too
-	raised      int32 // a higher limit that the latest response named: believed from the next window on
+	suspected   time.Duration // until then evidence.suspected holds
+	doubted     time.Duration // then it is long ago that a response was left out
+	raised      int32         // a higher limit that the latest response named, at raisedAt: believed a period later
+	raisedTwice bool          // and the one before it, too
+	raisedAt    time.Duration
 	hidden      hiddenLimit
-	surprise    surprises
-	doubts      []doubt
 }
 
 // noTrouble is what is read of a window that never had any. Nothing writes to it.
@@ -29,4 +35,101 @@ func (w *Window) inTrouble() *trouble {
 		w.trouble = &trouble{}
 	}
 	return w.trouble
+}
+
+// next returns when a request may leave as far as holds and hidden limits go, as Window.Next does.
+func (t *trouble) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
+	if t.hold.Wait(now) > 0 {
+		return t.hold.Until(), true
+	}
+	return t.hidden.next(now, inflight)
+}
+
+// advance lets time do its work.
+func (t *trouble) advance(w *Window, now time.Duration) {
+	if t.raised > w.limit && (w.ledger.total == 0 || now >= t.raisedAt+w.longest) {
+		if t.raisedTwice {
+			w.limit = min(t.raised, 2*w.limit)
+		}
+		t.raised, t.raisedTwice = 0, false
+	}
+}
+
+// accepted takes in that a request was not refused. It was let through for certain if it has succeeded.
+func (t *trouble) accepted(now, sent time.Duration, succeeded bool) {
+	if succeeded {
+		t.refusals.Accepted(sent)
+	}
+	t.hidden.accepted(now, sent)
+}
+
+// refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was
+// understood wrongly. It is full now. One request goes first when the hold has ended, and for some time to come.
+func (w *Window) refuse(now time.Duration, r *Response) {
+	if w.evidence.kind() != KindNext {
+		w.evidence.forget()
+	}
+	wait := r.wait(unsaidWait)
+	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
+		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
+		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, foreign: true})
+	}
+	wait = max(wait, w.again(now))
+	w.suspect(now+min(wait, LongestTrust), w.longest)
+	w.HoldFor(now, wait, ClassUser)
+}
+
+// meet takes in a 429 of a limit that the bucket's headers do not show.
+func (w *Window) meet(now time.Duration, p Permit, r *Response) {
+	wait := max(r.wait(unsaidWait), w.again(now))
+	w.inTrouble().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
+	w.passed = 0
+	w.HoldFor(now, wait, ClassShared)
+}
+
+func (w *Window) again(now time.Duration) time.Duration {
+	t := w.inTrouble()
+	return t.refusals.Again(now, t.hold.Wait(now) > 0)
+}
+
+// wait returns how long a 429 asks to wait: what it says, else the time until the bucket is full, else the given one. It is
+// never nothing, because what was said is rounded, and because a 429 must not be answered by an endless loop.
+func (r *Response) wait(unsaid time.Duration) time.Duration {
+	switch {
+	case r.HasRetryAfter:
+		return r.RetryAfter + tick
+	case r.Limited:
+		return r.ResetAfter + tick
+	}
+	return unsaid
+}
+
+// Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
+// more than a day is not believed.
+func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
+
+// HoldRefused is Hold after a 429 that speaks of another limit, which nothing else holds. Several in a row make it longer.
+func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
+
+// HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
+func (w *Window) HoldFor(now, d time.Duration, class Class) {
+	if d <= 0 {
+		return
+	}
+	if t := w.inTrouble(); t.hold.Extend(now, min(d, LongestTrust)) {
+		t.holdClass = class
+	}
+	w.probing = true
+}
+
+// LiftHold ends the hold, and what the 429 that caused it has said of the bucket is forgotten. One request goes first all the same.
+func (w *Window) LiftHold(now time.Duration) {
+	if w.HoldWait(now) == 0 {
+		return
+	}
+	if w.HoldClass(now) == ClassUser {
+		w.ledger.clear()
+		w.evidence.fixed.said = 0
+	}
+	w.trouble.hold, w.trouble.hidden = Throttle{}, hiddenLimit{}
 }

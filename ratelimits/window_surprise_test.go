@@ -113,18 +113,6 @@ func TestRefusalsOfOneBurstCountAsOneSurprise(t *testing.T) {
 	assert.InDelta(t, after(1), after(9), float64(5*ms))
 }
 
-func TestRepeatedSurprisesMakeTheBucketServeOneByOneForAWhile(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	surprise(b, 3)
-	at := b.opens(b.Reset())
-	b.exchange(at, ok(5, 4, second))
-	p := b.burst(at, 1)[0] // even after a success
-	b.waitsForAnOutcome(at)
-	b.Report(at, p, ok(5, 3, second))
-	b.burst(at, 1)
-}
-
 // surprise answers n requests with a 429 each, one after the other, each as soon as it may leave.
 func surprise(b *bucket, n int) {
 	b.t.Helper()

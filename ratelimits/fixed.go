@@ -1,0 +1,110 @@
+package ratelimits
+
+import (
+	"slices"
+	"time"
+)
+
+// A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of two windows are
+// at least a period apart, and within one window, whoever is counted later is told a shorter reset-after.
+
+// fixedEvidence is what a fixed window has said of the latest window that was spoken of, and of the one before.
+type fixedEvidence struct {
+	closes, before interval // when the latest one does according to all responses that certainly spoke of it, and the one before
+	// The shortest reset-after of the latest, and how many requests had been counted by then.
+	least      time.Duration
+	leastSpent int32
+	// The most that had been counted in the latest, and what was sent since: that stays charged until the window has certainly closed,
+	// whatever becomes known of the requests that seemed to explain it.
+	said  int32
+	until time.Duration
+}
+
+// same reports that two resets are certainly that of one fixed window.
+func same(a, b interval, longest time.Duration) bool { return a.farthest(b) < longest-tick }
+
+// denies reports that a response speaks of a window that closes then, and cannot have been counted in it.
+func (s *sample) denies(closes interval, longest time.Duration) bool {
+	return same(closes, s.reset, longest) && (!closes.overlaps(s.reset) || s.sent >= closes.high)
+}
+
+func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
+	switch overlaps := e.closes.overlaps(s.reset); {
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
+		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
+	case e.least == 0 || s.reset.low > e.closes.high: // a later one
+		refuted = e.least > 0 && s.denies(e.closes, longest)
+		e.before = e.closes
+		e.begin(s, s.spent, s.reset.high)
+	case !overlaps: // an earlier one
+		refuted = s.denies(e.closes, longest) || s.denies(e.before, longest)
+	case same(e.closes, s.reset, longest):
+		refuted = s.sent >= e.closes.high ||
+			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
+		alone := e.until <= e.closes.high
+		if e.closes = e.closes.intersect(s.reset); alone {
+			e.until = e.closes.high
+		}
+		if s.after < e.least {
+			e.least, e.leastSpent = max(s.after, 1), s.spent
+		}
+		e.said = max(e.said, s.spent)
+	default: // this window, the one before or the next one
+		if s.received >= e.until {
+			e.said = 0
+		}
+		e.said, e.until = max(e.said, s.spent), max(e.until, s.reset.high)
+		if 2*(s.reset.high-s.reset.low) < e.closes.high-e.closes.low { // which says much more
+			e.begin(s, e.said, e.until)
+		}
+	}
+	return refuted
+}
+
+// begin takes a response for the first that speaks of a window.
+func (e *fixedEvidence) begin(s *sample, said int32, until time.Duration) {
+	e.closes, e.least, e.leastSpent = s.reset, max(s.after, 1), s.spent
+	e.said, e.until = said, until
+}
+
+// over reports that a response speaks of a window that has certainly closed: a later one has been spoken of, or its end has passed.
+func (e *fixedEvidence) over(s *sample, longest time.Duration) bool {
+	return s.reset.high < e.closes.low || e.closes.high <= s.received && same(e.closes, s.reset, longest)
+}
+
+// window charges requests that a window has counted: it takes them together with those of the same one, and drops those of windows before it.
+func (l *ledger) window(c *charge, longest time.Duration) {
+	now, list := c.received, l.list()
+	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // as in most cases
+		l.count(c, 1)
+		list[0].join(c, list[0].reset.intersect(c.reset))
+		return
+	}
+	for i := 0; i < len(list); {
+		o := &list[i]
+		switch {
+		case same(o.reset, c.reset, longest) && o.reset.overlaps(c.reset):
+			c.join(o, o.reset.intersect(c.reset))
+		case o.reset.high >= c.reset.low:
+			i++
+			continue
+		case o.reset.low > now: // the window before cannot close after this one has opened: that was wrong
+			c.join(o, c.reset)
+		}
+		l.count(o, -1)
+		list = slices.Delete(list, i, i+1)
+	}
+	l.cut(len(list))
+	l.add(c)
+}
+
+// within is how many requests that are charged may be counted in the window that a response speaks of.
+func (l *ledger) within(s *sample) (n int32) {
+	list := l.list()
+	for i := range list {
+		if c := &list[i]; c.reset.overlaps(s.reset) {
+			n += c.n
+		}
+	}
+	return n
+}

@@ -1,0 +1,209 @@
+package ratelimits
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// charge is requests that were answered and that the server may still count: until their reset has certainly passed.
+type charge struct {
+	received time.Duration // when the last of them was answered
+	reset    interval      // in which the instant lies that their responses' reset-after speaks of
+	n        int32         // how many
+	sure     int32         // so many of them were certainly counted
+	counted  int32         // the most that the server had counted by their responses
+	foreign  bool          // some are somebody else's
+	blind    bool          // no response has said when they come back
+}
+
+// ledger lists the charges in the order in which they come back. Requests in flight are not in it.
+type ledger struct {
+	first  [1]charge // which is all that most buckets need
+	many   []charge  // once there were more: all of them,
+	gone   int32     // but for those before
+	few    int32     // how many are in first
+	total  int32     // requests
+	unsure int32     // that may not have been counted
+}
+
+// finest is how many charges are told apart. Of more, neighbours are taken together, which costs the earlier one a part of a
+// period.
+const finest = 64
+
+func (l *ledger) list() []charge {
+	if l.many != nil {
+		return l.many[l.gone:]
+	}
+	return l.first[:l.few]
+}
+
+// cut leaves the first n of the list.
+func (l *ledger) cut(n int) {
+	if l.many != nil {
+		l.many = l.many[:int(l.gone)+n]
+		return
+	}
+	l.few = int32(n)
+}
+
+// count keeps the sums, for one more charge or one less.
+func (l *ledger) count(c *charge, sign int32) {
+	l.total += sign * c.n
+	l.unsure += sign * (c.n - c.sure)
+}
+
+// next is when the first of them comes back. There has to be one.
+func (l *ledger) next() time.Duration {
+	if l.many != nil {
+		return l.many[l.gone].reset.high
+	}
+	return l.first[0].reset.high
+}
+
+// last is when all have, 0 if there are none.
+func (l *ledger) last() time.Duration {
+	if list := l.list(); len(list) > 0 {
+		return list[len(list)-1].reset.high
+	}
+	return 0
+}
+
+// nth is when so many have, or all.
+func (l *ledger) nth(n int32) time.Duration {
+	list := l.list()
+	for i := range list {
+		if n -= list[i].n; n <= 0 {
+			return list[i].reset.high
+		}
+	}
+	return l.last()
+}
+
+// expire takes off what has come back, and returns how many of that were certainly counted. blind says that of some of them it was no more
+// than a guess.
+func (l *ledger) expire(now time.Duration) (sure int32, blind bool) {
+	list, over := l.list(), 0
+	for over < len(list) && list[over].reset.high <= now {
+		c := &list[over]
+		l.count(c, -1)
+		sure += c.sure
+		blind = blind || c.blind
+		over++
+	}
+	if l.many != nil {
+		l.gone += int32(over)
+	} else {
+		l.few -= int32(over)
+	}
+	return sure, blind
+}
+
+// add charges requests.
+func (l *ledger) add(c *charge) {
+	l.count(c, 1)
+	switch {
+	case l.many == nil && l.few == 0:
+		l.first[0], l.few = *c, 1
+		return
+	case l.many == nil:
+		l.many = append(make([]charge, 0, 4), l.first[0])
+	case len(l.many) == cap(l.many) && (l.gone > 0 || len(l.many) >= finest):
+		l.many, l.gone = l.many[:copy(l.many, l.list())], 0
+		if len(l.many) >= finest {
+			l.many = coarsen(l.many)
+		}
+	}
+	i := len(l.many)
+	for i > int(l.gone) && l.many[i-1].reset.high > c.reset.high {
+		i--
+	}
+	l.many = slices.Insert(l.many, i, *c)
+}
+
+// join takes two charges together.
+func (c *charge) join(o *charge, reset interval) {
+	c.received, c.counted = max(c.received, o.received), max(c.counted, o.counted)
+	c.reset.low, c.reset.high = reset.low, reset.high
+	c.n, c.sure, c.foreign = c.n+o.n, c.sure+o.sure, c.foreign || o.foreign
+}
+
+// coarsen takes each two neighbours together.
+func coarsen(list []charge) []charge {
+	half := list[:0]
+	for i := 0; i < len(list); i += 2 {
+		c := list[i]
+		if i+1 < len(list) {
+			later := &list[i+1]
+			c.join(later, interval{min(c.reset.low, later.reset.low), later.reset.high})
+			c.blind = c.blind || later.blind
+		}
+		half = append(half, c)
+	}
+	return half
+}
+
+// settle takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
+// the others there cannot be more than the rest. Nobody knows which, so those go that come back first.
+func (l *ledger) settle(now time.Duration, most int32) {
+	list, kept := l.list(), 0
+	for i := range list {
+		if list[i].reset.low > now {
+			most -= list[i].sure
+		}
+	}
+	excess := max(l.unsure-max(most, 0), 0)
+	for _, c := range list {
+		off := min(c.n-c.sure, excess)
+		excess -= off
+		l.total, l.unsure = l.total-off, l.unsure-off
+		if c.n -= off; c.n > 0 {
+			list[kept] = c
+			kept++
+		}
+	}
+	l.cut(kept)
+}
+
+// counted is the most that the server has counted.
+func (l *ledger) counted() (most int32) {
+	for _, c := range l.list() {
+		most = max(most, c.counted)
+	}
+	return most
+}
+
+// clear forgets everything.
+func (l *ledger) clear() {
+	l.cut(0)
+	l.total, l.unsure = 0, 0
+}
+
+// change changes when charges come back.
+func (l *ledger) change(reset func(charge) interval) {
+	list := l.list()
+	for i, c := range list {
+		list[i].reset = reset(c)
+	}
+	slices.SortStableFunc(list, func(a, b charge) int { return cmp.Compare(a.reset.high, b.reset.high) })
+}
+
+// lift lets nothing come back before a moment.
+func (l *ledger) lift(until time.Duration) {
+	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
+}
+
+// doubt leaves open what was counted. All that was answered before a moment comes back by another one.
+func (l *ledger) doubt(before, until time.Duration) {
+	list := l.list()
+	for i := range list {
+		list[i].sure = 0
+	}
+	l.unsure = l.total
+	l.change(func(c charge) interval {
+		if c.received > before {
+			return c.reset
+		}
+		return interval{min(c.reset.low, until), min(c.reset.high, until)}
+	})
+}

@@ -1,0 +1,41 @@
+package ratelimits
+
+import "time"
+
+// A sliding log may also name the time until the earliest request is forgotten. That is the whole period only for a request that found
+// the log empty, and less for all others; so each is charged for a period from when it was answered, whatever its own reset-after.
+
+// nextEvidence is what such a log has said.
+type nextEvidence struct {
+	period time.Duration // a request that found the log empty was told so much, 0 if none did
+}
+
+func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool {
+	period := e.period
+	if s.spent == 1 {
+		e.period = max(e.period, s.after)
+	}
+	if period == 0 {
+		return false
+	}
+	if s.after > period+2*tick || s.spent == 1 && s.after < longest-2*tick {
+		return true
+	}
+	list := l.list()
+	for i := range list {
+		if c := &list[i]; s.after > c.received+period-s.sent+2*tick && c.certainly(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// occupy keeps requests charged for a period from when they were answered, all of them, or those that no response has spoken of.
+func (l *ledger) occupy(period time.Duration, all bool) {
+	l.change(func(c charge) interval {
+		if all || c.blind {
+			c.reset.high = max(c.reset.high, c.received+period+tick)
+		}
+		return c.reset
+	})
+}

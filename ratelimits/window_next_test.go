@@ -1,0 +1,82 @@
+package ratelimits_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// A log whose reset-after names the next place to come back looks like a fixed window until one of them has.
+func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
+	t.Parallel()
+	rhythms := map[string]func(s *served){
+		"burst":           func(s *served) { s.send(40) },
+		"one each 50 ms":  func(s *served) { s.sendEvery(50*ms, 40) },
+		"one each 150 ms": func(s *served) { s.sendEvery(150*ms, 40) },
+		"one by one": func(s *served) {
+			for range 40 {
+				s.send(1)
+				s.finish()
+			}
+		},
+	}
+	for _, limit := range []int{2, 5, 10} {
+		for rhythm, play := range rhythms {
+			for i, latency := range []func() travel{
+				func() travel { return steady(0) },
+				func() travel { return steady(40 * ms) },
+				func() travel { return steady(200 * ms) },
+				func() travel { return between(3, 10*ms, 120*ms) },
+				func() travel { return between(4, 50*ms, 800*ms) },
+			} {
+				t.Run(fmt.Sprintf("%d, %s, latency %d", limit, rhythm, i), func(t *testing.T) {
+					t.Parallel()
+					s := serve(t, always(discordsim.SlidingNext(limit, second)), latency())
+					play(s)
+					s.finish()
+					assert.LessOrEqual(t, len(s.refusals), limit, "one batch, where nothing could tell")
+					assert.Zero(t, s.world.Report().Avoidable.Total())
+					if rhythm != "one by one" {
+						assert.Less(t, s.now, time.Duration(40/limit+2)*(second+1700*ms)+8*second)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What was answered without limits before any limit was known is no reason to wait.
+func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for i := range 100 {
+		b.exchange(time.Duration(i)*10*ms, broken)
+	}
+	for i := range 3 {
+		b.exchange(second, ok(5, 4-i, time.Duration(i+1)*200*ms))
+	}
+	assert.LessOrEqual(t, b.Reset(), second+600*ms+5*ms)
+	b.left(second, 2)
+}
+
+// A request that is charged twice for a while, here as adopted and as one that may belong here, counts once in the end.
+func TestRequestThatWasChargedTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{3, 4, 5} {
+		b := newBucket(t)
+		b.exchange(0, ok(limit, limit-1, 10*second))
+		shadow := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
+		other := b.send(100 * ms)
+		moved := b.Adopt(150*ms, 90*ms) // this is its bucket
+		b.Report(150*ms, moved, ok(limit, limit-3, 9900*ms))
+		b.Return(150*ms, shadow)
+		b.Report(160*ms, other, ok(limit, limit-2, 9900*ms))
+		require.Zero(t, b.InFlight())
+		b.left(160*ms, limit-3)
+	}
+}
