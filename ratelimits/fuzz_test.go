@@ -36,7 +36,7 @@ func FuzzRefusalClass(f *testing.F) {
 		}
 		for _, header := range []http.Header{canonical, written} {
 			var got fields
-			if got.read(header, true); got != readSimply(header) {
+			if got.read(header, http.StatusTooManyRequests); got != readSimply(header) {
 				t.Fatalf("%v is read as %+v", header, got)
 			}
 		}

@@ -34,7 +34,8 @@ type Response struct {
 	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense: a limit of at least 1 and at
 	// most a billion, a reset within a week. Without it they are zero.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503.
+	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503. It is not looked for
+	// in any other success.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -82,13 +83,14 @@ func (r *Response) Invalid() bool {
 // It never fails: what cannot be understood is absent. It does not keep body, and allocates nothing unless the status is
 // 429. Header names are compared without regard to case, also in a header that was not built by net/http.
 func ParseResponse(status int, header http.Header, body []byte) Response {
-	refused := status == http.StatusTooManyRequests
 	var f fields
-	f.read(header, refused)
+	f.read(header, status)
 	r := Response{Status: status, Bucket: f.bucket}
-	r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter)
+	if mayAskToWait(status) {
+		r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter)
+	}
 	f.parseLimit(&r)
-	if !refused {
+	if status != http.StatusTooManyRequests {
 		return r
 	}
 	refusal := parseRefusal(body)
@@ -156,13 +158,21 @@ type fields struct {
 	global, scope, via, contentType                  string // of a refusal only
 }
 
-func (f *fields) read(header http.Header, refused bool) {
+// mayAskToWait reports that a Retry-After may come with a status. Most answers are a success, and a look-up in their header for nothing
+// costs as much as one that finds something.
+func mayAskToWait(status int) bool {
+	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
+}
+
+func (f *fields) read(header http.Header, status int) {
 	f.bucket = first(header[headerBucket])
 	f.limit = first(header[headerLimit])
 	f.remaining = first(header[headerRemaining])
 	f.resetAfter = first(header[headerResetAfter])
-	f.retryAfter = first(header[headerRetryAfter])
-	if refused {
+	if mayAskToWait(status) {
+		f.retryAfter = first(header[headerRetryAfter])
+	}
+	if status == http.StatusTooManyRequests {
 		f.global = first(header[headerGlobal])
 		f.scope = first(header[headerScope])
 		f.via = first(header[headerVia])
@@ -235,12 +245,19 @@ func first(values []string) string {
 
 // parseCount reads a number of requests. Discord's numbers are decimal text, so "5" and "5.0" are the same.
 func parseCount(text string) (int, bool) {
-	if text == "" {
-		return 0, false // before strconv makes an error of it
+	const most = 18 // digits, so that they fit
+	n := int64(0)
+	for i := range len(text) {
+		digit := text[i] - '0'
+		if digit > 9 || i >= most {
+			return parseOddCount(text)
+		}
+		n = 10*n + int64(digit)
 	}
-	if n, err := strconv.Atoi(text); err == nil {
-		return n, n >= 0 && n <= math.MaxInt32
-	}
+	return int(n), text != "" && n <= math.MaxInt32
+}
+
+func parseOddCount(text string) (int, bool) {
 	f, ok := parseDecimal(text)
 	if !ok || f > math.MaxInt32 {
 		return 0, false

@@ -40,6 +40,9 @@ func TestNumbersThatMakeNoSenseAreAbsent(t *testing.T) {
 		want   Response
 	}{
 		"no headers":                {nil, Response{}},
+		"nine digits and more":      {limited("1000000000", "00000000000000000009", "1"), Response{Limited: true, Limit: 1_000_000_000, Remaining: 9, ResetAfter: time.Second}},
+		"beyond 31 bits":            {limited("5", "2147483648", "1"), Response{}},
+		"signs":                     {limited("+5", "-0", "1"), Response{Limited: true, Limit: 5, ResetAfter: time.Second}},
 		"decimal counts":            {limited("5.0", "3.0", "60.0"), Response{Limited: true, Limit: 5, Remaining: 3, ResetAfter: time.Minute}},
 		"spaces":                    {limited(" 5 ", " 3", "1 "), Response{Limited: true, Limit: 5, Remaining: 3, ResetAfter: time.Second}},
 		"beyond 16 bits of seconds": {limited("5", "0", "82721.5"), Response{Limited: true, Limit: 5, ResetAfter: 82721*time.Second + 500*ms}},
@@ -75,11 +78,22 @@ func TestHeaderNamesAreComparedWithoutCase(t *testing.T) {
 		"X-RateLimit-Bucket": {"abcd"}, "x-ratelimit-limit": {"5"}, "X-RATELIMIT-REMAINING": {"4"},
 		"X-RateLimit-Reset-After": {"1.5"}, "retry-after": {"2"},
 	}
-	r := ParseResponse(200, asDiscordWritesThem, nil)
+	r := ParseResponse(503, asDiscordWritesThem, nil)
 	assert.Equal(t, Response{
-		Status: 200, Bucket: "abcd", Limited: true, Limit: 5, Remaining: 4, ResetAfter: 1500 * ms,
+		Status: 503, Bucket: "abcd", Limited: true, Limit: 5, Remaining: 4, ResetAfter: 1500 * ms,
 		HasRetryAfter: true, RetryAfter: 2 * time.Second,
 	}, r)
+}
+
+func TestNoPlainSuccessAsksToWait(t *testing.T) {
+	t.Parallel()
+	for status, asks := range map[int]bool{200: false, 201: false, 202: true, 204: false, 304: true, 404: true, 429: true, 502: true, 503: true} {
+		for name, h := range map[string]http.Header{"canonical": header("Retry-After", "2"), "lower case": {"retry-after": {"2"}}} {
+			r := ParseResponse(status, h, nil)
+			assert.Equal(t, asks, r.HasRetryAfter, "%d, %s", status, name)
+			assert.Equal(t, asks, r.RetryAfter == 2*time.Second, "%d, %s", status, name)
+		}
+	}
 }
 
 func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
