@@ -1,9 +1,6 @@
 package ratelimits
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
@@ -29,27 +26,32 @@ const (
 //
 // There are as many slots as have been in use at once, so a high limit costs nothing that is not used.
 type Global struct {
-	limit    int // 0: there is none
-	slots    []globalSlot
-	heap     []int32 // the slots that are not free, by the time at which they come back, earliest first
-	free     []int32
+	limit    int              // 0: there is none
+	sent     ring[globalSent] // by the time of sending; a slot comes back from here when patience ends
+	cooling  ring[time.Duration]
+	waiting  int // of those sent, how many keep their slots there
 	hold     Throttle
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
 }
 
-// globalSlot is one place of the limit.
-type globalSlot struct {
-	back  time.Duration // when it comes back, before credit is taken off
-	sent  time.Duration
-	place int32  // where it stands in the heap, -1 if it is free
-	use   uint32 // how often it was taken, to tell an outcome that comes after the slot was taken again
+// globalSent is a request that was sent at most two seconds ago, or has one before it that was.
+type globalSent struct {
+	at    time.Duration
+	state sentState
 }
+
+type sentState uint8
+
+const (
+	sentInFlight sentState = iota
+	sentOver               // its outcome is known, and its slot comes back when patience ends all the same
+	sentMoved              // its slot is cooling, or free
+)
 
 // Slot is a slot of a Global that is held by one request. The zero value is no slot.
 type Slot struct {
-	index int32 // 1-based
-	use   uint32
+	number uint64 // of those sent, from 1 on
 }
 
 // NewGlobal returns a limit of so many requests per second. Zero or less means that there is no limit, only holds.
@@ -71,59 +73,74 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	if wait := g.Wait(now); wait > 0 {
 		return Slot{}, wait
 	}
-	return g.Force(now), 0
+	return g.take(now), 0
 }
 
 // Force takes a slot even if the limit is used up, and in spite of a hold. It is for a request that is sent in any case and is
 // counted by the server: the others make room for it.
 func (g *Global) Force(now time.Duration) Slot {
+	g.expire(now)
+	return g.take(now)
+}
+
+func (g *Global) take(now time.Duration) Slot {
 	if g.limit == 0 {
 		return Slot{}
 	}
-	g.expire(now)
-	if len(g.free) == 0 {
-		g.free = append(g.free, int32(len(g.slots)))
-		g.slots = append(g.slots, globalSlot{place: -1})
-	}
-	last := len(g.free) - 1
-	index := g.free[last]
-	g.free = g.free[:last]
-	s := &g.slots[index]
-	s.sent, s.back = now, now+globalPatience+g.credit()
-	s.place = int32(len(g.heap))
-	s.use++
-	g.heap = append(g.heap, index)
-	g.up(s.place)
-	return Slot{index: index + 1, use: s.use}
+	g.waiting++
+	return Slot{g.sent.push(globalSent{at: now}) + 1}
 }
 
 // Wait returns how long it will be until Take can succeed, as far as is known: outcomes may make it shorter.
 func (g *Global) Wait(now time.Duration) time.Duration {
 	g.expire(now)
 	wait := g.hold.Wait(now)
-	if g.limit > 0 && len(g.heap) >= g.limit {
-		wait = max(wait, g.nth(len(g.heap)-g.limit)-g.credit()-now)
+	if used := g.used(); g.limit > 0 && used >= g.limit {
+		wait = max(wait, g.nth(used-g.limit)-now)
 	}
 	return wait
 }
 
-// nth returns when the slot comes back that does so after n others.
-func (g *Global) nth(n int) time.Duration {
-	if n == 0 {
-		return g.slots[g.heap[0]].back
+// used returns how many slots are not free.
+func (g *Global) used() int { return g.waiting + g.cooling.len() }
+
+// nth returns when the slot comes back that does so after n others. Both rings are in that order.
+func (g *Global) nth(n int) (back time.Duration) {
+	sent, cooling := g.sent.first, g.cooling.first
+	for ; n >= 0; n-- { // more than once only while forced requests exceed the limit, or after it has become lower
+		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
+			sent++
+		}
+		if sent == g.sent.end || cooling != g.cooling.end && g.cooled(cooling) < g.sent.at(sent).at+globalPatience {
+			back = g.cooled(cooling)
+			cooling++
+		} else {
+			back = g.sent.at(sent).at + globalPatience
+			sent++
+		}
 	}
-	backs := make([]time.Duration, len(g.heap)) // only while forced requests exceed the limit, or after it has become lower
-	for i, index := range g.heap {
-		backs[i] = g.slots[index].back
-	}
-	slices.Sort(backs)
-	return backs[n]
+	return back
+}
+
+// cooled returns when a slot that cools comes back.
+func (g *Global) cooled(number uint64) time.Duration {
+	return *g.cooling.at(number) + globalPeriod - g.credit()
 }
 
 // expire frees the slots that have come back.
 func (g *Global) expire(now time.Duration) {
-	for len(g.heap) > 0 && g.slots[g.heap[0]].back-g.credit() <= now {
-		g.release(g.heap[0])
+	for g.cooling.len() > 0 && g.cooled(g.cooling.first) <= now {
+		g.cooling.first++
+	}
+	for g.sent.len() > 0 {
+		s := g.sent.at(g.sent.first)
+		if s.state != sentMoved {
+			if s.at+globalPatience > now {
+				return
+			}
+			g.waiting--
+		}
+		g.sent.first++
 	}
 }
 
@@ -134,23 +151,21 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	if s == nil {
 		return
 	}
-	trip := max(now-s.sent, 0)
+	trip := max(now-s.at, 0)
 	if g.samples == 0 || trip < g.smallest {
 		g.smallest = trip
 	}
 	if g.samples < g.enough() {
 		g.samples++
 	}
-	s.use++
-	if s.place < 0 {
+	if now+globalPeriod-g.credit() >= s.at+globalPatience {
+		s.state = sentOver
 		return
 	}
-	before := s.back
-	s.back = min(now+globalPeriod, s.sent+globalPatience+g.credit())
-	if s.back < before {
-		g.up(s.place)
-	} else {
-		g.down(s.place)
+	g.move(s)
+	number := g.cooling.push(now)
+	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers that overtake each other
+		*g.cooling.at(number), *g.cooling.at(number - 1) = *g.cooling.at(number - 1), now
 	}
 }
 
@@ -158,20 +173,32 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 // slot comes back when the two seconds have passed.
 func (g *Global) Lost(slot Slot) {
 	if s := g.held(slot); s != nil {
-		s.use++
+		s.state = sentOver
 	}
 }
 
 // Return gives a slot back whose request was never sent.
 func (g *Global) Return(slot Slot) {
-	s := g.held(slot)
-	if s == nil {
-		return
+	if s := g.held(slot); s != nil {
+		g.move(s)
 	}
-	s.use++
-	if s.place >= 0 {
-		g.release(slot.index - 1)
+}
+
+func (g *Global) move(s *globalSent) {
+	s.state = sentMoved
+	g.waiting--
+}
+
+// held returns the request of a slot, if it still holds it.
+func (g *Global) held(slot Slot) *globalSent {
+	number := slot.number - 1
+	if number-g.sent.first >= uint64(g.sent.len()) { // also if there is none
+		return nil
 	}
+	if s := g.sent.at(number); s.state == sentInFlight {
+		return s
+	}
+	return nil
 }
 
 // Hold holds everything back for d from now on, and reports whether that is longer than before. A shorter hold never shortens
@@ -186,24 +213,8 @@ func (g *Global) LiftHold() { g.hold = Throttle{} }
 
 // Idle reports that no slot is in flight or cooling and there is no hold, so that nothing is lost by forgetting this limit.
 func (g *Global) Idle(now time.Duration) bool {
-	for _, index := range g.heap {
-		if g.slots[index].back > now {
-			return false
-		}
-	}
-	return g.hold.Wait(now) == 0
-}
-
-// held returns the slot if it is still held by this very request.
-func (g *Global) held(slot Slot) *globalSlot {
-	if slot.index == 0 {
-		return nil
-	}
-	s := &g.slots[slot.index-1]
-	if s.use != slot.use {
-		return nil
-	}
-	return s
+	g.expire(now)
+	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
 // credit is what the two ways of a round trip certainly add to the distance of two requests. The first round trips, which
@@ -217,50 +228,26 @@ func (g *Global) credit() time.Duration {
 
 func (g *Global) enough() int { return max(2*g.limit, 100) }
 
-// release takes a slot out of the heap and makes it free.
-func (g *Global) release(index int32) {
-	place, last := g.slots[index].place, int32(len(g.heap)-1)
-	g.swap(place, last)
-	g.heap = g.heap[:last]
-	g.slots[index].place = -1
-	g.free = append(g.free, index)
-	if place < last {
-		g.up(place)
-		g.down(place)
-	}
+// ring is a queue in a slice that grows as needed. Its entries are numbered in their order, and keep their numbers.
+type ring[T any] struct {
+	entries    []T    // a power of two of them
+	first, end uint64 // the number of the first entry, and that of the next one to come
 }
 
-func (g *Global) up(place int32) {
-	for place > 0 {
-		parent := (place - 1) / 2
-		if !g.less(place, parent) {
-			return
+func (r *ring[T]) len() int { return int(r.end - r.first) }
+
+func (r *ring[T]) at(number uint64) *T { return &r.entries[number&uint64(len(r.entries)-1)] }
+
+func (r *ring[T]) push(entry T) (number uint64) {
+	if r.len() == len(r.entries) {
+		smaller := *r
+		r.entries = make([]T, max(2*len(r.entries), 8))
+		for n := r.first; n != r.end; n++ {
+			*r.at(n) = *smaller.at(n)
 		}
-		g.swap(place, parent)
-		place = parent
 	}
-}
-
-func (g *Global) down(place int32) {
-	for {
-		child := 2*place + 1
-		if child >= int32(len(g.heap)) {
-			return
-		}
-		if right := child + 1; right < int32(len(g.heap)) && g.less(right, child) {
-			child = right
-		}
-		if !g.less(child, place) {
-			return
-		}
-		g.swap(child, place)
-		place = child
-	}
-}
-
-func (g *Global) less(a, b int32) bool { return g.slots[g.heap[a]].back < g.slots[g.heap[b]].back }
-
-func (g *Global) swap(a, b int32) {
-	g.heap[a], g.heap[b] = g.heap[b], g.heap[a]
-	g.slots[g.heap[a]].place, g.slots[g.heap[b]].place = a, b
+	number = r.end
+	r.end++
+	*r.at(number) = entry
+	return number
 }

@@ -142,6 +142,26 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(1000, one), c.name)
 		require.Equal(t, c.kind, b.Kind())
 	}
+	for name, take := range map[string]func(*ratelimits.Global, time.Duration) ratelimits.Slot{
+		"global": func(g *ratelimits.Global, now time.Duration) ratelimits.Slot {
+			slot, wait := g.Take(now)
+			if wait > 0 {
+				t.Fatal("no slot at", now)
+			}
+			return slot
+		},
+		"forced": (*ratelimits.Global).Force,
+	} {
+		g, now := ratelimits.NewGlobal(100), time.Duration(0)
+		many := func() { // all in one, as what only grows allocates less and less often
+			for range 20_000 {
+				now += 50 * ms
+				g.Report(now+5*ms, take(g, now))
+				g.Lost(take(g, now))
+			}
+		}
+		require.Zero(t, testing.AllocsPerRun(1, many), name)
+	}
 	for _, c := range parsings {
 		if c.status == http.StatusTooManyRequests {
 			continue // its body is read by encoding/json
