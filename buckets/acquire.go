@@ -19,7 +19,7 @@ import (
 // request had never been.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
-	if lease, ok := m.atOnce(ctx, &r); ok {
+	if lease, ok := m.acquireFast(ctx, &r); ok {
 		return lease, nil
 	}
 	kept := r // it may have to be kept for long
@@ -28,7 +28,7 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 
 // AcquireRequest is Acquire for a Request, which keeps its place in the queue if it has to be acquired again.
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
-	if lease, ok := m.atOnce(ctx, r); ok {
+	if lease, ok := m.acquireFast(ctx, r); ok {
 		lease.held.request = r
 		return lease, nil
 	}
@@ -40,7 +40,7 @@ func (m *RESTBucketManager) acquire(ctx context.Context, r *Request) (Lease, err
 	if w != nil {
 		lease, err = m.await(ctx, w)
 	}
-	return m.hand(r, lease, err)
+	return m.deliver(r, lease, err)
 }
 
 // request grants what is asked for, or lets it wait as a waiter of its own: async if that is not nil.
@@ -59,8 +59,8 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 			return lease, w, err
 		}
 		// It has to wait, and functions of the caller have to be called first, under no lock.
-		if r.shape == 0 {
-			r.shape = shapeOf(m.seed, r.Route, r.Fields)
+		if r.subLimitKey == 0 {
+			r.subLimitKey = subLimitKeyOf(m.seed, r.Route, r.Fields)
 		} else {
 			announced = true
 			m.settings.waiting(r, f)
@@ -71,21 +71,21 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 	}
 }
 
-// hand hands over what became of a request. Its place is over, unless it is given back at the end of the lease.
-func (m *RESTBucketManager) hand(r *Request, lease Lease, err error) (Lease, error) {
+// deliver hands over what became of a request. Its place is over, unless it is given back at the end of the lease.
+func (m *RESTBucketManager) deliver(r *Request, lease Lease, err error) (Lease, error) {
 	if r != nil { // else there is an error
-		r.shape, r.arrived = 0, 0
+		r.subLimitKey, r.arrived = 0, 0
 	}
 	if err != nil {
 		m.counters.refuse(err)
 		return Lease{}, err
 	}
 	lease.held.request = r
-	m.castShadow(lease.held)
+	m.chargeProvisionally(lease.held)
 	return lease, nil
 }
 
-// grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its shape is not known,
+// grantOrQueue grants the ask or lets it wait. It does neither, without an error, if it has to wait and its key is not known,
 // or the wait, which is returned, is not announced: functions of the caller are called for that, which must happen
 // neither under a lock nor when something has been taken already.
 func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) (Lease, *waiter, forecast, error) {
@@ -98,7 +98,7 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if lease, ok, err := b.tryGrant(now, a); ok || err != nil {
 		return lease, nil, forecast{}, err
 	}
-	if a.request.shape == 0 {
+	if a.request.subLimitKey == 0 {
 		return Lease{}, nil, forecast{}, nil
 	}
 	arrived := b.place(now, a)
@@ -151,10 +151,10 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 	major := a.major()
 	for {
-		f := a.entry.familyOf(major)
+		f := a.entry.groupOf(major)
 		b, found := m.findBucket(f, major)
 		if !found {
-			m.catchShadows(b)
+			m.chargeNew(b)
 		}
 		b.lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
@@ -162,7 +162,7 @@ func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
 			a.entry = m.entry(a.request)
 			continue
 		}
-		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.familyOf(major) == f {
+		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.groupOf(major) == f {
 			return b
 		}
 		b.unlock()
@@ -176,7 +176,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 		return forecast{}, err
 	}
 	if !a.exempt {
-		if err := b.family.authentication.global.outage(now); err != nil {
+		if err := b.group.authentication.global.outage(now); err != nil {
 			return forecast{}, err
 		}
 	}
@@ -187,7 +187,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 		}
 		ahead = b.ahead(a, arrived)
 	}
-	return b.refusal(now, a, ahead, b.answered(now, a, nil))
+	return b.refusal(now, a, ahead, b.canTell(now, a, nil))
 }
 
 // full returns an error if as many wait as may.

@@ -7,13 +7,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// rightNow is the context of requests that do not wait.
-var rightNow = ContextWithMaxWait(context.Background(), 0)
+// noWait is the context of requests that do not wait.
+var noWait = ContextWithMaxWait(context.Background(), 0)
 
 // TryAcquire is Acquire that never waits: it returns a lease if the request may be sent now, and otherwise at once a
 // *ratelimits.TooLongError with the wait that is predicted, 0 if none can be, or another of the errors of Acquire.
 func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization string) (Lease, error) {
-	return m.Acquire(rightNow, route, authorization)
+	return m.Acquire(noWait, route, authorization)
 }
 
 // AcquireFunc is AcquireRequest that does not block: it calls granted when the request may be sent, or will not be. So
@@ -56,8 +56,8 @@ func (w *waiter) watch(ctx context.Context) {
 	}
 }
 
-// answered stands for the watch of a waiter that needs none any more.
-var answered = func() bool { return true }
+// unwatched stands for the watch of a waiter that needs none any more.
+var unwatched = func() bool { return true }
 
 // calls are the callers of AcquireFunc that have to be told what became of their requests.
 type calls struct {
@@ -107,7 +107,7 @@ func (c *calls) run() {
 
 // tell calls what the caller asked to be called.
 func (c *calls) tell(w *waiter) {
-	if unwatch := w.unwatch.Swap(&answered); unwatch != nil {
+	if unwatch := w.unwatch.Swap(&unwatched); unwatch != nil {
 		(*unwatch)()
 	}
 	lease := Lease{}
@@ -117,5 +117,5 @@ func (c *calls) tell(w *waiter) {
 			c.manager.counters.waited(c.manager.now() - w.asked())
 		}
 	}
-	w.granted(c.manager.hand(w.request, lease, w.err))
+	w.granted(c.manager.deliver(w.request, lease, w.err))
 }

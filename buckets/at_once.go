@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// atOnce grants a request whose bucket is known, has room, and has nobody waiting in it, as is so for most requests. Then it
+// acquireFast grants a request whose bucket is known, has room, and has nobody waiting in it, as is so for most requests. Then it
 // does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing.
-func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool) {
+func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease, bool) {
 	if checked(ctx, r) != nil || m.closed() || m.settings.ordered {
 		return Lease{}, false
 	}
@@ -16,8 +16,8 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	}
 	entry := m.entry(r)
 	major := m.majorOf(r.Route)
-	f := entry.familyOf(major)
-	if f.place == unknown || f.place == erratic {
+	f := entry.groupOf(major)
+	if f.kind == unknownGroup || f.kind == unstableGroup {
 		return Lease{}, false
 	}
 	b := m.buckets.find(f, major)
@@ -26,35 +26,35 @@ func (m *RESTBucketManager) atOnce(ctx context.Context, r *Request) (Lease, bool
 	}
 	b.lock()
 	now := b.now()
-	b.partner.look()
-	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.partner.decides(now) {
+	b.link.refreshLoan()
+	if b.queue != nil || b.inLine || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
-	t := b.server().budget.tallies.of(b)
+	t := b.server().budget.counters.shardOf(b)
 	h := b.tryTake(now, entry, t)
 	if h == nil {
 		b.unlock()
 		return Lease{}, false
 	}
-	h.route, h.major, h.fields, h.shape = r.Route, major, r.Fields, r.shape
+	h.route, h.major, h.fields, h.subLimitKey = r.Route, major, r.Fields, r.subLimitKey
 	if h.arrived = r.arrived; h.arrived == 0 {
 		h.arrived = b.arrive(h.permit.Sent())
 	}
-	r.shape, r.arrived = 0, 0
-	b.launch(h)
-	t.grant(h)
+	r.subLimitKey, r.arrived = 0, 0
+	b.addInFlight(h)
+	t.countGrant(h)
 	b.unlock()
 	return h.lease(), true
 }
 
 // isFor reports that the bucket, which is locked, is where the route's requests with that major parameter belong.
-func (b *RESTBucket) isFor(e *routeEntry, f *family, m major) bool {
-	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.familyOf(m) == f
+func (b *RESTBucket) isFor(e *routeEntry, f *limitGroup, m major) bool {
+	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == f
 }
 
 // tryTake takes all that a request needs, or returns nil.
-func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *tally) *held {
+func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *counterShard) *held {
 	permit, ok := b.window.Take(now)
 	if !ok {
 		return nil

@@ -36,17 +36,17 @@ func TestTheShortPathDoesWhatTheLongOneDoes(t *testing.T) {
 			short, long  Lease
 			first, again *Request
 		}
-		var flying []pair
+		var inFlight []pair
 		list := []routes.Route{routes.CreateMessage, routes.ListMessages, routes.CreateInteractionResponse, routes.GetGateway}
 		acquire := func(t *rapid.T, one, other *Request) {
-			a, errA := short.AcquireRequest(rightNow, one)
-			b, errB := long.acquire(rightNow, other)
+			a, errA := short.AcquireRequest(noWait, one)
+			b, errB := long.acquire(noWait, other)
 			require.Equal(t, errB == nil, errA == nil, "%v, %v", errA, errB)
 			require.Equal(t, fmt.Sprint(errB), fmt.Sprint(errA))
 			require.Equal(t, other.arrived, one.arrived)
 			if errA == nil {
 				require.Equal(t, b.held.arrived, a.held.arrived)
-				flying = append(flying, pair{a, b, one, other})
+				inFlight = append(inFlight, pair{a, b, one, other})
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -60,12 +60,12 @@ func TestTheShortPathDoesWhatTheLongOneDoes(t *testing.T) {
 				acquire(t, &r, &other)
 			},
 			"end": func(t *rapid.T) {
-				if len(flying) == 0 {
+				if len(inFlight) == 0 {
 					t.Skip("nothing is in flight")
 				}
-				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
-				p := flying[i]
-				flying = slices.Delete(flying, i, i+1)
+				i := rapid.IntRange(0, len(inFlight)-1).Draw(t, "which")
+				p := inFlight[i]
+				inFlight = slices.Delete(inFlight, i, i+1)
 				switch rapid.SampledFrom([]string{"answered", "answered", "answered", "refused", "lost", "not sent"}).Draw(t, "end") {
 				case "answered":
 					r := anyResponse(t)
@@ -99,7 +99,7 @@ func TestTheShortPathDoesWhatTheLongOneDoes(t *testing.T) {
 				require.Equal(t, long.Stats(), short.Stats())
 			},
 		})
-		for _, p := range flying {
+		for _, p := range inFlight {
 			p.short.Release()
 			p.long.Release()
 		}

@@ -20,52 +20,52 @@ import (
 // Locks: a bucket's lock is taken before that of a gate (edge, authentication) and never together with another bucket's,
 // except by a move, of which there is one at a time.
 type RESTBucket struct {
-	family  *family
-	major   major
-	key     uint64 // in the table
-	passed  atomic.Bool
-	evicted atomic.Bool // changed only under the lock
+	group    *limitGroup
+	major    major
+	key      uint64 // in the table
+	collided atomic.Bool
+	evicted  atomic.Bool // changed only under the lock
 
-	mu       sync.Mutex
-	window   ratelimits.Window
-	latest   time.Duration // of all times that it was
-	flying   *held         // in flight
-	queue    *queue
-	arrived  time.Duration // when the latest request did
-	limit    int32         // that the latest response named, and the route that it was for
-	reading  int32         // refusals of which only the headers are known
-	limitOf  *routeEntry
-	namings  *naming // one for each route whose responses have named the bucket's hash
-	launched uint32  // how many requests have been sent from here, wrapping
-	brought  int32   // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
-	unlinked bool    // from the buckets of other processes, as nobody has locked it yet
-	inLine   bool
-	partner  *partner // nil if it is not shared
-	scout    *scout   // nil if it is not an UNKNOWN bucket that is shared
-	lineOf   *gate    // in whose line, if it is in one
+	mu          sync.Mutex
+	window      ratelimits.Window
+	latest      time.Duration // of all times that it was
+	inFlight    *held         // in flight
+	queue       *queue
+	arrived     time.Duration // when the latest request did
+	limit       int32         // that the latest response named, and the route that it was for
+	reading     int32         // refusals of which only the headers are known
+	limitOf     *routeEntry
+	namings     *naming // one for each route whose responses have named the bucket's hash
+	sent        uint32  // how many requests have been sent from here, wrapping
+	brought     int32   // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
+	unconnected bool    // from the buckets of other processes, as nobody has locked it yet
+	inLine      bool
+	link        *sharedLink    // nil if it is not shared
+	discovery   *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
+	lineOf      *gate          // in whose line, if it is in one
 
-	nextInLine, previousInLine     *RESTBucket
-	nextOfFamily, previousOfFamily *RESTBucket // guarded by the family's lock
+	nextInLine, previousInLine   *RESTBucket
+	nextInGroup, previousInGroup *RESTBucket // guarded by the limit group's lock
 }
 
 // queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
 type queue struct {
-	waiting fifo.Queue[*waiter]
-	alarm   alarm
-	lanes   map[uint64]*lane
-	ordered int           // ordered requests in flight
-	overdue time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
+	waiting   fifo.Queue[*waiter]
+	alarm     alarm
+	subLimits map[uint64]*subLimit
+	ordered   int           // ordered requests in flight
+	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
-func (b *RESTBucket) manager() *RESTBucketManager { return b.family.authentication.global.manager }
+func (b *RESTBucket) manager() *RESTBucketManager { return b.group.authentication.global.manager }
 
-func (b *RESTBucket) server() *server { return b.family.authentication.server }
+func (b *RESTBucket) server() *server { return b.group.authentication.server }
 
 // lock locks the bucket, and links it if that has not been done.
 func (b *RESTBucket) lock() {
 	b.mu.Lock()
-	if b.unlinked {
-		b.link()
+	if b.unconnected {
+		b.connect()
 	}
 }
 
@@ -99,7 +99,7 @@ func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
 func (b *RESTBucket) open() *queue {
 	if b.queue == nil {
 		b.queue = &queue{}
-		b.family.authentication.opened(b)
+		b.group.authentication.queueOpened(b)
 	}
 	return b.queue
 }
@@ -118,8 +118,8 @@ func (b *RESTBucket) waiting() int {
 		return 0
 	}
 	n := b.queue.waiting.Len()
-	for _, lane := range b.queue.lanes {
-		n += lane.waiting.Len()
+	for _, s := range b.queue.subLimits {
+		n += s.waiting.Len()
 	}
 	return n
 }
@@ -129,8 +129,8 @@ func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
 	if b.queue == nil {
 		return 0
 	}
-	if lane := b.queue.laneOf(a); lane != nil {
-		n = lane.waiting.Len()
+	if s := b.queue.subLimitOf(a); s != nil {
+		n = s.waiting.Len()
 	}
 	if !a.priority {
 		return n + b.queue.waiting.Len()
@@ -144,7 +144,7 @@ func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
 // tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
 // the budget.
 func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
-	if b.partner.follow(now); !b.partner.decides(now) { // it needs a ticket
+	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
 		return Lease{}, false, nil
 	}
 	if b.inLine || b.queue != nil && b.queue.blocks(a) {
@@ -153,12 +153,12 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if at, ok := b.next(now, a); !ok || at > now {
 		return Lease{}, false, nil
 	}
-	var p passes
+	var p gatePermits
 	if err := b.server().budget.take(now, a, b, &p); err != nil {
 		return Lease{}, false, err
 	}
-	if missing := b.pass(now, a, &p); missing != nil {
-		b.giveBack(now, p)
+	if missing := b.takeGates(now, a, &p); missing != nil {
+		b.returnPermits(now, p)
 		return Lease{}, false, nil
 	}
 	return b.grant(now, a, b.place(now, a), &p, nil), true, nil
@@ -169,86 +169,86 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 	if b.reading > 0 || b.queue != nil && b.queue.ordered > 0 && b.serial(a) {
 		return 0, false
 	}
-	if b.partner.look(); !b.partner.decides(now) {
-		return b.partner.next(now)
+	if b.link.refreshLoan(); !b.link.decides(now) {
+		return b.link.next(now)
 	}
-	if at, ok = b.window.Next(now); ok && at <= now && !b.scout.allows(now) {
+	if at, ok = b.window.Next(now); ok && at <= now && !b.discovery.allows(now) {
 		return 0, false
 	}
 	return at, ok
 }
 
 // serial reports that the ask goes alone among its like.
-func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.family.place == erratic }
+func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
 // grant makes a lease. Everything that it needs has been found to be there.
-func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *passes, lane *lane) Lease {
+func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits, s *subLimit) Lease {
 	h := leases.Get().(*held)
 	permit := b.permit(now)
 	h.grant = grant{
-		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, shape: a.request.shape,
-		arrived: arrived, edge: p.edge, lane: lane, ordered: b.serial(a),
+		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
+		arrived: arrived, edge: p.edge, subLimit: s, ordered: b.serial(a),
 	}
 	p.hasEdge = false
 	if a.exempt {
-		h.global = b.family.authentication.global.force(now)
+		h.global = b.group.authentication.global.force(now)
 	} else {
 		h.global, p.hasGlobal = p.global, false
 	}
-	h.seeking.Store(b.seeks(a.entry))
+	h.undiscovered.Store(b.seeks(a.entry))
 	if h.ordered {
 		b.open().ordered++
 	}
-	b.launch(h)
-	b.server().budget.tallies.of(b).grant(h)
-	p.budget.unreserve() // now it counts as in flight
-	p.budget = nil
+	b.addInFlight(h)
+	b.server().budget.counters.shardOf(b).countGrant(h)
+	p.reserved.unreserve() // now it counts as in flight
+	p.reserved = nil
 	return h.lease()
 }
 
 // permit takes the window's permit for a request that is sent now. If the window does not decide, it looks on.
 func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
-	if !b.partner.decides(now) {
+	if !b.link.decides(now) {
 		return b.window.Adopt(now, now)
 	}
 	permit, ok := b.window.Take(now)
 	if !ok {
 		panic("buckets: window promised a permit and gave none")
 	}
-	b.scout.sent()
+	b.discovery.probeSent()
 	return permit
 }
 
-// launch notes a lease as in flight in this bucket, land takes it out again.
-func (b *RESTBucket) launch(h *held) {
-	if h.seeking.Load() {
-		b.family.authentication.seeking.Add(1)
+// addInFlight notes a lease as in flight in this bucket, land takes it out again.
+func (b *RESTBucket) addInFlight(h *held) {
+	if h.undiscovered.Load() {
+		b.group.authentication.undiscovered.Add(1)
 	}
 	if h.pausesBucket() {
 		b.reading++
 	}
-	b.launched++
-	h.order = b.launched
+	b.sent++
+	h.order = b.sent
 	if h.bucket.Load() != b { // it may have been here before
 		h.bucket.Store(b)
 	}
-	h.previous, h.next = nil, b.flying
-	if b.flying != nil {
-		b.flying.previous = h
+	h.previous, h.next = nil, b.inFlight
+	if b.inFlight != nil {
+		b.inFlight.previous = h
 	}
-	b.flying = h
+	b.inFlight = h
 }
 
-func (b *RESTBucket) land(h *held) {
-	if h.seeking.Load() {
-		b.family.authentication.seeking.Add(-1)
-		h.seeking.Store(false)
+func (b *RESTBucket) removeInFlight(h *held) {
+	if h.undiscovered.Load() {
+		b.group.authentication.undiscovered.Add(-1)
+		h.undiscovered.Store(false)
 	}
 	if h.pausesBucket() {
 		b.reading--
 	}
 	if h.previous == nil {
-		b.flying = h.next
+		b.inFlight = h.next
 	} else {
 		h.previous.next = h.next
 	}
@@ -261,12 +261,12 @@ func (b *RESTBucket) land(h *held) {
 // dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
 // outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
 // what it can of p.
-func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
-	b.partner.follow(now)
+func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
+	b.link.syncLoan(now)
 	b.inLine = b.inLine && b.lineOf.count(b)
 	q := b.queue
 	if q == nil {
-		b.scout.release(now)
+		b.discovery.release(now)
 		return
 	}
 	if b.inLine {
@@ -274,14 +274,14 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 	}
 	wake := time.Duration(0) // 0: no time will help
 	for {
-		opens := q.openLanes(now)
+		opens := q.openSubLimits(now)
 		head := q.waiting.Head()
 		if head == nil {
 			wake = opens
 			break
 		}
 		w := head.Value
-		if q.detour(now, w) {
+		if q.divert(now, w) {
 			continue
 		}
 		at, ok := b.next(now, &w.ask)
@@ -294,28 +294,28 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 			break
 		}
 		if at > now {
-			wake = at // those in lanes cannot leave before, either
+			wake = at // those in sub-limits cannot leave before, either
 			break
 		}
 		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {
 			b.remove(w)
-			b.answer(w, Lease{}, err)
+			b.resolve(w, Lease{}, err)
 			continue
 		}
-		if missing := b.pass(now, &w.ask, p); missing != nil {
+		if missing := b.takeGates(now, &w.ask, p); missing != nil {
 			if err := missing.outage(now); err != nil {
 				b.refuseAll(err)
 				continue
 			}
-			missing.park(now, b)
+			missing.enqueue(now, b)
 			break
 		}
-		lease := b.grant(now, &w.ask, w.Arrived, p, w.lane)
-		if !b.partner.decides(now) {
-			lease.held.ticket = b.partner.take(now, w)
+		lease := b.grant(now, &w.ask, w.Arrived, p, w.subLimit)
+		if !b.link.decides(now) {
+			lease.held.ticket = b.link.take(now, w)
 		}
 		q.waiting.Remove(&w.Element)
-		b.answer(w, lease, nil)
+		b.resolve(w, lease, nil)
 	}
 	if wake > 0 {
 		if clock := b.manager().settings.clock; !b.manager().closed() {
@@ -323,22 +323,22 @@ func (b *RESTBucket) dispatch(now time.Duration, p *passes) {
 		}
 	}
 	if b.shut(); b.queue == nil {
-		b.scout.release(now)
+		b.discovery.release(now)
 	}
 }
 
 // shut drops the queue when nothing needs it.
 func (b *RESTBucket) shut() {
 	q := b.queue
-	if q.waiting.Len() == 0 && len(q.lanes) == 0 && q.ordered == 0 {
+	if q.waiting.Len() == 0 && len(q.subLimits) == 0 && q.ordered == 0 {
 		q.alarm.stop()
 		b.queue = nil
-		b.family.authentication.shut(b)
+		b.group.authentication.queueClosed(b)
 	}
 }
 
-// answer tells a waiter, which is in no queue any more, what became of it.
-func (b *RESTBucket) answer(w *waiter, l Lease, err error) {
+// resolve tells a waiter, which is in no queue any more, what became of it.
+func (b *RESTBucket) resolve(w *waiter, l Lease, err error) {
 	m := b.manager()
 	m.waiting.Add(-1)
 	w.held, w.err = l.held, err
@@ -367,19 +367,19 @@ func (b *RESTBucket) ring() {
 
 // dispatchFree dispatches with what it can take by itself, and gives back what is left.
 func (b *RESTBucket) dispatchFree(now time.Duration) {
-	var p passes
+	var p gatePermits
 	b.dispatch(now, &p)
-	b.giveBack(now, p)
+	b.returnPermits(now, p)
 }
 
 // serve is called by a gate for a bucket that stood in line, with what the gate has to give.
-func (b *RESTBucket) serve(p passes) {
+func (b *RESTBucket) serve(p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
 	b.inLine = false
 	b.dispatch(now, &p)
-	b.giveBack(now, p)
+	b.returnPermits(now, p)
 }
 
 // enqueue lets an ask wait at its place, as w.
@@ -387,10 +387,10 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	w.Value, w.Arrived, w.ask = w, arrived, *a
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
-	b.partner.join(now, w)
+	b.link.join(now, w)
 	b.manager().waiting.Add(1)
 	b.dispatchFree(now)
-	if a.atOnce && w.Queued() && b.answered(now, &w.ask, w) {
+	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w) {
 		b.refuseLate(now)
 	}
 	if w.Queued() {
@@ -399,17 +399,17 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	return w
 }
 
-// remove takes a waiter out of the queue or lane in which it waits. It reports false if it is in none.
+// remove takes a waiter out of the queue or sub-limit in which it waits. It reports false if it is in none.
 func (b *RESTBucket) remove(w *waiter) bool {
 	if !w.Queued() { // it has been answered, and its request may be in use again
 		return false
 	}
 	if b.queue.waiting.Remove(&w.Element) {
-		b.partner.leave(b.now(), w)
-		if w.lane != nil {
-			w.lane.busy = false
+		b.link.leave(b.now(), w)
+		if w.subLimit != nil {
+			w.subLimit.oneOut = false
 		}
 		return true
 	}
-	return b.queue.leaveLane(w)
+	return b.queue.leaveSubLimit(w)
 }

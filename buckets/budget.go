@@ -15,13 +15,13 @@ const plenty = 256
 // there may be, as many as are in flight. It belongs to the process and not to a credential, and outlives Close. Every
 // request asks it, so its lock is only for when little is left.
 type budget struct {
-	limit   int // the margin taken off; 0: there is none
-	period  time.Duration
-	tallies tallies
-	others  func() int   // the invalid responses of other processes that count together with ours
-	invalid atomic.Int64 // of the latest period, or more: it is counted again when that matters
-	theirs  atomic.Int64 // others, when it was counted last
-	tight   atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
+	limit    int // the margin taken off; 0: there is none
+	period   time.Duration
+	counters requestCounters
+	others   func() int   // the invalid responses of other processes that count together with ours
+	invalid  atomic.Int64 // of the latest period, or more: it is counted again when that matters
+	theirs   atomic.Int64 // others, when it was counted last
+	tight    atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
 
 	mu     sync.Mutex
 	counts *ratelimits.Budget // of invalid responses only
@@ -32,22 +32,22 @@ type budget struct {
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
 func newBudget(limit int, period time.Duration, others func() int) *budget {
-	return &budget{limit: limit, period: period, tallies: newTallies(), others: others, counts: ratelimits.NewBudget(limit, period)}
+	return &budget{limit: limit, period: period, counters: newRequestCounters(), others: others, counts: ratelimits.NewBudget(limit, period)}
 }
 
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
 // not be sent.
-func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) error {
-	t := b.tallies.of(from)
-	if p.budget != nil || b.hasPlenty(t) {
+func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *gatePermits) error {
+	t := b.counters.shardOf(from)
+	if p.reserved != nil || b.hasPlenty(t) {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used := b.count(now) // first, as those who do not look closely are not bounded by the sum
-	inFlight := b.tallies.inFlight()
+	inFlight := b.counters.inFlight()
 	if used+inFlight < int64(b.limit) {
-		p.budget = t
+		p.reserved = t
 		t.reserve()
 		return nil
 	}
@@ -57,19 +57,19 @@ func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *passes) er
 	}
 }
 
-// hasPlenty reports that so much is left that the requests counted by one tally do not use up its share.
-func (b *budget) hasPlenty(t *tally) bool {
-	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.share() && b.theirs.Load() == int64(b.others())
+// hasPlenty reports that so much is left that the requests counted by one counter do not use up its share.
+func (b *budget) hasPlenty(t *counterShard) bool {
+	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.allowance() && b.theirs.Load() == int64(b.others())
 }
 
-// share is how much each tally may have in flight without a close look. All shares together are half of what is left; the
+// allowance is how much each counter may have in flight without a close look. All shares together are half of what is left; the
 // other half is for those that need more.
-func (b *budget) share() int64 {
-	return (int64(b.limit-plenty) - b.invalid.Load()) / int64(2*len(b.tallies))
+func (b *budget) allowance() int64 {
+	return (int64(b.limit-plenty) - b.invalid.Load()) / int64(2*len(b.counters))
 }
 
 // report takes in an invalid response, and returns the fraction of the budget that was passed by it, 0 if none.
-func (b *budget) report(now time.Duration) (passed float64) {
+func (b *budget) report(now time.Duration) (fraction float64) {
 	if b.limit == 0 {
 		return 0
 	}
@@ -84,22 +84,22 @@ func (b *budget) report(now time.Duration) (passed float64) {
 		}
 	}
 	if reached > b.warned {
-		passed = budgetWarnings[reached-1]
+		fraction = budgetWarnings[reached-1]
 	}
 	b.warned = reached
-	return passed
+	return fraction
 }
 
-// count counts the invalid responses in the latest period, and looks whether those in flight leave all tallies their shares. The
+// count counts the invalid responses in the latest period, and looks whether those in flight leave all counters their shares. The
 // lock is held.
 func (b *budget) count(now time.Duration) int64 {
 	others := b.others()
 	b.theirs.Store(int64(others))
 	used := int64(b.counts.Used(now) + others)
 	b.invalid.Store(used)
-	most, share := used, b.share()
-	for i := range b.tallies {
-		most += max(b.tallies[i].inFlight(), share)
+	most, share := used, b.allowance()
+	for i := range b.counters {
+		most += max(b.counters[i].inFlight(), share)
 	}
 	b.tight.Store(most > int64(b.limit-plenty))
 	return used

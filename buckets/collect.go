@@ -14,7 +14,7 @@ func (m *RESTBucketManager) collect() {
 		}
 	}
 	m.counters.evicted.Add(int64(evicted))
-	m.collectPlaces()
+	m.collectUnused()
 	m.discord.budget.used(m.now()) // what other processes have used up is not told
 	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
@@ -24,37 +24,37 @@ func (m *RESTBucketManager) collect() {
 func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queue != nil || b.flying != nil || b.window.InFlight() > 0 || b.inLine {
+	if b.queue != nil || b.inFlight != nil || b.window.InFlight() > 0 || b.inLine {
 		return false
 	}
 	now := m.now()
-	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.condemn(b) {
+	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.markEvicted(b) {
 		return false
 	}
 	if limit := b.window.Limit(); limit > 0 {
-		b.family.limit.Store(int64(limit))
-		b.family.period.Store(int64(b.window.Period()))
+		b.group.lastLimit.Store(int64(limit))
+		b.group.lastPeriod.Store(int64(b.window.Period()))
 	}
-	b.family.leave(b)
-	b.partner.close(now) // before there can be another bucket of that name
-	b.scout.close()
+	b.group.remove(b)
+	b.link.close(now) // before there can be another bucket of that name
+	b.discovery.close()
 	m.buckets.remove(b)
 	return true
 }
 
-// collectPlaces forgets routes that have not been used for long, families that no route lives in and that have no buckets, and
+// collectUnused forgets routes that have not been used for long, limit groups that no route lives in and that have no buckets, and
 // authentications and servers that are left without any. There may be very many, so the lock for moves is taken for each.
-func (m *RESTBucketManager) collectPlaces() {
+func (m *RESTBucketManager) collectUnused() {
 	now := m.now()
 	if now-m.sweptAt >= entryLife {
 		m.sweptAt = now
 		for key, e := range m.entries.All() {
 			m.evictEntry(key, e)
-			m.evictHomes(e)
+			m.evictMajors(e)
 		}
 	}
 	for _, a := range m.authentications.All() {
-		m.evictFamilies(now, a)
+		m.evictGroups(now, a)
 	}
 	m.evictServers(now)
 }
@@ -75,8 +75,8 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 		return
 	}
 	m.entries.Delete(key)
-	e.family.Load().routes--
-	if homes := e.homes.Load(); homes != nil {
+	e.group.Load().routes--
+	if homes := e.groupsByMajor.Load(); homes != nil {
 		for _, f := range homes.All() {
 			f.routes--
 		}
@@ -84,9 +84,9 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 	e.authentication.entries.Add(-1)
 }
 
-// evictHomes forgets the homes of major parameters whose buckets are forgotten.
-func (m *RESTBucketManager) evictHomes(e *routeEntry) {
-	homes := e.homes.Load()
+// evictMajors forgets the homes of major parameters whose buckets are forgotten.
+func (m *RESTBucketManager) evictMajors(e *routeEntry) {
+	homes := e.groupsByMajor.Load()
 	if homes == nil {
 		return
 	}
@@ -95,26 +95,26 @@ func (m *RESTBucketManager) evictHomes(e *routeEntry) {
 			continue
 		}
 		m.moves.Lock()
-		if e.homes.Load() == homes && !e.evicted.Load() && m.buckets.find(f, major) == nil {
-			e.leave(homes, major)
+		if e.groupsByMajor.Load() == homes && !e.evicted.Load() && m.buckets.find(f, major) == nil {
+			e.unassign(homes, major)
 		}
 		m.moves.Unlock()
 	}
 }
 
-// evictFamilies forgets the families of an authentication that nobody needs, and itself if it has none left.
-func (m *RESTBucketManager) evictFamilies(now time.Duration, a *authentication) {
+// evictGroups forgets the limit groups of an authentication that nobody needs, and itself if it has none left.
+func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for key, f := range a.families {
+	for key, f := range a.groups {
 		if f.routes == 0 && f.empty() {
-			delete(a.families, key)
-			if f.sibling != nil {
-				f.sibling.routes--
+			delete(a.groups, key)
+			if f.others != nil {
+				f.others.routes--
 			}
 		}
 	}
-	if len(a.families) == 0 && a.entries.Load() == 0 && a.global.idle(now) {
+	if len(a.groups) == 0 && a.entries.Load() == 0 && a.global.idle(now) {
 		m.authentications.Delete(a.id)
 		a.global.close()
 		a.server.authentications--

@@ -39,10 +39,10 @@ func TestForgottenRouteIsNotCounted(t *testing.T) {
 		slow.Update(answer("g")) // another hash
 		time.Sleep(time.Minute)  // the bucket is forgotten, the route is not
 		send(routes.CreateMessage).Update(answer("h"))
-		home := func(route routes.Route) *family {
+		home := func(route routes.Route) *limitGroup {
 			compiled, err := route.Compile("1")
 			require.NoError(t, err)
-			return m.entry(&Request{Route: compiled, Authorization: "Bot a"}).family.Load()
+			return m.entry(&Request{Route: compiled, Authorization: "Bot a"}).group.Load()
 		}
 		require.Same(t, home(routes.ListMessages), home(routes.CreateMessage), "they named the same hash")
 	})

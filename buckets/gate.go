@@ -25,19 +25,19 @@ type gate struct {
 	manager        *RESTBucketManager
 	authentication *authentication  // whose buckets pass; nil if it is the edge
 	class          ratelimits.Class // of the 429s that are about it
-	patience       time.Duration    // with the request that goes first
+	probeTimeout   time.Duration    // with the request that goes first
 
 	// open says that there is no limit, and that nothing is held or has been refused of late: nobody takes the lock.
 	open atomic.Bool
 
-	mu       sync.Mutex
-	limit    *ratelimits.Global // without a limit it only holds
-	refusals ratelimits.Refusals
-	reading  int           // refusals of which only the headers are known
-	probing  bool          // since a refusal no request has passed that was sent after it
-	patient  time.Duration // until when the one that goes first is waited for, 0 if none is in flight
-	line     line
-	part     *part // of the limit, if processes share it; else nil
+	mu         sync.Mutex
+	limit      *ratelimits.Global // without a limit it only holds
+	refusals   ratelimits.Refusals
+	reading    int           // refusals of which only the headers are known
+	probing    bool          // since a refusal no request has passed that was sent after it
+	probeUntil time.Duration // until when the one that goes first is waited for, 0 if none is in flight
+	line       line
+	part       *globalPart // of the limit, if processes share it; else nil
 }
 
 // gatePermit is what a request has of a gate. The zero value is what it has of one that was open.
@@ -50,7 +50,7 @@ type gatePermit struct {
 // newEdge returns the gate of everything that leaves this IP address for one server. It stands open until the network in front of the
 // server refuses something.
 func newEdge(m *RESTBucketManager) *gate {
-	g := &gate{manager: m, class: ratelimits.ClassEdge, patience: ratelimits.LongestTrust, limit: ratelimits.NewGlobal(0)}
+	g := &gate{manager: m, class: ratelimits.ClassEdge, probeTimeout: ratelimits.LongestTrust, limit: ratelimits.NewGlobal(0)}
 	g.open.Store(true)
 	return g
 }
@@ -78,22 +78,22 @@ func (g *gate) enter(now time.Duration) (p gatePermit, wait time.Duration, known
 	switch {
 	case !g.ready(now):
 		return gatePermit{}, 0, false
-	case now < g.patient:
-		return gatePermit{}, g.patient - now, true
+	case now < g.probeUntil:
+		return gatePermit{}, g.probeUntil - now, true
 	}
 	if p.slot, wait = g.limit.Take(now); wait == 0 && g.probing {
-		p.probe, g.patient = true, now+g.patience
+		p.probe, g.probeUntil = true, now+g.probeTimeout
 	}
 	return p, wait, true
 }
 
 // ready reports that time alone decides when the next request can pass at the latest. The lock is held.
-func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && g.follow(now) }
+func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && g.syncPart(now) }
 
 // arrived takes in that a request is not in flight any more.
 func (g *gate) arrived(p gatePermit) {
 	if p.probe {
-		g.patient = 0
+		g.probeUntil = 0
 	}
 }
 
@@ -126,13 +126,13 @@ func (g *gate) giveBack(now time.Duration, p gatePermit) {
 	g.moveOn(now)
 }
 
-// minds reports that the end of a request means something to the gate.
-func (g *gate) minds(p gatePermit) bool {
+// tracks reports that the end of a request means something to the gate.
+func (g *gate) tracks(p gatePermit) bool {
 	return p.slot != ratelimits.Slot{} || p.probe || !p.forced && !g.open.Load()
 }
 
-// settle takes in the end of a request that was sent at the given time: it gives back what that had, and may show that a refusal is over.
-func (g *gate) settle(now time.Duration, p gatePermit, sent time.Duration, o *outcome) {
+// finish takes in the end of a request that was sent at the given time: it gives back what that had, and may show that a refusal is over.
+func (g *gate) finish(now time.Duration, p gatePermit, sent time.Duration, o *outcome) {
 	if !o.sent {
 		g.giveBack(now, p)
 		return
@@ -145,15 +145,15 @@ func (g *gate) settle(now time.Duration, p gatePermit, sent time.Duration, o *ou
 		g.limit.Report(now, p.slot)
 	}
 	g.arrived(p)
-	if !p.forced && g.passed(&o.response) {
+	if !p.forced && g.accepted(&o.response) {
 		g.refusals.Accepted(sent)
 		g.probing = g.probing && !p.probe
 	}
 	g.moveOn(now)
 }
 
-// passed reports that the server has looked at a request behind the gate.
-func (g *gate) passed(r *ratelimits.Response) bool {
+// accepted reports that the server has looked at a request behind the gate.
+func (g *gate) accepted(r *ratelimits.Response) bool {
 	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != g.class && r.Class != ratelimits.ClassEdge
 }
 
@@ -243,8 +243,8 @@ func (g *gate) holdWait(now time.Duration) time.Duration {
 	return g.limit.HoldWait(now)
 }
 
-// park puts a bucket in line. The bucket's lock is held.
-func (g *gate) park(now time.Duration, b *RESTBucket) {
+// enqueue puts a bucket in line. The bucket's lock is held.
+func (g *gate) enqueue(now time.Duration, b *RESTBucket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b.inLine, b.lineOf = true, g
@@ -264,7 +264,7 @@ func (g *gate) count(b *RESTBucket) bool {
 // moveOn lets the line move when it can. The lock is held.
 func (g *gate) moveOn(now time.Duration) {
 	if g.line.length > 0 && g.ready(now) {
-		g.wakeAt(now, max(now+g.limit.Wait(now), g.patient))
+		g.wakeAt(now, max(now+g.limit.Wait(now), g.probeUntil))
 	}
 }
 
@@ -301,7 +301,7 @@ func (g *gate) serve() {
 		}
 		b := g.line.pop()
 		g.mu.Unlock()
-		b.serve(g.pass(p))
+		b.serve(g.permits(p))
 	}
 }
 

@@ -369,7 +369,7 @@ func (u *hubShare) Loan(now time.Duration) *buckets.SharedLoan {
 	}
 	u.held = nil
 	u.renew(u.until)
-	return &buckets.SharedLoan{State: state, Ended: u.ended, Share: max(u.hub.divides, 1)}
+	return &buckets.SharedLoan{State: state, Ended: u.ended, Processes: max(u.hub.divides, 1)}
 }
 
 // renew extends a loan in good time, as long as nobody else wants the bucket. A loan that ends is noticed.

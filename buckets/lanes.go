@@ -7,115 +7,115 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// lane is where the requests of one shape wait for a hidden limit on what their bodies ask for, while others of the same
+// subLimit is where the requests of one key wait for a hidden limit on what their bodies ask for, while others of the same
 // bucket pass. It exists from the 429 that revealed the limit until its hold has ended and nobody waits any more.
 //
 // How much the limit allows is not known, so after the hold its requests go one at a time, each when the one before has
 // succeeded.
-type lane struct {
+type subLimit struct {
 	hold     ratelimits.Throttle
 	refusals ratelimits.Refusals
 	waiting  fifo.Queue[*waiter]
-	busy     bool // one of its requests is back in the bucket's queue, or in flight
+	oneOut   bool // one of its requests is back in the bucket's queue, or in flight
 }
 
-// laneOf returns the lane of an ask, nil if there is none.
-func (q *queue) laneOf(a *ask) *lane { return q.lanes[a.request.shape] }
+// subLimitOf returns the sub-limit of an ask, nil if there is none.
+func (q *queue) subLimitOf(a *ask) *subLimit { return q.subLimits[a.request.subLimitKey] }
 
-// blocks reports that an ask has to go behind others. Whether it belongs into a lane can be told only by its shape.
+// blocks reports that an ask has to go behind others. Whether it belongs into a sub-limit can be told only by its key.
 func (q *queue) blocks(a *ask) bool {
-	return q.waiting.Len() > 0 || len(q.lanes) > 0 && (a.request.shape == 0 || q.laneOf(a) != nil)
+	return q.waiting.Len() > 0 || len(q.subLimits) > 0 && (a.request.subLimitKey == 0 || q.subLimitOf(a) != nil)
 }
 
-// detour puts a waiter of the queue into its lane, and reports whether it has one. The one whose turn it is passes, unless
-// the lane is held again.
-func (q *queue) detour(now time.Duration, w *waiter) bool {
-	if len(q.lanes) == 0 {
+// divert puts a waiter of the queue into its sub-limit, and reports whether it has one. The one whose turn it is passes, unless
+// the sub-limit is held again.
+func (q *queue) divert(now time.Duration, w *waiter) bool {
+	if len(q.subLimits) == 0 {
 		return false
 	}
-	if w.lane != nil {
-		if w.lane.hold.Wait(now) == 0 {
+	if w.subLimit != nil {
+		if w.subLimit.hold.Wait(now) == 0 {
 			return false
 		}
-		w.lane.busy, w.lane = false, nil
+		w.subLimit.oneOut, w.subLimit = false, nil
 	}
-	lane := q.laneOf(&w.ask)
-	if lane == nil {
+	s := q.subLimitOf(&w.ask)
+	if s == nil {
 		return false
 	}
 	q.waiting.Remove(&w.Element)
-	w.bucket.Load().partner.leave(now, w)
-	lane.waiting.Insert(&w.Element)
+	w.bucket.Load().link.leave(now, w)
+	s.waiting.Insert(&w.Element)
 	return true
 }
 
-// openLanes lets the first request of each lane whose hold has ended back into the queue, where it stands according to when
-// it arrived, and forgets lanes that nobody needs. It returns when the next lane opens, 0 if none will by itself.
-func (q *queue) openLanes(now time.Duration) (opens time.Duration) {
-	for shape, lane := range q.lanes {
-		switch head := lane.waiting.Head(); {
-		case lane.hold.Wait(now) > 0:
-			if opens == 0 || lane.hold.Until() < opens {
-				opens = lane.hold.Until()
+// openSubLimits lets the first request of each sub-limit whose hold has ended back into the queue, where it stands according to when
+// it arrived, and forgets sub-limits that nobody needs. It returns when the next sub-limit opens, 0 if none will by itself.
+func (q *queue) openSubLimits(now time.Duration) (opens time.Duration) {
+	for key, s := range q.subLimits {
+		switch head := s.waiting.Head(); {
+		case s.hold.Wait(now) > 0:
+			if opens == 0 || s.hold.Until() < opens {
+				opens = s.hold.Until()
 			}
-		case lane.busy:
+		case s.oneOut:
 		case head == nil:
-			delete(q.lanes, shape)
+			delete(q.subLimits, key)
 		default:
 			w := head.Value
-			lane.waiting.Remove(head)
-			lane.busy, w.lane = true, lane
+			s.waiting.Remove(head)
+			s.oneOut, w.subLimit = true, s
 			q.waiting.Insert(head)
-			w.bucket.Load().partner.join(now, w)
+			w.bucket.Load().link.join(now, w)
 		}
 	}
 	return opens
 }
 
-// laneWait returns how long the hold of an ask's lane lasts, 0 if it has none.
-func (q *queue) laneWait(now time.Duration, a *ask) time.Duration {
-	if lane := q.laneOf(a); lane != nil {
-		return lane.hold.Wait(now)
+// subLimitWait returns how long the hold of an ask's sub-limit lasts, 0 if it has none.
+func (q *queue) subLimitWait(now time.Duration, a *ask) time.Duration {
+	if s := q.subLimitOf(a); s != nil {
+		return s.hold.Wait(now)
 	}
 	return 0
 }
 
-// leaveLane takes a waiter out of the lane in which it waits.
-func (q *queue) leaveLane(w *waiter) bool {
-	lane := q.laneOf(&w.ask)
-	return lane != nil && lane.waiting.Remove(&w.Element)
+// leaveSubLimit takes a waiter out of the sub-limit in which it waits.
+func (q *queue) leaveSubLimit(w *waiter) bool {
+	s := q.subLimitOf(&w.ask)
+	return s != nil && s.waiting.Remove(&w.Element)
 }
 
-// refuseLane holds all requests of one shape back for d, or longer after several refusals in a row. It returns for how long,
+// refuseSubLimit holds all requests of one key back for d, or longer after several refusals in a row. It returns for how long,
 // 0 if they were held back already.
-func (b *RESTBucket) refuseLane(now, d time.Duration, shape uint64) time.Duration {
+func (b *RESTBucket) refuseSubLimit(now, d time.Duration, key uint64) time.Duration {
 	q := b.open()
-	lane := q.openLane(shape)
-	before := lane.hold.Wait(now)
-	lane.hold.Extend(now, max(d, lane.refusals.Again(now, before > 0)))
-	q.detours(now)
+	s := q.subLimit(key)
+	before := s.hold.Wait(now)
+	s.hold.Extend(now, max(d, s.refusals.Again(now, before > 0)))
+	q.divertAll(now)
 	if before > 0 {
 		return 0
 	}
-	return lane.hold.Wait(now)
+	return s.hold.Wait(now)
 }
 
-// openLane returns the lane of a shape, creating it if need be.
-func (q *queue) openLane(shape uint64) *lane {
-	if q.lanes == nil {
-		q.lanes = make(map[uint64]*lane)
+// subLimit returns the sub-limit of a key, creating it if need be.
+func (q *queue) subLimit(key uint64) *subLimit {
+	if q.subLimits == nil {
+		q.subLimits = make(map[uint64]*subLimit)
 	}
-	if q.lanes[shape] == nil {
-		q.lanes[shape] = &lane{}
+	if q.subLimits[key] == nil {
+		q.subLimits[key] = &subLimit{}
 	}
-	return q.lanes[shape]
+	return q.subLimits[key]
 }
 
-// detours puts all who wait in the queue and have a lane into it.
-func (q *queue) detours(now time.Duration) {
+// divertAll puts all who wait in the queue and have a sub-limit into it.
+func (q *queue) divertAll(now time.Duration) {
 	for e := q.waiting.Head(); e != nil; {
 		w := e.Value
 		e = e.Next()
-		q.detour(now, w)
+		q.divert(now, w)
 	}
 }

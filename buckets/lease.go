@@ -21,11 +21,11 @@ type Lease struct {
 
 // held is what a lease stands for. It is used again after its end, with another generation.
 type held struct {
-	generation atomic.Uint32
-	bucket     atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	ender      atomic.Pointer[Ender]      // of a lease that is not a manager's
-	request    *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
-	seeking    atomic.Bool                // its response will tell to which bucket it belongs, and that may be another one
+	generation   atomic.Uint32
+	bucket       atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
+	ender        atomic.Pointer[Ender]      // of a lease that is not a manager's
+	request      *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
+	undiscovered atomic.Bool                // its response will tell to which bucket it belongs, and that may be another one
 	grant
 }
 
@@ -35,20 +35,20 @@ type grant struct {
 	permit         ratelimits.Permit
 	ticket         Ticket // of a bucket that is shared, 0 if it has none
 	next, previous *held  // in flight in the same bucket
-	shadows        []shadow
+	provisional    []provisionalCharge
 
 	// Set before anybody else can know it, and not changed.
-	entry   *routeEntry
-	route   routes.CompiledRoute
-	major   major
-	fields  func() []string
-	shape   uint64 // 0: not looked at
-	arrived time.Duration
-	global  gatePermit
-	edge    gatePermit
-	lane    *lane
-	tally   *tally // that counted it
-	ordered bool
+	entry       *routeEntry
+	route       routes.CompiledRoute
+	major       major
+	fields      func() []string
+	subLimitKey uint64 // 0: not looked at
+	arrived     time.Duration
+	global      gatePermit
+	edge        gatePermit
+	subLimit    *subLimit
+	counters    *counterShard // that counted it
+	ordered     bool
 
 	// Guarded by the bucket's lock.
 	heard  time.Duration // when the headers of its refusal came, which is being read; else 0
@@ -96,11 +96,11 @@ func (l Lease) Return() { l.end(&outcome{}) }
 
 // outcome is how a lease ends.
 type outcome struct {
-	sent     bool
-	response ratelimits.Response
-	shape    uint64        // of a request that was refused by a sub-limit
-	held     time.Duration // for how long it made something be held back that was not
-	clashes  bool          // its limits and those of other routes of its bucket contradict each other
+	sent         bool
+	response     ratelimits.Response
+	subLimitKey  uint64        // of a request that was refused by a sub-limit
+	held         time.Duration // for how long it made something be held back that was not
+	contradicted bool          // its limits and those of other routes of its bucket contradict each other
 }
 
 // comesBack reports that the request may be sent again in its old place: it was refused, or failed in a way that will pass. Everything
@@ -110,12 +110,12 @@ func (o *outcome) comesBack() bool {
 	return !o.sent || status == 0 || status >= http.StatusInternalServerError || o.response.Class != ratelimits.ClassOK
 }
 
-// shapeOf returns the request's shape.
-func (g *grant) shapeOf(seed maphash.Seed) uint64 {
-	if g.shape == 0 {
-		return shapeOf(seed, g.route, g.fields)
+// subLimitKeyOf returns the request's key.
+func (g *grant) subLimitKeyOf(seed maphash.Seed) uint64 {
+	if g.subLimitKey == 0 {
+		return subLimitKeyOf(seed, g.route, g.fields)
 	}
-	return g.shape
+	return g.subLimitKey
 }
 
 func (l Lease) end(o *outcome) {
@@ -126,10 +126,10 @@ func (l Lease) end(o *outcome) {
 	if e := h.ender.Load(); e != nil {
 		(*e).End(o.sent, o.response)
 	} else {
-		h.entry.manager.settle(h, o)
+		h.entry.manager.finish(h, o)
 	}
 	if h.request != nil && o.comesBack() {
-		h.request.arrived, h.request.shape = h.arrived, max(h.shape, o.shape)
+		h.request.arrived, h.request.subLimitKey = h.arrived, max(h.subLimitKey, o.subLimitKey)
 	}
 	h.free()
 }

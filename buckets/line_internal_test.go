@@ -49,7 +49,7 @@ func TestWhoLeavesWhileItsTurnComesTakesNobodyAlong(t *testing.T) {
 		g.mu.Unlock()
 		cancel()
 		synctest.Wait()
-		b.serve(passes{})
+		b.serve(gatePermits{})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []int{0, 2}, served)

@@ -23,7 +23,7 @@ type RESTBucketManager struct {
 	origin   time.Time
 	seed     maphash.Seed
 	counters counters
-	families atomic.Uint64 // how many there have been
+	groupIDs atomic.Uint64 // how many there have been
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -39,10 +39,10 @@ type RESTBucketManager struct {
 	authentications *xsync.Map[uint64, *authentication]
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
-	// other locks, and guards the creation and removal of entries, authentications, servers and families.
+	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
 	moves     sync.Mutex
 	servers   map[string]*server
-	past      sums                // of servers that are forgotten
+	forgotten counterTotals       // of servers that are forgotten
 	throttled ratelimits.Throttle // for authentications that are yet to come
 
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
@@ -132,7 +132,7 @@ func (m *RESTBucketManager) Start() error {
 func (m *RESTBucketManager) begin() {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	m.join()
+	m.joinSession()
 	m.clear()
 }
 
@@ -153,7 +153,7 @@ func (m *RESTBucketManager) Close() error {
 	m.clear()
 	m.throttled = ratelimits.Throttle{}
 	m.moves.Unlock()
-	m.part() // under no lock, as what still runs of the session may need them to end
+	m.leaveSession() // under no lock, as what still runs of the session may need them to end
 	return nil
 }
 
@@ -210,10 +210,10 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	now := b.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
-	b.partner.adopt(now, h)
-	b.launch(h)
-	h.tally = b.server().budget.tallies.of(b)
-	h.tally.adopted.Add(1)
+	b.link.adopt(now, h)
+	b.addInFlight(h)
+	h.counters = b.server().budget.counters.shardOf(b)
+	h.counters.adopted.Add(1)
 	lease := h.lease()
 	b.unlock()
 	lease.Update(r)
@@ -247,8 +247,8 @@ func (b *RESTBucket) lift() {
 	defer b.mu.Unlock()
 	b.window.LiftHold(b.now())
 	if b.queue != nil {
-		for _, lane := range b.queue.lanes {
-			lane.hold = ratelimits.Throttle{}
+		for _, s := range b.queue.subLimits {
+			s.hold = ratelimits.Throttle{}
 		}
 		b.dispatchFree(b.now())
 	}

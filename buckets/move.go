@@ -24,52 +24,52 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
 	permit, ticket := h.permit, h.ticket
-	b.depart(h)
-	h.lane, h.ordered, h.ticket = nil, false, 0
+	b.endInFlight(h)
+	h.subLimit, h.ordered, h.ticket = nil, false, 0
 	h.permit = there.window.AdoptFrom(there.now(), &b.window, permit)
-	there.partner.adopt(there.now(), h)
-	there.launch(h)
+	there.link.adopt(there.now(), h)
+	there.addInFlight(h)
 	h.order = 0
 	there.unlock()
 	b.unlock()
 
 	touched := m.move(h.entry, b, target, scope)
 	if scope >= majorMoves {
-		m.castShadowsOn(there)
+		m.chargeUndiscovered(there)
 	}
 	b.lock()
 	now = b.now()
 	if scope == eitherCounts {
 		b.window.Lost(now, permit)
-		b.partner.lose(now, ticket)
+		b.link.lose(now, ticket)
 	} else {
 		b.window.Return(now, permit)
-		b.partner.drop(now, ticket)
+		b.link.drop(now, ticket)
 	}
-	b.scout.found(now, target.hash)
+	b.discovery.found(now, target.hash)
 	b.dispatchFree(now)
 	b.unlock()
 	there.lock()
 	there.apply(there.now(), h, o)
 	there.dispatchFree(there.now())
 	if scope < majorMoves && o.response.Class != ratelimits.ClassOK { // the request will come back to where it was
-		if home := h.entry.familyOf(h.major); home != target {
+		if home := h.entry.groupOf(h.major); home != target {
 			back := m.lockedBucket(home, h.major)
-			there.handOverHolds(back, false)
+			there.passOnHolds(back, false)
 			back.unlock()
 			touched = append(touched, back)
 		}
 	}
 	there.unlock()
-	m.tidy(touched)
+	m.dispatchAll(touched)
 }
 
-// tidy lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
-func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
+// dispatchAll lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
+func (m *RESTBucketManager) dispatchAll(touched []*RESTBucket) {
 	for _, b := range touched {
 		b.lock()
 		if b.queue != nil {
-			b.queue.detours(b.now())
+			b.queue.divertAll(b.now())
 		}
 		b.dispatchFree(b.now())
 		b.refuseLate(b.now())
@@ -77,10 +77,10 @@ func (m *RESTBucketManager) tidy(touched []*RESTBucket) {
 	}
 }
 
-// move lets requests of a route, waiting or in flight, move to another family: those in b, or those in all buckets of its family, each
+// move lets requests of a route, waiting or in flight, move to another limit group: those in b, or those in all buckets of its limit group, each
 // to the bucket of its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It
 // returns the buckets that have to be dispatched.
-func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope scope) []*RESTBucket {
+func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *limitGroup, scope moveScope) []*RESTBucket {
 	if scope < majorMoves {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 		sources = e.bucketsOf(b, to)
 	}
 	for _, source := range sources {
-		if source.family == to { // some are where they belong
+		if source.group == to { // some are where they belong
 			continue
 		}
 		source.lock()
@@ -104,44 +104,44 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *family, scope
 			target.unlock()
 			touched[target] = struct{}{}
 		}
-		if source.family.place != unknown && source.remembers(source.now()) {
-			with(source.major, func(to *RESTBucket) { source.handOverKnowledge(to, source == b) })
+		if source.group.kind != unknownGroup && source.remembers(source.now()) {
+			with(source.major, func(to *RESTBucket) { source.passOnKnowledge(to, source == b) })
 		}
-		source.empty(e, with)
+		source.moveOut(e, with)
 		source.dispatchFree(source.now())
 		source.unlock()
 	}
 	if scope == majorMoves {
-		e.settleMajorIn(b.major, to)
+		e.assignMajor(b.major, to)
 	} else {
-		e.settleIn(to, b.family)
+		e.assign(to, b.group)
 	}
 	result := slices.Collect(maps.Keys(touched))
 	for _, b := range result {
-		m.castShadowsOn(b)
+		m.chargeUndiscovered(b)
 	}
 	return result
 }
 
-// bucketsOf returns all buckets whose requests of a route move with those of b to another family: those of its family, and of major
+// bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its limit group, and of major
 // parameters that live elsewhere unless they stay there.
-func (e *routeEntry) bucketsOf(b *RESTBucket, to *family) []*RESTBucket {
+func (e *routeEntry) bucketsOf(b *RESTBucket, to *limitGroup) []*RESTBucket {
 	all := []*RESTBucket{b}
-	if b.family.place == unknown {
+	if b.group.kind == unknownGroup {
 		return all
 	}
-	families := map[*family]struct{}{b.family: {}}
-	if to.place != named {
-		families[e.family.Load()] = struct{}{}
-		if homes := e.homes.Load(); homes != nil {
+	groups := map[*limitGroup]struct{}{b.group: {}}
+	if to.kind != hashGroup {
+		groups[e.group.Load()] = struct{}{}
+		if homes := e.groupsByMajor.Load(); homes != nil {
 			for _, f := range homes.All() {
-				families[f] = struct{}{}
+				groups[f] = struct{}{}
 			}
 		}
 	}
-	for f := range families {
-		for _, other := range f.members() {
-			if other != b && e.familyOf(other.major) == f {
+	for f := range groups {
+		for _, other := range f.all() {
+			if other != b && e.groupOf(other.major) == f {
 				all = append(all, other)
 			}
 		}
@@ -149,27 +149,27 @@ func (e *routeEntry) bucketsOf(b *RESTBucket, to *family) []*RESTBucket {
 	return all
 }
 
-// empty moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
+// moveOut moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
 // major parameter in which they belong from now on, locked.
-func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
-	for h := b.flying; h != nil; {
+func (b *RESTBucket) moveOut(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
+	for h := b.inFlight; h != nil; {
 		next := h.next
 		if h.entry == e {
-			transfer(h.major, func(to *RESTBucket) { b.handOver(h, to) })
+			transfer(h.major, func(to *RESTBucket) { b.moveInFlight(h, to) })
 		}
 		h = next
 	}
 	if b.queue == nil {
 		return
 	}
-	for _, lane := range b.queue.lanes {
-		for element := lane.waiting.Head(); element != nil; {
+	for _, s := range b.queue.subLimits {
+		for element := s.waiting.Head(); element != nil; {
 			w := element.Value
 			element = element.Next()
 			if w.entry == e {
 				transfer(w.major(), func(to *RESTBucket) {
-					lane.waiting.Remove(&w.Element)
-					to.takeOver(w)
+					s.waiting.Remove(&w.Element)
+					to.accept(w)
 				})
 			}
 		}
@@ -180,7 +180,7 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 		if w.entry == e {
 			transfer(w.major(), func(to *RESTBucket) {
 				b.remove(w)
-				to.takeOver(w)
+				to.accept(w)
 			})
 		}
 	}
@@ -188,7 +188,7 @@ func (b *RESTBucket) empty(e *routeEntry, transfer func(major, func(to *RESTBuck
 
 // remembers reports whether something is known here that still counts when a route moves to another bucket.
 func (b *RESTBucket) remembers(now time.Duration) bool {
-	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queue != nil && len(b.queue.lanes) > 0
+	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queue != nil && len(b.queue.subLimits) > 0
 }
 
 // usedUp returns for how long the bucket is used up, 0 if it is not.
@@ -199,54 +199,54 @@ func (b *RESTBucket) usedUp(now time.Duration) time.Duration {
 	return b.window.State(now).Reset
 }
 
-// handOverKnowledge holds back in another bucket what finds this one used up, as nobody knows to which of both it belongs, unless that one
+// passOnKnowledge holds back in another bucket what finds this one used up, as nobody knows to which of both it belongs, unless that one
 // knows better, or will at once from the answer that makes the route move; and what is held here by limits that are not those of the
 // bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
-func (b *RESTBucket) handOverKnowledge(to *RESTBucket, answered bool) {
+func (b *RESTBucket) passOnKnowledge(to *RESTBucket, answered bool) {
 	now := b.now()
 	if wait := b.usedUp(now); wait > 0 && !answered && !to.window.Known() {
 		to.hold(to.now(), wait, ratelimits.ClassOK)
 	}
-	b.handOverHolds(to, b.family.named() && to.family.named() && b.window.HoldClass(now) != ratelimits.ClassShared)
+	b.passOnHolds(to, b.group.hasHash() && to.group.hasHash() && b.window.HoldClass(now) != ratelimits.ClassShared)
 }
 
-// handOverHolds holds in another bucket, too, what is held here, or of that what limits of bodies hold.
-func (b *RESTBucket) handOverHolds(to *RESTBucket, ofBodies bool) {
+// passOnHolds holds in another bucket, too, what is held here, or of that what limits of bodies hold.
+func (b *RESTBucket) passOnHolds(to *RESTBucket, ofBodies bool) {
 	now := b.now()
 	if wait := b.window.HoldWait(now); wait > 0 && !ofBodies {
 		to.hold(to.now(), wait, b.window.HoldClass(now))
 	}
 	if b.queue != nil {
-		for shape, lane := range b.queue.lanes {
-			to.open().openLane(shape).hold.Extend(to.now(), lane.hold.Wait(now))
+		for key, s := range b.queue.subLimits {
+			to.open().subLimit(key).hold.Extend(to.now(), s.hold.Wait(now))
 		}
 	}
 }
 
-// handOver moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
-func (b *RESTBucket) handOver(h *held, to *RESTBucket) {
+// moveInFlight moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
+func (b *RESTBucket) moveInFlight(h *held, to *RESTBucket) {
 	now := b.now()
-	b.depart(h)
+	b.endInFlight(h)
 	permit := h.permit
 	h.permit = to.window.AdoptFrom(to.now(), &b.window, permit)
 	b.window.Lost(now, permit)
-	b.partner.settle(now, h, &outcome{sent: true})
-	b.scout.found(now, to.family.hash)
-	to.partner.adopt(to.now(), h)
-	h.uncast(to)
-	h.lane = nil
+	b.link.report(now, h, &outcome{sent: true})
+	b.discovery.found(now, to.group.hash)
+	to.link.adopt(to.now(), h)
+	h.unchargeFrom(to)
+	h.subLimit = nil
 	if h.ordered {
 		to.open().ordered++
 	}
-	to.launch(h)
+	to.addInFlight(h)
 	h.order = 0
 }
 
-// takeOver lets somebody wait here who waited in another bucket.
-func (b *RESTBucket) takeOver(w *waiter) {
-	w.lane = nil
+// accept lets somebody wait here who waited in another bucket.
+func (b *RESTBucket) accept(w *waiter) {
+	w.subLimit = nil
 	w.bucket.Store(b)
 	b.open().waiting.Insert(&w.Element)
-	b.partner.join(b.now(), w)
+	b.link.join(b.now(), w)
 	b.awaitOverdue(b.now(), w)
 }

@@ -6,37 +6,37 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// part is this process's part of a global limit that processes share. The gate's lock guards it. That of a limit that is not shared is
+// globalPart is this process's part of a global limit that processes share. The gate's lock guards it. That of a limit that is not shared is
 // nil.
-type part struct {
-	shared  SharedGlobal
+type globalPart struct {
+	remote  SharedGlobal
 	divided bool // there is a limit, and not only holds
 	asked   bool // for a part
-	heard   bool // of the others since
+	known   bool // of the others since
 }
 
-// share links a gate to those of other processes: each has a part of the global limit.
-func (g *gate) share(session SharedSession) {
+// connect links a gate to those of other processes: each has a part of the global limit.
+func (g *gate) connect(session SharedSession) {
 	g.mu.Lock() // others may have something to say at once
 	defer g.mu.Unlock()
 	limit := g.limit.Limit()
 	if limit > 0 {
 		g.limit = ratelimits.NewGlobal(1) // closed until there is a part
 	}
-	g.part = &part{divided: limit > 0}
-	g.part.shared = session.Global(g.authentication.credential, limit, g.changed)
+	g.part = &globalPart{divided: limit > 0}
+	g.part.remote = session.Global(g.authentication.credential, limit, g.changed)
 }
 
-// follow takes over what part of the limit this process has now. It reports false if it has none. The lock is held.
-func (g *gate) follow(now time.Duration) bool {
+// syncPart takes over what part of the limit this process has now. It reports false if it has none. The lock is held.
+func (g *gate) syncPart(now time.Duration) bool {
 	if g.part == nil {
 		return true
 	}
-	g.limit.Hold(now, g.part.shared.HoldWait(now))
+	g.limit.Hold(now, g.part.remote.HoldWait(now))
 	if !g.part.divided {
 		return true
 	}
-	part, until := g.part.shared.Part(now)
+	part, until := g.part.remote.Part(now)
 	if part <= 0 || now >= until {
 		return false
 	}
@@ -55,11 +55,11 @@ func (g *gate) most() int {
 }
 
 // wait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known.
-func (p *part) wait(now time.Duration) time.Duration {
+func (p *globalPart) wait(now time.Duration) time.Duration {
 	if p == nil || !p.divided {
 		return 0
 	}
-	part, until := p.shared.Part(now)
+	part, until := p.remote.Part(now)
 	if part > 0 {
 		return 0
 	}
@@ -67,35 +67,35 @@ func (p *part) wait(now time.Duration) time.Duration {
 }
 
 // needs says how much of the limit is needed.
-func (p *part) needs(now time.Duration, requests int) {
+func (p *globalPart) needs(now time.Duration, requests int) {
 	if p != nil && p.divided {
 		p.asked = true
-		p.shared.Need(now, requests)
+		p.remote.Need(now, requests)
 	}
 }
 
 // hold lets nothing leave in any process.
-func (p *part) hold(now, d time.Duration) {
+func (p *globalPart) hold(now, d time.Duration) {
 	if p != nil {
-		p.shared.Hold(now, d)
+		p.remote.Hold(now, d)
 	}
 }
 
 // close returns what is shared to those who need it, when the gate is forgotten.
-func (p *part) close() {
+func (p *globalPart) close() {
 	if p != nil {
-		p.shared.Close()
+		p.remote.Close()
 	}
 }
 
-// hears reports that the others have been heard of since a part of the limit was needed first.
-func (g *gate) hears() bool {
+// partKnown reports that the others have been heard of since a part of the limit was needed first.
+func (g *gate) partKnown() bool {
 	if g.part == nil {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.part.divided || g.part.heard
+	return !g.part.divided || g.part.known
 }
 
 // changed is called when there is something new to say of the limit.
@@ -103,13 +103,13 @@ func (g *gate) changed() {
 	g.mu.Lock()
 	now := g.manager.now()
 	held := g.limit.HoldWait(now)
-	if g.part.shared.HoldWait(now) > 0 {
+	if g.part.remote.HoldWait(now) > 0 {
 		g.open.Store(false)
 	}
-	closed := !g.follow(now)
+	closed := !g.syncPart(now)
 	longer := g.limit.HoldWait(now) > held
-	first := g.part.asked && !g.part.heard
-	g.part.heard = g.part.heard || first
+	first := g.part.asked && !g.part.known
+	g.part.known = g.part.known || first
 	g.mu.Unlock()
 	if longer {
 		g.refuseLate()
@@ -144,7 +144,7 @@ func (g *gate) certain(now time.Duration) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.follow(now)
+	return g.syncPart(now)
 }
 
 // outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
@@ -154,8 +154,8 @@ func (g *gate) outage(now time.Duration) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.follow(now) {
+	if g.syncPart(now) {
 		return nil
 	}
-	return g.part.shared.Err()
+	return g.part.remote.Err()
 }

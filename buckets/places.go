@@ -46,11 +46,11 @@ func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 	}
 	e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, r), route: key.route, exempt: key.route.GlobalExempt()}
 	e.authentication.entries.Add(1)
-	start := unknown
+	start := unknownGroup
 	if key.route.OneShot() {
-		start = unlimited // every request has its own major parameter, and there is nothing to discover
+		start = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
 	}
-	e.settleIn(e.home(start, ""), nil)
+	e.assign(e.groupFor(start, ""), nil)
 	m.entries.Store(key, e)
 	return e
 }
@@ -64,12 +64,12 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	server := m.server(r.Server)
 	a := &authentication{
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		families: make(map[familyKey]*family), queued: make(map[*RESTBucket]struct{}),
+		groups: make(map[groupKey]*limitGroup), queued: make(map[*RESTBucket]struct{}),
 	}
-	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, patience: globalPatience, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalPatience, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
-		a.global.share(session)
+		a.global.connect(session)
 	}
 	a.global.limit.Hold(now, m.throttled.Wait(now))
 	a.server.authentications++
@@ -77,65 +77,65 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	return a
 }
 
-// home returns the family of that kind for the route. The lock for moves is held.
-func (e *routeEntry) home(place place, hash string) *family {
-	key := familyKey{place: place, hash: hash}
-	if place != named {
+// groupFor returns the limit group of that kind for the route. The lock for moves is held.
+func (e *routeEntry) groupFor(place groupKind, hash string) *limitGroup {
+	key := groupKey{kind: place, hash: hash}
+	if place != hashGroup {
 		key.route = e.route
 	}
-	f := e.authentication.families[key]
+	f := e.authentication.groups[key]
 	if f == nil {
-		f = &family{authentication: e.authentication, familyKey: key, id: e.manager.families.Add(1)}
-		if place == apart {
-			if f.sibling = e.authentication.families[familyKey{place: named, hash: hash}]; f.sibling != nil {
-				f.sibling.routes++ // so that it stays
+		f = &limitGroup{authentication: e.authentication, groupKey: key, id: e.manager.groupIDs.Add(1)}
+		if place == separateGroup {
+			if f.others = e.authentication.groups[groupKey{kind: hashGroup, hash: hash}]; f.others != nil {
+				f.others.routes++ // so that it stays
 			}
 		}
-		e.authentication.families[key] = f
+		e.authentication.groups[key] = f
 	}
 	return f
 }
 
-// bucket returns the bucket of a family and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
+// bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
 // place of discovery for all of them.
-func (m *RESTBucketManager) bucket(f *family, major major) *RESTBucket {
+func (m *RESTBucketManager) bucket(f *limitGroup, major major) *RESTBucket {
 	b, _ := m.findBucket(f, major)
 	return b
 }
 
 // findBucket is bucket, and reports whether it was found and not made.
-func (m *RESTBucketManager) findBucket(f *family, major major) (b *RESTBucket, found bool) {
-	if f.place == unknown {
+func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *RESTBucket, found bool) {
+	if f.kind == unknownGroup {
 		major = noMajor
 	}
 	if b := m.buckets.find(f, major); b != nil {
 		return b, true
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
-		b := &RESTBucket{family: f, major: major, unlinked: m.session() != nil}
-		if f.place == unlimited || f.place == unknown && m.settings.unknown == UnknownUnlimited {
+		b := &RESTBucket{group: f, major: major, unconnected: m.session() != nil}
+		if f.kind == unlimitedGroup || f.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
-		b.window.Recall(int(f.limit.Load()), time.Duration(f.period.Load()))
-		f.enter(b)
+		b.window.Recall(int(f.lastLimit.Load()), time.Duration(f.lastPeriod.Load()))
+		f.add(b)
 		return b
 	})
 }
 
-// link connects a bucket that was just made, and is locked, with those of other processes. They may have something to say of it at
+// connect connects a bucket that was just made, and is locked, with those of other processes. They may have something to say of it at
 // once, so it is not done while the table makes it.
-func (b *RESTBucket) link() {
+func (b *RESTBucket) connect() {
 	defer func() {
-		if b.unlinked { // a panic leaves no lock held
+		if b.unconnected { // a panic leaves no lock held
 			b.mu.Unlock()
 		}
 	}()
-	b.partner, b.scout = b.manager().newPartner(b), b.manager().newScout(b)
-	b.unlinked = false
+	b.link, b.discovery = b.manager().newSharedLink(b), b.manager().newDiscoveryLink(b)
+	b.unconnected = false
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.
-func (m *RESTBucketManager) lockedBucket(f *family, major major) *RESTBucket {
+func (m *RESTBucketManager) lockedBucket(f *limitGroup, major major) *RESTBucket {
 	for {
 		b := m.bucket(f, major)
 		b.lock()
@@ -156,5 +156,5 @@ func (b *RESTBucket) close() {
 	}
 	b.queue.alarm.stop()
 	b.refuseAll(ErrClosed)
-	clear(b.queue.lanes)
+	clear(b.queue.subLimits)
 }

@@ -24,8 +24,8 @@ func later(f, other forecast) forecast {
 
 // foresee is predict as far as the bucket itself is concerned.
 func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
-	if b.partner != nil && !b.partner.lent {
-		return b.partner.predict(now, ahead)
+	if b.link != nil && !b.link.lent {
+		return b.link.predict(now, ahead)
 	}
 	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
 }
@@ -34,11 +34,11 @@ func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
 func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 	f := b.foresee(now, ahead)
 	if !a.exempt {
-		f = later(f, b.family.authentication.global.foresee(now, ahead))
+		f = later(f, b.group.authentication.global.foresee(now, ahead))
 	}
-	f = later(f, b.family.authentication.edge.foresee(now, ahead))
+	f = later(f, b.group.authentication.edge.foresee(now, ahead))
 	if b.queue != nil {
-		f = later(f, forecast{wait: b.queue.laneWait(now, a), class: ratelimits.ClassSubLimit})
+		f = later(f, forecast{wait: b.queue.subLimitWait(now, a), class: ratelimits.ClassSubLimit})
 	}
 	return f
 }
@@ -54,9 +54,9 @@ func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool
 	return f, nil
 }
 
-// expel takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
+// refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
-func (b *RESTBucket) expel(judge func(w *waiter, ahead int) error) (any bool) {
+func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
 	q := b.queue
 	each := func(waiting *fifo.Queue[*waiter], ahead int) {
 		for e := waiting.Head(); e != nil; {
@@ -64,7 +64,7 @@ func (b *RESTBucket) expel(judge func(w *waiter, ahead int) error) (any bool) {
 			e = e.Next()
 			if err := judge(w, ahead); err != nil {
 				b.remove(w)
-				b.answer(w, Lease{}, err)
+				b.resolve(w, Lease{}, err)
 				any = true
 				continue
 			}
@@ -72,8 +72,8 @@ func (b *RESTBucket) expel(judge func(w *waiter, ahead int) error) (any bool) {
 		}
 	}
 	each(&q.waiting, 0)
-	for _, lane := range q.lanes {
-		each(&lane.waiting, q.waiting.Len())
+	for _, s := range q.subLimits {
+		each(&s.waiting, q.waiting.Len())
 	}
 	return any
 }
@@ -83,8 +83,8 @@ func (b *RESTBucket) refuseLate(now time.Duration) {
 	if b.queue == nil {
 		return
 	}
-	late := b.expel(func(w *waiter, ahead int) error {
-		answered := w.atOnce && b.answered(now, &w.ask, w) // nobody else is asked that, as there may be very many
+	late := b.refuseWaiters(func(w *waiter, ahead int) error {
+		answered := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
 		_, err := b.refusal(now, &w.ask, ahead, answered)
 		return err
 	})
@@ -103,7 +103,7 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 		return
 	}
 	b.queue.overdue = 0
-	late := b.expel(func(w *waiter, _ int) error {
+	late := b.refuseWaiters(func(w *waiter, _ int) error {
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			return w.tooLong(now, b, forecast{})
 		}
@@ -118,7 +118,7 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 
 // refuseAll tells all who wait the same.
 func (b *RESTBucket) refuseAll(err error) {
-	b.expel(func(*waiter, int) error { return err })
+	b.refuseWaiters(func(*waiter, int) error { return err })
 }
 
 // overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost

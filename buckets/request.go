@@ -40,8 +40,8 @@ type Request struct {
 
 	// Of a request that comes back: what was found out of its fields, and when it was acquired first, made unique within its bucket.
 	// While it is acquired, the first is kept here, too. 0: not known.
-	shape   uint64
-	arrived time.Duration
+	subLimitKey uint64
+	arrived     time.Duration
 }
 
 // String returns method and path without a token, as routes.CompiledRoute.String does, and the server if that is not Discord. The
@@ -163,8 +163,8 @@ func (m major) String() string {
 	return strconv.FormatUint(m.id, 10)
 }
 
-// calm calls a function of the caller's. It is called where a panic would leave things half done, so one counts as no fields.
-func calm(fields func() []string) (names []string) {
+// fieldNames calls a function of the caller's. It is called where a panic would leave things half done, so one counts as no fields.
+func fieldNames(fields func() []string) (names []string) {
 	defer func() {
 		if recover() != nil {
 			names = nil
@@ -173,15 +173,15 @@ func calm(fields func() []string) (names []string) {
 	return fields()
 }
 
-// shapeOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
+// subLimitKeyOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
 // the fields that the body sets. It is never 0.
-func shapeOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
+func subLimitKeyOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	h.WriteString(route.Method())
 	h.WriteString(route.Path())
 	if fields != nil {
-		for _, name := range slices.Sorted(slices.Values(calm(fields))) {
+		for _, name := range slices.Sorted(slices.Values(fieldNames(fields))) {
 			h.WriteByte(0)
 			h.WriteString(name)
 		}

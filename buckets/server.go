@@ -32,8 +32,8 @@ func (m *RESTBucketManager) evictServers(now time.Duration) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for name, s := range m.servers {
-		if s != m.discord && s.authentications == 0 && s.edge.idle(now) && s.budget.used(now) == 0 && s.budget.tallies.inFlight() == 0 {
-			m.past.add(s.budget.tallies)
+		if s != m.discord && s.authentications == 0 && s.edge.idle(now) && s.budget.used(now) == 0 && s.budget.counters.inFlight() == 0 {
+			m.forgotten.add(s.budget.counters)
 			delete(m.servers, name)
 		}
 	}

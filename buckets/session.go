@@ -28,15 +28,15 @@ func nilPointer(s Shared) bool {
 // Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.
 func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 
-// join starts the session of a manager that shares, part ends it.
-func (m *RESTBucketManager) join() {
+// joinSession starts the session of a manager that shares, part ends it.
+func (m *RESTBucketManager) joinSession() {
 	if s := m.settings.shared; s != nil {
 		session := s.Join(m.settings.clock, m.origin)
 		m.joined.Store(&session)
 	}
 }
 
-func (m *RESTBucketManager) part() {
+func (m *RESTBucketManager) leaveSession() {
 	if session := m.session(); session != nil {
 		session.Close()
 	}
@@ -59,7 +59,7 @@ func (m *RESTBucketManager) othersInvalid(s *server) int {
 }
 
 // reportInvalid counts an invalid response. It returns the fraction of the budget that was passed by it, 0 if none.
-func (m *RESTBucketManager) reportInvalid(s *server) (passed float64) {
+func (m *RESTBucketManager) reportInvalid(s *server) (fraction float64) {
 	if session := m.session(); session != nil && s.name == "" {
 		session.Invalid()
 	}
@@ -89,7 +89,7 @@ func (m *RESTBucketManager) outage() error {
 // away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *RESTBucket) away(now time.Duration, a *ask) error {
 	err := b.manager().outage()
-	if err == nil || b.partner.decides(now) && (b.scout == nil || b.scout.may || b.scout.out) && (a.exempt || b.family.authentication.global.certain(now)) {
+	if err == nil || b.link.decides(now) && (b.discovery == nil || b.discovery.may || b.discovery.probing) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
 	}
 	return err
@@ -98,36 +98,36 @@ func (b *RESTBucket) away(now time.Duration, a *ask) error {
 // outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
 func (b *RESTBucket) outage() error {
 	switch {
-	case b.partner != nil && !b.partner.lent:
-		return b.partner.shared.Err()
-	case b.scout != nil && !b.scout.may:
-		return b.scout.discovery.Err()
+	case b.link != nil && !b.link.lent:
+		return b.link.remote.Err()
+	case b.discovery != nil && !b.discovery.may:
+		return b.discovery.discovery.Err()
 	}
 	return nil
 }
 
-// answered reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
+// canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
 // to be asked for that, even those who do not wait have to wait for their answer.
-func (b *RESTBucket) answered(now time.Duration, a *ask, w *waiter) bool {
+func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	switch {
-	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.laneOf(a) != nil:
+	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.subLimitOf(a) != nil:
 		return true // whatever the others say
 	case a.atOnce && b.away(now, a) != nil:
 		return true // nobody can say
-	case b.partner != nil && !b.partner.lent:
-		if b.partner.shared.Err() != nil {
+	case b.link != nil && !b.link.lent:
+		if b.link.remote.Err() != nil {
 			return true
 		}
-		if w == nil || w.ticket == 0 || !b.partner.shared.Answered(w.ticket) || b.leaves(now) {
+		if w == nil || w.ticket == 0 || !b.link.remote.Answered(w.ticket) || b.leaves(now) {
 			return false
 		}
-	case b.scout != nil && !b.scout.answered():
+	case b.discovery != nil && !b.discovery.canTell():
 		return false
 	}
-	if a.exempt || b.family.authentication.global.hears() {
+	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
-	return w != nil && !(b.inLine && b.lineOf == b.family.authentication.global)
+	return w != nil && !(b.inLine && b.lineOf == b.group.authentication.global)
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.

@@ -20,20 +20,20 @@ func saidHold(r *ratelimits.Response) time.Duration {
 	return unsaidHold
 }
 
-// settle ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
+// finish ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
-func (m *RESTBucketManager) settle(h *held, o *outcome) {
+func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	if h.heard != 0 {
 		h.age(m.now(), &o.response)
 	}
 	if o.response.Class == ratelimits.ClassSubLimit {
-		o.shape = h.shapeOf(m.seed) // before any lock is held, as it calls the caller's function
+		o.subLimitKey = h.subLimitKeyOf(m.seed) // before any lock is held, as it calls the caller's function
 	}
-	passed := 0.0
+	fraction := 0.0
 	if o.sent && o.response.Invalid() {
-		passed = m.reportInvalid(h.entry.authentication.server)
+		fraction = m.reportInvalid(h.entry.authentication.server)
 	}
-	h.tally.settle(o) // after that, so that it is never in neither
+	h.counters.countEnd(o) // after that, so that it is never in neither
 	auth := h.entry.authentication
 	switch o.response.Class {
 	case ratelimits.ClassEdge:
@@ -43,14 +43,14 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 	}
 	b := h.lock()
 	now := b.now()
-	if auth.edge.minds(h.edge) {
-		auth.edge.settle(now, h.edge, h.permit.Sent(), o)
+	if auth.edge.tracks(h.edge) {
+		auth.edge.finish(now, h.edge, h.permit.Sent(), o)
 	}
-	if auth.global.minds(h.global) {
-		auth.global.settle(now, h.global, h.permit.Sent(), o)
+	if auth.global.tracks(h.global) {
+		auth.global.finish(now, h.global, h.permit.Sent(), o)
 	}
 	h.resume(now)
-	o.clashes = o.sent && b.clashes(now, h, &o.response)
+	o.contradicted = o.sent && b.contradicted(now, h, &o.response)
 	if o.sent && b.misplaced(now, h, o) {
 		b.unlock()
 		m.relocate(h, o)
@@ -60,25 +60,25 @@ func (m *RESTBucketManager) settle(h *held, o *outcome) {
 		b.unlock()
 	}
 	if o.response.Class == ratelimits.ClassShared {
-		m.shareHold(h, &o.response)
+		m.holdResource(h, &o.response)
 	}
-	for _, s := range h.shadows { // it has departed, so nobody changes them any more
+	for _, s := range h.provisional { // it has departed, so nobody changes them any more
 		s.end(o)
 	}
 	if o.held > 0 {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
-	m.settings.budgetUsed(h.entry.authentication.server.budget, passed, m.now)
+	m.settings.budgetUsed(h.entry.authentication.server.budget, fraction, m.now)
 }
 
-// shareHold holds back what other credentials want of a resource that is used up for everybody.
-func (m *RESTBucketManager) shareHold(h *held, r *ratelimits.Response) {
+// holdResource holds back what other credentials want of a resource that is used up for everybody.
+func (m *RESTBucketManager) holdResource(h *held, r *ratelimits.Response) {
 	b := h.bucket.Load()
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for _, a := range m.authentications.All() {
-		f := a.families[b.family.familyKey]
-		if f == nil || f == b.family || f.place == unknown || a.server != b.server() {
+		f := a.groups[b.group.groupKey]
+		if f == nil || f == b.group || f.kind == unknownGroup || a.server != b.server() {
 			continue
 		}
 		other := m.lockedBucket(f, b.major)
@@ -103,32 +103,32 @@ func (h *held) lock() *RESTBucket {
 
 // apply takes a lease out of those in flight, with its outcome.
 func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
-	b.depart(h)
-	b.partner.settle(now, h, o)
-	b.scout.found(now, "")
+	b.endInFlight(h)
+	b.link.report(now, h, o)
+	b.discovery.found(now, "")
 	if !o.sent {
 		b.window.Return(now, h.permit)
 		return
 	}
 	r := &o.response
 	b.name(h, r)
-	if h.lane != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
-		h.lane.refusals.Accepted(h.permit.Sent())
+	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
+		h.subLimit.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	if b.partner != nil {
-		b.window.Report(now, h.permit, b.partner.see(*r))
+	if b.link != nil {
+		b.window.Report(now, h.permit, b.link.asSeen(*r))
 	} else {
 		b.window.Report(now, h.permit, *r)
 	}
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
-		o.held = b.refuseLane(now, saidHold(r), o.shape)
+		o.held = b.refuseSubLimit(now, saidHold(r), o.subLimitKey)
 	case r.Class == ratelimits.ClassGlobal && h.entry.exempt:
 		b.window.HoldRefused(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
-	case b.family.place == erratic && r.Limited && r.Remaining == 0:
+	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0:
 		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up
-	case b.family.place == nameless && headless(r):
+	case b.group.kind == routeGroup && withoutLimits(r):
 		b.window.Unlimit()
 	}
 	if free && r.Class != ratelimits.ClassOK {
@@ -145,16 +145,16 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 // hold lets nothing leave for d, in no process.
 func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
 	b.window.HoldFor(now, d, class)
-	b.partner.hold(now, d, class)
+	b.link.hold(now, d, class)
 }
 
-// depart takes a lease out of those in flight, without a word on what became of its request.
-func (b *RESTBucket) depart(h *held) {
-	b.land(h)
+// endInFlight takes a lease out of those in flight, without a word on what became of its request.
+func (b *RESTBucket) endInFlight(h *held) {
+	b.removeInFlight(h)
 	if h.ordered {
 		b.queue.ordered--
 	}
-	if h.lane != nil {
-		h.lane.busy = false
+	if h.subLimit != nil {
+		h.subLimit.oneOut = false
 	}
 }

@@ -105,7 +105,7 @@ type SharedBucket interface {
 	Wanted() bool
 	// Return ends a loan: it says what has become of the bucket, and returns one ticket for each request in flight, which were sent
 	// at the given times.
-	Return(now time.Duration, s ratelimits.State, flying []time.Duration) []Ticket
+	Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) []Ticket
 
 	// Close ends the use of the bucket, when nothing waits and nothing is in flight. A loan is returned before.
 	Close()
@@ -128,7 +128,7 @@ type SharedLoan struct {
 	Ended []SharedOutcome
 	// Share is how many processes divide the limit among them, each by itself, as nothing can be shared at the moment; 1 if it is
 	// all for this one.
-	Share int
+	Processes int
 }
 
 // SharedOutcome is the outcome of a request.

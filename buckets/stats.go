@@ -94,9 +94,9 @@ func (c *counters) refuse(err error) {
 func (m *RESTBucketManager) Stats() Stats {
 	c := &m.counters
 	m.moves.Lock()
-	all := m.past
+	all := m.forgotten
 	for _, s := range m.servers {
-		all.add(s.budget.tallies)
+		all.add(s.budget.counters)
 	}
 	m.moves.Unlock()
 	return Stats{
@@ -162,19 +162,19 @@ func (b *RESTBucket) snapshot() BucketSnapshot {
 	defer b.mu.Unlock()
 	now, window := b.manager().now(), &b.window
 	s := BucketSnapshot{
-		Server: b.server().name, Hash: b.family.hash, Major: b.major.String(), Authentication: "-",
+		Server: b.server().name, Hash: b.group.hash, Major: b.major.String(), Authentication: "-",
 		Kind: window.Kind(), Unlimited: window.Unlimited(),
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
 		InFlight: window.InFlight(), Waiting: b.waiting(),
 	}
-	if b.family.place == unknown {
+	if b.group.kind == unknownGroup {
 		s.Hash = UnknownHash
 	}
-	if !b.family.route.IsZero() {
-		s.Route = b.family.route.String()
+	if !b.group.route.IsZero() {
+		s.Route = b.group.route.String()
 	}
-	if a := b.family.authentication; !a.anonymous {
+	if a := b.group.authentication; !a.anonymous {
 		s.Authentication = "#" + strconv.FormatUint(a.id&0xffffff, 16)
 	}
 	return s

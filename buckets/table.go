@@ -10,7 +10,7 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// table finds a bucket by its family and major parameter: together they are the real bucket hash, as the family stands for
+// table finds a bucket by its limit group and major parameter: together they are the real bucket hash, as the limit group stands for
 // hash and authentication.
 //
 // There may be millions of buckets, so the keys are 64-bit hashes of both. Should two buckets have the same, which nobody may ever
@@ -20,32 +20,32 @@ import (
 // A map that grows stops those who insert until everything has moved, which takes tenths of a second for a million buckets. So
 // there are many small maps, each of them made when it is needed first.
 type table struct {
-	parts [256]atomic.Pointer[buckets]
-	seeds [3]uint64
-	mask  uint64 // of the keys that are used; tests make it small
+	shards [256]atomic.Pointer[buckets]
+	seeds  [3]uint64
+	mask   uint64 // of the keys that are used; tests make it small
 }
 
 type buckets = xsync.Map[uint64, *RESTBucket]
 
-// bitsOfPart are those of the key that say in which part it is.
-const bitsOfPart = 8
+// shardBits are those of the key that say in which part it is.
+const shardBits = 8
 
 func newTable() *table {
 	return &table{seeds: [3]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()}, mask: math.MaxUint64}
 }
 
-// part returns the map in which a key is or may be, nil if there is none.
-func (t *table) part(key uint64) *buckets { return t.parts[key>>(64-bitsOfPart)].Load() }
+// shard returns the map in which a key is or may be, nil if there is none.
+func (t *table) shard(key uint64) *buckets { return t.shards[key>>(64-shardBits)].Load() }
 
-// makePart is part, and makes it if there is none.
-func (t *table) makePart(key uint64) *buckets {
-	if t.part(key) == nil {
-		t.parts[key>>(64-bitsOfPart)].CompareAndSwap(nil, xsync.NewMap[uint64, *RESTBucket]())
+// makeShard is part, and makes it if there is none.
+func (t *table) makeShard(key uint64) *buckets {
+	if t.shard(key) == nil {
+		t.shards[key>>(64-shardBits)].CompareAndSwap(nil, xsync.NewMap[uint64, *RESTBucket]())
 	}
-	return t.part(key)
+	return t.shard(key)
 }
 
-func (t *table) hash(f *family, m major) uint64 {
+func (t *table) hash(f *limitGroup, m major) uint64 {
 	return mix(mix(f.id^t.seeds[0], m.id^t.seeds[1]), m.token^t.seeds[2]) & t.mask
 }
 
@@ -55,10 +55,10 @@ func mix(a, b uint64) uint64 {
 	return high ^ low
 }
 
-// find returns the bucket of a family and a major parameter, nil if there is none. It does not block.
-func (t *table) find(f *family, m major) *RESTBucket {
+// find returns the bucket of a limit group and a major parameter, nil if there is none. It does not block.
+func (t *table) find(f *limitGroup, m major) *RESTBucket {
 	for key := t.hash(f, m); ; key++ {
-		part := t.part(key)
+		part := t.shard(key)
 		if part == nil {
 			return nil
 		}
@@ -66,40 +66,40 @@ func (t *table) find(f *family, m major) *RESTBucket {
 		if !ok {
 			return nil
 		}
-		if b.family == f && b.major == m {
+		if b.group == f && b.major == m {
 			return b
 		}
 	}
 }
 
-// findOrMake returns the bucket of a family and a major parameter, made if there is none, and whether there was.
-func (t *table) findOrMake(f *family, m major, create func() *RESTBucket) (b *RESTBucket, found bool) {
+// findOrMake returns the bucket of a limit group and a major parameter, made if there is none, and whether there was.
+func (t *table) findOrMake(f *limitGroup, m major, create func() *RESTBucket) (b *RESTBucket, found bool) {
 	for key := t.hash(f, m); ; {
-		b, found := t.makePart(key).LoadOrCompute(key, func() (*RESTBucket, bool) {
+		b, found := t.makeShard(key).LoadOrCompute(key, func() (*RESTBucket, bool) {
 			b := create()
 			b.key = key
 			return b, false
 		})
 		switch {
-		case b.family == f && b.major == m:
+		case b.group == f && b.major == m:
 			return b, found
-		case b.passBy():
+		case b.collide():
 			key++
 		}
 	}
 }
 
-// passBy makes sure that the bucket stays where it is. It reports false if it is about to go.
-func (b *RESTBucket) passBy() bool {
-	b.passed.Store(true)
+// collide makes sure that the bucket stays where it is. It reports false if it is about to go.
+func (b *RESTBucket) collide() bool {
+	b.collided.Store(true)
 	return !b.evicted.Load()
 }
 
-// condemn makes a bucket that is locked one that is evicted, and reports that it did, unless the bucket has to stay. It is still to be
+// markEvicted makes a bucket that is locked one that is evicted, and reports that it did, unless the bucket has to stay. It is still to be
 // removed.
-func (t *table) condemn(b *RESTBucket) bool {
+func (t *table) markEvicted(b *RESTBucket) bool {
 	b.evicted.Store(true)
-	if b.passed.Load() {
+	if b.collided.Load() {
 		b.evicted.Store(false)
 		return false
 	}
@@ -107,13 +107,13 @@ func (t *table) condemn(b *RESTBucket) bool {
 }
 
 // remove takes a bucket out that is evicted.
-func (t *table) remove(b *RESTBucket) { t.part(b.key).Delete(b.key) }
+func (t *table) remove(b *RESTBucket) { t.shard(b.key).Delete(b.key) }
 
 // all iterates over the buckets, in no order. Those that come or go meanwhile may be missing.
 func (t *table) all() iter.Seq[*RESTBucket] {
 	return func(yield func(*RESTBucket) bool) {
-		for i := range t.parts {
-			part := t.parts[i].Load()
+		for i := range t.shards {
+			part := t.shards[i].Load()
 			if part == nil {
 				continue
 			}
@@ -128,8 +128,8 @@ func (t *table) all() iter.Seq[*RESTBucket] {
 
 // size returns how many there are.
 func (t *table) size() (n int) {
-	for i := range t.parts {
-		if part := t.parts[i].Load(); part != nil {
+	for i := range t.shards {
+		if part := t.shards[i].Load(); part != nil {
 			n += part.Size()
 		}
 	}

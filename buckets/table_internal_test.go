@@ -49,12 +49,12 @@ func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
 			synctest.Wait()
 			seen := map[major]int{}
 			for b := range m.buckets.all() {
-				if !b.family.named() {
+				if !b.group.hasHash() {
 					continue
 				}
 				seen[b.major]++
 				require.Equal(t, 1, seen[b.major])
-				require.Same(t, b, m.buckets.find(b.family, b.major))
+				require.Same(t, b, m.buckets.find(b.group, b.major))
 			}
 			require.GreaterOrEqual(t, len(seen), channels/3)
 		}

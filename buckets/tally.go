@@ -8,11 +8,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// tallies count what happens to every request to one server. They are spread over several cache lines, and a bucket always uses the same
+// requestCounters count what happens to every request to one server. They are spread over several cache lines, and a bucket always uses the same
 // one, so that requests of different buckets seldom meet.
-type tallies []tally
+type requestCounters []counterShard
 
-type tally struct {
+type counterShard struct {
 	granted   atomic.Uint64
 	adopted   atomic.Uint64 // what was granted elsewhere, or may be about to be
 	responses [ratelimits.NumClasses]atomic.Uint64
@@ -24,29 +24,29 @@ type tally struct {
 // cacheLines is two of them, as processors fetch them in pairs.
 const cacheLines = 128
 
-func newTallies() tallies {
-	return make(tallies, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
+func newRequestCounters() requestCounters {
+	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
 }
 
-func (t tallies) of(b *RESTBucket) *tally { return &t[b.key%uint64(len(t))] }
+func (t requestCounters) shardOf(b *RESTBucket) *counterShard { return &t[b.key%uint64(len(t))] }
 
-// grant counts a request that was granted, under its bucket's lock.
-func (t *tally) grant(h *held) {
-	h.tally = t
+// countGrant counts a request that was granted, under its bucket's lock.
+func (t *counterShard) countGrant(h *held) {
+	h.counters = t
 	t.granted.Add(1)
 }
 
 // reserve counts one that may be about to be granted, until unreserve.
-func (t *tally) reserve() { t.adopted.Add(1) }
+func (t *counterShard) reserve() { t.adopted.Add(1) }
 
-func (t *tally) unreserve() {
+func (t *counterShard) unreserve() {
 	if t != nil {
 		t.adopted.Add(^uint64(0))
 	}
 }
 
 // inFlight returns how many that were counted here have not ended. What happens meanwhile makes it too large, never too small.
-func (t *tally) inFlight() int64 {
+func (t *counterShard) inFlight() int64 {
 	ended := t.lost.Load() + t.others.Load()
 	for class := range t.responses {
 		ended += t.responses[class].Load()
@@ -54,8 +54,8 @@ func (t *tally) inFlight() int64 {
 	return int64(t.granted.Load() + t.adopted.Load() - ended)
 }
 
-// settle counts the end of a request.
-func (t *tally) settle(o *outcome) {
+// countEnd counts the end of a request.
+func (t *counterShard) countEnd(o *outcome) {
 	switch class := o.response.Class; {
 	case !o.sent || class >= ratelimits.NumClasses:
 		t.others.Add(1)
@@ -67,23 +67,23 @@ func (t *tally) settle(o *outcome) {
 }
 
 // inFlight returns how many of all that were counted have not ended.
-func (t tallies) inFlight() (n int64) {
+func (t requestCounters) inFlight() (n int64) {
 	for i := range t {
 		n += t[i].inFlight()
 	}
 	return n
 }
 
-// sums are tallies added up.
-type sums struct {
+// counterTotals are counters added up.
+type counterTotals struct {
 	granted, adopted, lost, ended uint64
 	responses                     [ratelimits.NumClasses]uint64
 }
 
-func (s *sums) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
+func (s *counterTotals) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
 
 // add adds them. What happens meanwhile makes what is in flight too small, never too large.
-func (s *sums) add(t tallies) {
+func (s *counterTotals) add(t requestCounters) {
 	for i := range t {
 		s.granted += t[i].granted.Load()
 		s.adopted += t[i].adopted.Load()

@@ -50,7 +50,7 @@ func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
 	}
 }
 
-// waiter is an ask that has to wait, in the queue of a bucket or in one of its lanes.
+// waiter is an ask that has to wait, in the queue of a bucket or in one of its sub-limits.
 //
 //	queued    until it is granted, refused or withdrawn
 //	answered  it is in no queue any more, and its caller has been told, or will be
@@ -60,9 +60,9 @@ func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
 type waiter struct {
 	fifo.Element[*waiter]
 	ask
-	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	lane   *lane                      // whose only request under way it is, nil if none
-	ticket Ticket                     // its place in the queue of all processes, 0 if there is none
+	bucket   atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
+	subLimit *subLimit                  // whose only request under way it is, nil if none
+	ticket   Ticket                     // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held

@@ -448,7 +448,7 @@ func TestOutages(t *testing.T) {
 				a.join(3)
 				pass(100 * ms)
 				require.NotNil(t, a.loan)
-				assert.Equal(t, share, a.loan.Share)
+				assert.Equal(t, share, a.loan.Processes)
 				assert.Equal(t, 5, a.loan.State.Limit)
 				pass(time.Minute)
 				assert.Greater(t, a.bucket.Until(), w.now())
@@ -519,6 +519,6 @@ func TestAServerThatHasLostItsStateDoesNotMakeAProcessAlone(t *testing.T) {
 		a.join(1)
 		pass(200 * ms)
 		require.NotNil(t, a.loan)
-		assert.Equal(t, 2, a.loan.Share)
+		assert.Equal(t, 2, a.loan.Processes)
 	})
 }

@@ -86,7 +86,7 @@ func (b *bucket) Loan(now time.Duration) *buckets.SharedLoan {
 	clear(b.tickets)
 	over := l.over
 	l.over = nil
-	return &buckets.SharedLoan{State: l.unused(now), Ended: over, Share: l.share}
+	return &buckets.SharedLoan{State: l.unused(now), Ended: over, Processes: l.share}
 }
 
 // Until returns when the loan ends.

@@ -18,7 +18,7 @@ func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
 		pass(10 * ms)
 		require.NotNil(t, a.loan)
 		assert.Equal(t, ratelimits.State{}, a.loan.State)
-		assert.Equal(t, 1, a.loan.Share)
+		assert.Equal(t, 1, a.loan.Processes)
 		assert.Equal(t, map[string]int{"exchange": 1}, w.server.Calls())
 		assert.Greater(t, a.bucket.Until(), w.now()+2500*ms)
 		pass(10 * time.Second)
