@@ -1,10 +1,14 @@
 package buckets
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // authentication is one credential at one server: the gates that are above all its buckets, and what is known of its routes. Requests
@@ -56,4 +60,63 @@ func (b *RESTBucket) visit(f func(*RESTBucket) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return f(b)
+}
+
+// hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is
+// no credential and the server is Discord.
+func (m *RESTBucketManager) hash(r *Request) uint64 {
+	switch {
+	case r.Server != "":
+		return maphash.Comparable(m.seed, [2]string{r.Server, r.Authorization}) | 1
+	case r.Authorization != "":
+		return maphash.String(m.seed, r.Authorization) | 1
+	}
+	return 0
+}
+
+// authentication returns the gate of a request's credential. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
+	if a, ok := m.authentications.Load(id); ok {
+		return a
+	}
+	now := m.now()
+	server := m.server(r.Server)
+	a := &authentication{
+		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
+		groups: make(map[groupKey]*limitGroup), queued: make(map[*RESTBucket]struct{}),
+	}
+	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalPatience, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	if session := m.session(); session != nil {
+		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
+		a.global.connect(session)
+	}
+	a.global.limit.Hold(now, m.throttled.Wait(now))
+	a.server.authentications++
+	m.authentications.Store(id, a)
+	return a
+}
+
+// server is one server whose limits count: Discord, or one that speaks its protocol. What counts by IP address is its own for each,
+// and so are its authentications; so nothing that one of them answers touches what is known of another.
+type server struct {
+	name            string // empty for Discord
+	edge            *gate  // another one after each start
+	budget          *budget
+	authentications int // how many there are; guarded by the lock for moves
+}
+
+func (m *RESTBucketManager) newServer(name string) *server {
+	s := &server{name: name, edge: newEdge(m)}
+	s.budget = newBudget(m.settings.budget, m.settings.budgetPeriod, func() int { return m.othersInvalid(s) })
+	return s
+}
+
+// server returns the server of that name. The lock for moves is held.
+func (m *RESTBucketManager) server(name string) *server {
+	s := m.servers[name]
+	if s == nil {
+		s = m.newServer(name)
+		m.servers[name] = s
+	}
+	return s
 }

@@ -9,15 +9,6 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-const (
-	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
-	edgeHoldMin = 2 * time.Second
-	edgeHoldMax = 10 * time.Minute
-	// globalPatience is how long the outcome of the one that goes first after a global 429 is waited for: it may be a large upload, while
-	// most attempts have ended by then.
-	globalPatience = 15 * time.Second
-)
-
 // gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
 // through what its limit allows, if there is one, nothing while it is held or a refusal is being read, and one request first after a
 // refusal. Buckets whose next request it does not let through stand in line.
@@ -157,92 +148,6 @@ func (g *gate) accepted(r *ratelimits.Response) bool {
 	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != g.class && r.Class != ratelimits.ClassEdge
 }
 
-// refuse holds everything back after a 429 that is about the gate, for as long as it says, and longer after several in a row. It returns
-// for how long, 0 if everything was held back already.
-func (g *gate) refuse(now time.Duration, r *ratelimits.Response) time.Duration {
-	g.mu.Lock()
-	g.open.Store(false)
-	g.probing = true
-	held := g.limit.HoldWait(now) > 0
-	d := max(g.refusals.Again(now, held), g.said(r))
-	g.mu.Unlock()
-	g.hold(now, d)
-	if held {
-		return 0
-	}
-	return d
-}
-
-// said returns for how long a refusal wants everything to be held back. The lock is held.
-func (g *gate) said(r *ratelimits.Response) time.Duration {
-	if g.class == ratelimits.ClassEdge && !r.HasRetryAfter {
-		return min(edgeHoldMin<<min(max(g.refusals.Row()-1, 0), 20), edgeHoldMax)
-	}
-	return saidHold(r)
-}
-
-// hold holds everything back for d, and refuses those for whom that is too long.
-func (g *gate) hold(now, d time.Duration) {
-	g.mu.Lock()
-	g.open.Store(false)
-	longer := g.limit.Hold(now, d)
-	g.part.hold(now, d)
-	g.mu.Unlock()
-	if longer {
-		g.refuseLate()
-	}
-}
-
-// lift ends the hold.
-func (g *gate) lift(now time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.limit.LiftHold()
-	g.refusals = ratelimits.Refusals{}
-	g.moveOn(now)
-}
-
-// pause lets nothing through while a refusal is being read, until resume.
-func (g *gate) pause() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.reading++
-	g.open.Store(false)
-}
-
-func (g *gate) resume(now time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.reading--
-	g.moveOn(now)
-}
-
-// foresee returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
-// which take turns with it.
-func (g *gate) foresee(now time.Duration, ahead int) forecast {
-	if g.open.Load() {
-		return forecast{}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f := forecast{wait: max(g.limit.Wait(now), g.part.wait(now)), global: true}
-	if g.limit.HoldWait(now) > 0 {
-		f.class = g.class
-	}
-	if limit := g.most(); limit > 0 {
-		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.length, 1))
-		f.wait += time.Duration(before/limit) * time.Second
-	}
-	return f
-}
-
-// holdWait returns how long a hold still lasts.
-func (g *gate) holdWait(now time.Duration) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.limit.HoldWait(now)
-}
-
 // enqueue puts a bucket in line. The bucket's lock is held.
 func (g *gate) enqueue(now time.Duration, b *RESTBucket) {
 	g.mu.Lock()
@@ -305,13 +210,6 @@ func (g *gate) serve() {
 	}
 }
 
-// idle reports that nothing is lost by forgetting the gate, if it has no buckets any more: then nobody waits or is in flight.
-func (g *gate) idle(now time.Duration) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.limit.Idle(now)
-}
-
 // close ends the gate. Leases that were taken before end as usual, and touch no other gate.
 func (g *gate) close() {
 	g.mu.Lock()
@@ -319,4 +217,79 @@ func (g *gate) close() {
 	g.line.alarm.stop()
 	g.line.clear()
 	g.part.close()
+}
+
+// line is the buckets that stand before a gate, each at most once. They are served in turn, one request each, so a bucket
+// with a long queue does not hold up the others. A bucket in which nobody waits any more leaves. The gate's mutex guards it, and
+// what the buckets in it need for that.
+type line struct {
+	head, tail *RESTBucket
+	length     int
+	waiting    int // requests in the buckets' queues
+	alarm      alarm
+}
+
+// left is what a bucket brought that is not in the line any more.
+const left = -1
+
+func (l *line) push(b *RESTBucket) {
+	b.previousInLine = l.tail
+	if l.tail == nil {
+		l.head = b
+	} else {
+		l.tail.nextInLine = b
+	}
+	l.tail = b
+	l.length++
+	b.brought = int32(b.queued())
+	l.waiting += int(b.brought)
+}
+
+// count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
+// bucket still stands in the line, or is about to be served.
+func (l *line) count(b *RESTBucket) bool {
+	if b.brought == left {
+		return true
+	}
+	n := b.queued()
+	if n == 0 {
+		l.remove(b)
+		return false
+	}
+	l.waiting += n - int(b.brought)
+	b.brought = int32(n)
+	return true
+}
+
+// pop takes the first bucket out, nil if there is none.
+func (l *line) pop() *RESTBucket {
+	b := l.head
+	if b != nil {
+		l.remove(b)
+	}
+	return b
+}
+
+func (l *line) remove(b *RESTBucket) {
+	before, after := b.previousInLine, b.nextInLine
+	if before == nil {
+		l.head = after
+	} else {
+		before.nextInLine = after
+	}
+	if after == nil {
+		l.tail = before
+	} else {
+		after.previousInLine = before
+	}
+	b.previousInLine, b.nextInLine = nil, nil
+	l.length--
+	l.waiting -= int(b.brought)
+	b.brought = left
+}
+
+// clear empties the line.
+func (l *line) clear() {
+	for l.pop() != nil {
+	}
 }

@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"errors"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,19 @@ import (
 
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
+)
+
+var (
+	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
+	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
+	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called.
+	ErrClosed = errors.New("closed: the rest bucket manager, or the transport")
+	// ErrStarted is returned by Start if the manager runs already.
+	ErrStarted = errors.New("rest bucket manager is started already")
+	// ErrNoContext is returned by Acquire for a nil context. Pass context.Background() to wait without a bound.
+	ErrNoContext = errors.New("context is nil: pass context.Background() if there is none")
+	// ErrNoRoute is returned by Acquire for the zero compiled route. Get one from routes.Match or from a route's Compile.
+	ErrNoRoute = errors.New("compiled route is empty: get one from routes.Match or Route.Compile")
 )
 
 // RESTBucketManager decides when requests to Discord may leave. It maps compiled routes to the buckets that Discord's
@@ -177,26 +191,6 @@ func (m *RESTBucketManager) clear() {
 	}
 }
 
-// Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
-// throttle). A shorter hold never shortens a longer one; zero or less does nothing, more than ratelimits.LongestTrust counts
-// as that.
-func (m *RESTBucketManager) Throttle(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	now, d := m.now(), min(d, ratelimits.LongestTrust)
-	m.moves.Lock()
-	free := m.throttled.Wait(now) == 0
-	m.throttled.Extend(now, d)
-	m.moves.Unlock()
-	for _, a := range m.authentications.All() {
-		a.global.hold(now, d)
-	}
-	if free {
-		m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
-	}
-}
-
 // UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent
 // under a lease.
 func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authorization string, r ratelimits.Response) {
@@ -217,39 +211,4 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	lease := h.lease()
 	b.unlock()
 	lease.Update(r)
-}
-
-// LiftHolds ends all holds of this manager at once: those of buckets, of hidden limits, of global limits and of the edge, and what
-// Throttle holds. Where something was held by a 429 one request goes first, and what it is answered counts again. Holds that
-// processes share stay. It does not block.
-func (m *RESTBucketManager) LiftHolds() {
-	m.moves.Lock()
-	m.throttled = ratelimits.Throttle{}
-	var edges []*gate
-	for _, s := range m.servers {
-		edges = append(edges, s.edge)
-	}
-	m.moves.Unlock()
-	for _, e := range edges {
-		e.lift(m.now())
-	}
-	for _, a := range m.authentications.All() {
-		a.global.lift(m.now())
-	}
-	for b := range m.buckets.all() {
-		b.lift()
-	}
-}
-
-// lift ends the holds of a bucket.
-func (b *RESTBucket) lift() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.window.LiftHold(b.now())
-	if b.queue != nil {
-		for _, s := range b.queue.subLimits {
-			s.hold = ratelimits.Throttle{}
-		}
-		b.dispatchFree(b.now())
-	}
 }

@@ -250,3 +250,15 @@ func (b *RESTBucket) accept(w *waiter) {
 	b.link.join(b.now(), w)
 	b.awaitOverdue(b.now(), w)
 }
+
+// adoptHash lets the route of an UNKNOWN bucket live where another process has found that it belongs. It reports whether it did.
+func (m *RESTBucketManager) adoptHash(b *RESTBucket, hash string) bool {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	e, ok := m.entries.Load(entryKey{b.group.route, b.group.authentication.id})
+	if !ok || m.closed() || e.group.Load() != b.group {
+		return false
+	}
+	m.dispatchAll(m.move(e, b, e.groupOfHash(hash), routeMoves))
+	return true
+}

@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/routes"
@@ -60,6 +59,32 @@ func (r Request) Format(state fmt.State, verb rune) {
 
 // LogValue makes slog print a Request as String does, whatever the handler.
 func (r Request) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// fieldNames calls a function of the caller's. It is called where a panic would leave things half done, so one counts as no fields.
+func fieldNames(fields func() []string) (names []string) {
+	defer func() {
+		if recover() != nil {
+			names = nil
+		}
+	}()
+	return fields()
+}
+
+// subLimitKeyOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
+// the fields that the body sets. It is never 0.
+func subLimitKeyOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	h.WriteString(route.Method())
+	h.WriteString(route.Path())
+	if fields != nil {
+		for _, name := range slices.Sorted(slices.Values(fieldNames(fields))) {
+			h.WriteByte(0)
+			h.WriteString(name)
+		}
+	}
+	return h.Sum64() | 1
+}
 
 // tuning is what a context says about the requests made with it.
 type tuning struct {
@@ -116,75 +141,3 @@ func Ordered(ctx context.Context) bool { return tuningOf(ctx).ordered }
 
 // Priority reports whether ContextWithPriority was used.
 func Priority(ctx context.Context) bool { return tuningOf(ctx).priority }
-
-// major is the major parameter as a key of maps: the id as a number, and a keyed hash of the token where there is one.
-type major struct{ id, token uint64 }
-
-var noMajor major
-
-// hashed marks an id that is not a number as it should be. No snowflake is that large.
-const hashed = 1 << 63
-
-// majorOf returns the major parameter of a route.
-func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
-	p := major{id: route.MajorNumber()}
-	if p.id == 0 {
-		id := route.MajorID()
-		if id == "" {
-			return noMajor
-		}
-		p.id = m.digest(id) | hashed
-	}
-	if token := route.MajorToken(); token != "" {
-		p.token = m.digest(token) | 1
-	}
-	return p
-}
-
-// digest returns a keyed hash. Where limits are shared, all processes have to have the same.
-func (m *RESTBucketManager) digest(text string) uint64 {
-	if session := m.session(); session != nil {
-		n, _ := strconv.ParseUint(session.Credential(text), 16, 64)
-		return n
-	}
-	return maphash.String(m.seed, text)
-}
-
-// String returns the major parameter without giving a token away, "-" if there is none.
-func (m major) String() string {
-	switch {
-	case m == major{}:
-		return "-"
-	case m.id&hashed != 0:
-		return "#" + strconv.FormatUint(m.id&0xffffff, 16)
-	case m.token != 0:
-		return strconv.FormatUint(m.id, 10) + ":#" + strconv.FormatUint(m.token&0xffffff, 16)
-	}
-	return strconv.FormatUint(m.id, 10)
-}
-
-// fieldNames calls a function of the caller's. It is called where a panic would leave things half done, so one counts as no fields.
-func fieldNames(fields func() []string) (names []string) {
-	defer func() {
-		if recover() != nil {
-			names = nil
-		}
-	}()
-	return fields()
-}
-
-// subLimitKeyOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
-// the fields that the body sets. It is never 0.
-func subLimitKeyOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	h.WriteString(route.Method())
-	h.WriteString(route.Path())
-	if fields != nil {
-		for _, name := range slices.Sorted(slices.Values(fieldNames(fields))) {
-			h.WriteByte(0)
-			h.WriteString(name)
-		}
-	}
-	return h.Sum64() | 1
-}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
-	"strconv"
+	"math/bits"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -118,64 +119,92 @@ func (m *RESTBucketManager) Stats() Stats {
 	}
 }
 
-// BucketSnapshot is what is known of a bucket at one moment. It contains no credential and no token.
-type BucketSnapshot struct {
-	// Server is the server that the bucket is of (see Request.Server), empty for Discord.
-	Server string
-	// Hash is the bucket hash, UnknownHash for a route whose hash is not known, empty for one whose responses name none.
-	Hash string
-	// Route is the method and template if only one route uses the bucket, otherwise empty.
-	Route string
-	// Major is the major parameter, with a hash in place of a token, "-" if there is none.
-	Major string
-	// Authentication stands for the credential, "-" for none. It differs from manager to manager.
-	Authentication string
-	// Kind is how the bucket fills up.
-	Kind ratelimits.Kind
-	// Unlimited reports that responses carry no limits.
-	Unlimited bool
-	// Limit is the number of requests per Period, 0 if not known.
-	Limit  int
-	Period time.Duration
-	// Remaining is how many requests could leave now.
-	Remaining int
-	// ResetAfter is the time until everything has certainly come back, HoldAfter how long nothing may leave.
-	ResetAfter, HoldAfter time.Duration
-	// InFlight and Waiting are the requests under way and in the queue.
-	InFlight, Waiting int
+// requestCounters count what happens to every request to one server. They are spread over several cache lines, and a bucket always uses the same
+// one, so that requests of different buckets seldom meet.
+type requestCounters []counterShard
+
+type counterShard struct {
+	granted   atomic.Uint64
+	adopted   atomic.Uint64 // what was granted elsewhere, or may be about to be
+	responses [ratelimits.NumClasses]atomic.Uint64
+	lost      atomic.Uint64
+	others    atomic.Uint64 // requests that were not sent, and responses of no class
+	_         [cacheLines - (ratelimits.NumClasses+4)*8]byte
 }
 
-// Buckets returns snapshots of all buckets, in no order. Buckets that come or go meanwhile may be missing. One bucket is locked
-// at a time, while its snapshot is taken and not while the caller looks at it.
-func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
-	return func(yield func(BucketSnapshot) bool) {
-		for b := range m.buckets.all() {
-			if !yield(b.snapshot()) {
-				return
-			}
+// cacheLines is two of them, as processors fetch them in pairs.
+const cacheLines = 128
+
+func newRequestCounters() requestCounters {
+	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
+}
+
+func (t requestCounters) shardOf(b *RESTBucket) *counterShard { return &t[b.key%uint64(len(t))] }
+
+// countGrant counts a request that was granted, under its bucket's lock.
+func (t *counterShard) countGrant(h *held) {
+	h.counters = t
+	t.granted.Add(1)
+}
+
+// reserve counts one that may be about to be granted, until unreserve.
+func (t *counterShard) reserve() { t.adopted.Add(1) }
+
+func (t *counterShard) unreserve() {
+	if t != nil {
+		t.adopted.Add(^uint64(0))
+	}
+}
+
+// inFlight returns how many that were counted here have not ended. What happens meanwhile makes it too large, never too small.
+func (t *counterShard) inFlight() int64 {
+	ended := t.lost.Load() + t.others.Load()
+	for class := range t.responses {
+		ended += t.responses[class].Load()
+	}
+	return int64(t.granted.Load() + t.adopted.Load() - ended)
+}
+
+// countEnd counts the end of a request.
+func (t *counterShard) countEnd(o *outcome) {
+	switch class := o.response.Class; {
+	case !o.sent || class >= ratelimits.NumClasses:
+		t.others.Add(1)
+	case o.response.Status == 0:
+		t.lost.Add(1)
+	default:
+		t.responses[class].Add(1)
+	}
+}
+
+// inFlight returns how many of all that were counted have not ended.
+func (t requestCounters) inFlight() (n int64) {
+	for i := range t {
+		n += t[i].inFlight()
+	}
+	return n
+}
+
+// counterTotals are counters added up.
+type counterTotals struct {
+	granted, adopted, lost, ended uint64
+	responses                     [ratelimits.NumClasses]uint64
+}
+
+func (s *counterTotals) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
+
+// add adds them. What happens meanwhile makes what is in flight too small, never too large.
+func (s *counterTotals) add(t requestCounters) {
+	for i := range t {
+		s.granted += t[i].granted.Load()
+		s.adopted += t[i].adopted.Load()
+		for class := range s.responses {
+			n := t[i].responses[class].Load()
+			s.responses[class] += n
+			s.ended += n
 		}
+		lost := t[i].lost.Load()
+		s.lost += lost
+		s.ended += lost + t[i].others.Load()
 	}
-}
-
-func (b *RESTBucket) snapshot() BucketSnapshot {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now, window := b.manager().now(), &b.window
-	s := BucketSnapshot{
-		Server: b.server().name, Hash: b.group.hash, Major: b.major.String(), Authentication: "-",
-		Kind: window.Kind(), Unlimited: window.Unlimited(),
-		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
-		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
-		InFlight: window.InFlight(), Waiting: b.waiting(),
-	}
-	if b.group.kind == unknownGroup {
-		s.Hash = UnknownHash
-	}
-	if !b.group.route.IsZero() {
-		s.Route = b.group.route.String()
-	}
-	if a := b.group.authentication; !a.anonymous {
-		s.Authentication = "#" + strconv.FormatUint(a.id&0xffffff, 16)
-	}
-	return s
 }

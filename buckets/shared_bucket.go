@@ -278,15 +278,6 @@ func (p *sharedLink) take(now time.Duration, w *waiter) Ticket {
 	return t
 }
 
-// predict is Window.Predict of a bucket that is shared.
-func (p *sharedLink) predict(now time.Duration, ahead int) forecast {
-	f := p.remote.Forecast(now, ahead)
-	if hold := p.bucket.window.HoldWait(now); hold > f.Wait {
-		return forecast{hold, p.bucket.window.HoldClass(now), false}
-	}
-	return forecast{f.Wait, f.Class, false}
-}
-
 // close ends the link of a bucket that is forgotten, and returns what was lent.
 func (p *sharedLink) close(now time.Duration) {
 	if p == nil {

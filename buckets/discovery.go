@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/puzpuzpuz/xsync/v4"
-
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -142,14 +140,6 @@ func refusedUnnamed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassUser || r.Class == ratelimits.ClassShared || r.Class == ratelimits.ClassSubLimit
 }
 
-// groupOfHash returns the limit group of a bucket hash. The manager's lock for moves is held.
-func (e *routeEntry) groupOfHash(hash string) *limitGroup {
-	if by, ok := e.manager.settings.shared.(SharedByRoute); ok && by.ByRoute() {
-		return e.groupFor(separateGroup, hash)
-	}
-	return e.groupFor(hashGroup, hash)
-}
-
 // learn returns the limit group to which the response's request belongs, and what else of its route does from now on. The lock for moves
 // and that of the bucket are held.
 func (e *routeEntry) learn(now time.Duration, b *RESTBucket, h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
@@ -196,52 +186,4 @@ func (e *routeEntry) changesOften(now time.Duration, m major) bool {
 	}
 	e.changes++
 	return e.changes >= unstableChanges
-}
-
-// assign makes a limit group the home of the route, which counts there unless it has been forgotten: a response may come that late.
-// Major parameters that live neither where the route did nor in the limit group that it leaves stay there, if it is a limit group of that kind. The
-// manager's lock for moves is held.
-func (e *routeEntry) assign(f, left *limitGroup) {
-	e.changedTo = nil
-	old := e.group.Swap(f)
-	if e.evicted.Load() {
-		return
-	}
-	if old != nil {
-		old.routes--
-	}
-	f.routes++
-	homes := e.groupsByMajor.Load()
-	if homes == nil {
-		return
-	}
-	for m, home := range homes.All() {
-		if home == f || home == left || f.kind != hashGroup {
-			e.unassign(homes, m)
-		}
-	}
-}
-
-// assignMajor makes a limit group the home of the route with one major parameter. The manager's lock for moves is held.
-func (e *routeEntry) assignMajor(m major, f *limitGroup) {
-	if e.evicted.Load() {
-		return
-	}
-	homes := e.groupsByMajor.Load()
-	if homes == nil {
-		homes = xsync.NewMap[major, *limitGroup]()
-		e.groupsByMajor.Store(homes)
-	}
-	e.unassign(homes, m)
-	if f != e.group.Load() {
-		homes.Store(m, f)
-		f.routes++
-	}
-}
-
-// unassign lets a major parameter live where its route does. The manager's lock for moves is held.
-func (e *routeEntry) unassign(homes *xsync.Map[major, *limitGroup], m major) {
-	if old, ok := homes.LoadAndDelete(m); ok {
-		old.routes--
-	}
 }

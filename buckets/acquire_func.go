@@ -3,18 +3,7 @@ package buckets
 import (
 	"context"
 	"sync"
-
-	"github.com/ratelight/ratelight/routes"
 )
-
-// noWait is the context of requests that do not wait.
-var noWait = ContextWithMaxWait(context.Background(), 0)
-
-// TryAcquire is Acquire that never waits: it returns a lease if the request may be sent now, and otherwise at once a
-// *ratelimits.TooLongError with the wait that is predicted, 0 if none can be, or another of the errors of Acquire.
-func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization string) (Lease, error) {
-	return m.Acquire(noWait, route, authorization)
-}
 
 // AcquireFunc is AcquireRequest that does not block: it calls granted when the request may be sent, or will not be. So
 // one goroutine can queue any number of requests, and they cost no goroutine each.

@@ -1,6 +1,8 @@
 package buckets
 
-import "time"
+import (
+	"time"
+)
 
 // entryLife is how long a route that nobody uses is remembered, at least. Then its bucket hash has to be discovered again.
 const entryLife = time.Hour
@@ -119,4 +121,23 @@ func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 		a.global.close()
 		a.server.authentications--
 	}
+}
+
+// evictServers forgets servers that have no authentications left, unless there is something to remember.
+func (m *RESTBucketManager) evictServers(now time.Duration) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	for name, s := range m.servers {
+		if s != m.discord && s.authentications == 0 && s.edge.idle(now) && s.budget.used(now) == 0 && s.budget.counters.inFlight() == 0 {
+			m.forgotten.add(s.budget.counters)
+			delete(m.servers, name)
+		}
+	}
+}
+
+// idle reports that nothing is lost by forgetting the gate, if it has no buckets any more: then nobody waits or is in flight.
+func (g *gate) idle(now time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit.Idle(now)
 }

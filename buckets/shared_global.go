@@ -54,18 +54,6 @@ func (g *gate) most() int {
 	return g.limit.Limit()
 }
 
-// wait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known.
-func (p *globalPart) wait(now time.Duration) time.Duration {
-	if p == nil || !p.divided {
-		return 0
-	}
-	part, until := p.remote.Part(now)
-	if part > 0 {
-		return 0
-	}
-	return max(until-now, 0)
-}
-
 // needs says how much of the limit is needed.
 func (p *globalPart) needs(now time.Duration, requests int) {
 	if p != nil && p.divided {
@@ -122,21 +110,6 @@ func (g *gate) changed() {
 	}
 }
 
-// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
-// must not wait for it.
-func (g *gate) refuseClosed(now time.Duration) {
-	err := g.outage(now)
-	for b := range g.waiting {
-		if !b.inLine || b.lineOf != g {
-			continue
-		}
-		b.refuseOverdue(b.now())
-		if b.refuseLate(b.now()); err != nil && b.queue != nil {
-			b.refuseAll(err)
-		}
-	}
-}
-
 // certain reports that what may be sent is known without the others.
 func (g *gate) certain(now time.Duration) bool {
 	if g.part == nil {
@@ -145,17 +118,4 @@ func (g *gate) certain(now time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.syncPart(now)
-}
-
-// outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
-func (g *gate) outage(now time.Duration) error {
-	if g.part == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.syncPart(now) {
-		return nil
-	}
-	return g.part.remote.Err()
 }

@@ -1,6 +1,8 @@
 package buckets
 
-import "time"
+import (
+	"time"
+)
 
 // discoveryLink is the link of an UNKNOWN bucket to those of other processes: only one of them at a time finds out where the route belongs.
 // The bucket's lock guards it.
@@ -94,16 +96,4 @@ func (s *discoveryLink) close() {
 	if s != nil {
 		s.discovery.Close()
 	}
-}
-
-// adoptHash lets the route of an UNKNOWN bucket live where another process has found that it belongs. It reports whether it did.
-func (m *RESTBucketManager) adoptHash(b *RESTBucket, hash string) bool {
-	m.moves.Lock()
-	defer m.moves.Unlock()
-	e, ok := m.entries.Load(entryKey{b.group.route, b.group.authentication.id})
-	if !ok || m.closed() || e.group.Load() != b.group {
-		return false
-	}
-	m.dispatchAll(m.move(e, b, e.groupOfHash(hash), routeMoves))
-	return true
 }

@@ -52,14 +52,3 @@ type nothing struct{}
 var noEnd Ender = nothing{} // of all leases for which there is nothing to do
 
 func (nothing) End(bool, ratelimits.Response) {}
-
-// checked returns the error for a call of AcquireRequest that cannot be granted by anybody.
-func checked(ctx context.Context, r *Request) error {
-	switch {
-	case ctx == nil:
-		return ErrNoContext
-	case r == nil || r.Route.IsZero():
-		return ErrNoRoute
-	}
-	return ctx.Err()
-}

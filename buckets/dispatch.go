@@ -1,0 +1,229 @@
+package buckets
+
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
+// the budget.
+func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
+	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
+		return Lease{}, false, nil
+	}
+	if b.inLine || b.queue != nil && b.queue.blocks(a) {
+		return Lease{}, false, nil
+	}
+	if at, ok := b.next(now, a); !ok || at > now {
+		return Lease{}, false, nil
+	}
+	var p gatePermits
+	if err := b.server().budget.take(now, a, b, &p); err != nil {
+		return Lease{}, false, err
+	}
+	if missing := b.takeGates(now, a, &p); missing != nil {
+		b.returnPermits(now, p)
+		return Lease{}, false, nil
+	}
+	return b.grant(now, a, b.place(now, a), &p, nil), true, nil
+}
+
+// next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
+func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
+	if b.reading > 0 || b.queue != nil && b.queue.ordered > 0 && b.serial(a) {
+		return 0, false
+	}
+	if b.link.refreshLoan(); !b.link.decides(now) {
+		return b.link.next(now)
+	}
+	if at, ok = b.window.Next(now); ok && at <= now && !b.discovery.allows(now) {
+		return 0, false
+	}
+	return at, ok
+}
+
+// serial reports that the ask goes alone among its like.
+func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
+
+// grant makes a lease. Everything that it needs has been found to be there.
+func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits, s *subLimit) Lease {
+	h := leases.Get().(*held)
+	permit := b.permit(now)
+	h.grant = grant{
+		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
+		arrived: arrived, edge: p.edge, subLimit: s, ordered: b.serial(a),
+	}
+	p.hasEdge = false
+	if a.exempt {
+		h.global = b.group.authentication.global.force(now)
+	} else {
+		h.global, p.hasGlobal = p.global, false
+	}
+	h.undiscovered.Store(b.seeks(a.entry))
+	if h.ordered {
+		b.open().ordered++
+	}
+	b.addInFlight(h)
+	b.server().budget.counters.shardOf(b).countGrant(h)
+	p.reserved.unreserve() // now it counts as in flight
+	p.reserved = nil
+	return h.lease()
+}
+
+// permit takes the window's permit for a request that is sent now. If the window does not decide, it looks on.
+func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
+	if !b.link.decides(now) {
+		return b.window.Adopt(now, now)
+	}
+	permit, ok := b.window.Take(now)
+	if !ok {
+		panic("buckets: window promised a permit and gave none")
+	}
+	b.discovery.probeSent()
+	return permit
+}
+
+// dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
+// outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
+// what it can of p.
+func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
+	b.link.syncLoan(now)
+	b.inLine = b.inLine && b.lineOf.count(b)
+	q := b.queue
+	if q == nil {
+		b.discovery.release(now)
+		return
+	}
+	if b.inLine {
+		return
+	}
+	wake := time.Duration(0) // 0: no time will help
+	for {
+		opens := q.openSubLimits(now)
+		head := q.waiting.Head()
+		if head == nil {
+			wake = opens
+			break
+		}
+		w := head.Value
+		if q.divert(now, w) {
+			continue
+		}
+		at, ok := b.next(now, &w.ask)
+		if !ok {
+			if err := b.outage(); err != nil {
+				b.refuseAll(err)
+				continue
+			}
+			wake = opens
+			break
+		}
+		if at > now {
+			wake = at // those in sub-limits cannot leave before, either
+			break
+		}
+		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {
+			b.remove(w)
+			b.resolve(w, Lease{}, err)
+			continue
+		}
+		if missing := b.takeGates(now, &w.ask, p); missing != nil {
+			if err := missing.outage(now); err != nil {
+				b.refuseAll(err)
+				continue
+			}
+			missing.enqueue(now, b)
+			break
+		}
+		lease := b.grant(now, &w.ask, w.Arrived, p, w.subLimit)
+		if !b.link.decides(now) {
+			lease.held.ticket = b.link.take(now, w)
+		}
+		q.waiting.Remove(&w.Element)
+		b.resolve(w, lease, nil)
+	}
+	if wake > 0 {
+		if clock := b.manager().settings.clock; !b.manager().closed() {
+			q.alarm.set(clock, now, wake, b.ring)
+		}
+	}
+	if b.shut(); b.queue == nil {
+		b.discovery.release(now)
+	}
+}
+
+// dispatchFree dispatches with what it can take by itself, and gives back what is left.
+func (b *RESTBucket) dispatchFree(now time.Duration) {
+	var p gatePermits
+	b.dispatch(now, &p)
+	b.returnPermits(now, p)
+}
+
+// ring is called by the alarm.
+func (b *RESTBucket) ring() {
+	b.lock()
+	defer b.unlock()
+	if b.queue == nil {
+		return
+	}
+	b.queue.alarm.rang()
+	now := b.now()
+	if overdue := b.queue.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
+		b.refuseOverdue(now)
+	}
+	b.dispatchFree(now)
+	b.watchOverdue(now)
+}
+
+// serve is called by a gate for a bucket that stood in line, with what the gate has to give.
+func (b *RESTBucket) serve(p gatePermits) {
+	b.lock()
+	defer b.unlock()
+	now := b.now()
+	b.inLine = false
+	b.dispatch(now, &p)
+	b.returnPermits(now, p)
+}
+
+// gatePermits are what was taken of the gates on behalf of a bucket's next request.
+type gatePermits struct {
+	edge, global       gatePermit
+	hasEdge, hasGlobal bool
+	reserved           *counterShard // where a place in the budget of invalid requests is kept, nil if there is plenty
+}
+
+// permits returns the passes of somebody who has a permit of this gate.
+func (g *gate) permits(p gatePermit) gatePermits {
+	if g.authentication == nil {
+		return gatePermits{edge: p, hasEdge: true}
+	}
+	return gatePermits{global: p, hasGlobal: true}
+}
+
+// takeGates takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
+func (b *RESTBucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate {
+	auth := b.group.authentication
+	if !p.hasEdge {
+		if p.edge, p.hasEdge = auth.edge.take(now); !p.hasEdge {
+			return auth.edge
+		}
+	}
+	if !a.exempt && !p.hasGlobal {
+		if p.global, p.hasGlobal = auth.global.take(now); !p.hasGlobal {
+			return auth.global
+		}
+	}
+	return nil
+}
+
+// returnPermits gives back what was taken of the gates and not used.
+func (b *RESTBucket) returnPermits(now time.Duration, p gatePermits) {
+	if p.hasEdge {
+		b.group.authentication.edge.giveBack(now, p.edge)
+	}
+	if p.hasGlobal {
+		b.group.authentication.global.giveBack(now, p.global)
+	}
+	p.reserved.unreserve()
+}

@@ -1,0 +1,388 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/fifo"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// forecast is how long somebody will have to wait, and for what.
+type forecast struct {
+	wait   time.Duration
+	class  ratelimits.Class // of the 429 whose hold it is, ClassOK if it is none
+	global bool             // it is for the global limit or the edge rather than for the bucket
+}
+
+// later returns the longer wait.
+func later(f, other forecast) forecast {
+	if other.wait > f.wait {
+		return other
+	}
+	return f
+}
+
+// foresee is predict as far as the bucket itself is concerned.
+func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
+	if b.link != nil && !b.link.lent {
+		return b.link.predict(now, ahead)
+	}
+	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
+}
+
+// foresee returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
+// which take turns with it.
+func (g *gate) foresee(now time.Duration, ahead int) forecast {
+	if g.open.Load() {
+		return forecast{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := forecast{wait: max(g.limit.Wait(now), g.part.wait(now)), global: true}
+	if g.limit.HoldWait(now) > 0 {
+		f.class = g.class
+	}
+	if limit := g.most(); limit > 0 {
+		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.length, 1))
+		f.wait += time.Duration(before/limit) * time.Second
+	}
+	return f
+}
+
+// predict is Window.Predict of a bucket that is shared.
+func (p *sharedLink) predict(now time.Duration, ahead int) forecast {
+	f := p.remote.Forecast(now, ahead)
+	if hold := p.bucket.window.HoldWait(now); hold > f.Wait {
+		return forecast{hold, p.bucket.window.HoldClass(now), false}
+	}
+	return forecast{f.Wait, f.Class, false}
+}
+
+// wait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known.
+func (p *globalPart) wait(now time.Duration) time.Duration {
+	if p == nil || !p.divided {
+		return 0
+	}
+	part, until := p.remote.Part(now)
+	if part > 0 {
+		return 0
+	}
+	return max(until-now, 0)
+}
+
+// predict returns how long an ask would have to wait with so many ahead of it.
+func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
+	f := b.foresee(now, ahead)
+	if !a.exempt {
+		f = later(f, b.group.authentication.global.foresee(now, ahead))
+	}
+	f = later(f, b.group.authentication.edge.foresee(now, ahead))
+	if b.queue != nil {
+		f = later(f, forecast{wait: b.queue.subLimitWait(now, a), class: ratelimits.ClassSubLimit})
+	}
+	return f
+}
+
+// ahead returns how many wait before an ask at its place. Those whom a hidden limit holds are before nobody else.
+func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
+	if b.queue == nil {
+		return 0
+	}
+	if s := b.queue.subLimitOf(a); s != nil {
+		n = s.waiting.Len()
+	}
+	if !a.priority {
+		return n + b.queue.waiting.Len()
+	}
+	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
+		n++
+	}
+	return n
+}
+
+// refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
+func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arrived time.Duration) (forecast, error) {
+	if err := b.outage(); err != nil {
+		return forecast{}, err
+	}
+	if !a.exempt {
+		if err := b.group.authentication.global.outage(now); err != nil {
+			return forecast{}, err
+		}
+	}
+	ahead := 0 // of one that comes back to its place
+	if !a.returns {
+		if err := m.full(a, b.waiting()); err != nil {
+			return forecast{}, err
+		}
+		ahead = b.ahead(a, arrived)
+	}
+	return b.refusal(now, a, ahead, b.canTell(now, a, nil))
+}
+
+// full returns an error if as many wait as may.
+func (m *RESTBucketManager) full(a *ask, waiting int) error {
+	if bound := m.settings.maxWaiting; bound > 0 && waiting >= bound {
+		return &ratelimits.QueueFullError{Route: a.request.Route.Route().String(), Waiting: waiting, Max: bound}
+	}
+	if bound := m.settings.maxTotal; bound > 0 {
+		if total := int(m.waiting.Load()); total >= bound {
+			return &ratelimits.QueueFullError{Route: a.request.Route.Route().String(), Waiting: total, Max: bound, Total: true}
+		}
+	}
+	return nil
+}
+
+// refusal returns how long an ask will have to wait, and the error if that is too long. answered is false as long as others have
+// to be asked whether it can leave at once.
+func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool) (forecast, error) {
+	f := b.predict(now, a, ahead)
+	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
+	if a.atOnce && answered || f.wait > 0 && now+f.wait > a.latest+2*precision && !(a.atOnce && !answered) {
+		return f, a.tooLong(now, b, f)
+	}
+	return f, nil
+}
+
+// tooLong returns the error for a request whose wait is forecast to be longer than it may be, or that has waited longer.
+func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
+	waited := max(now-a.asked(), 0)
+	if f.wait > 0 || now > a.latest {
+		f.wait += waited // in all, as what it may wait
+	}
+	return &ratelimits.TooLongError{
+		Route:    a.request.Route.Route().String(),
+		Class:    f.class,
+		Global:   f.global,
+		Wait:     f.wait,
+		Waited:   waited,
+		Max:      a.longest,
+		Deadline: a.deadline,
+		Limit:    b.window.Limit(),
+		Period:   b.window.Period(),
+		Cause:    b.away(now, a),
+	}
+}
+
+// expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.
+func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
+	err := ctx.Err()
+	if !a.deadline || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if cause := m.outage(); cause != nil {
+		return &ratelimits.TooLongError{Route: a.request.Route.Route().String(), Max: a.longest, Deadline: true, Cause: cause}
+	}
+	return err
+}
+
+// refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
+// them. It reports whether there are any; then somebody else may be the first, and has to be woken.
+func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
+	q := b.queue
+	each := func(waiting *fifo.Queue[*waiter], ahead int) {
+		for e := waiting.Head(); e != nil; {
+			w := e.Value
+			e = e.Next()
+			if err := judge(w, ahead); err != nil {
+				b.remove(w)
+				b.resolve(w, Lease{}, err)
+				any = true
+				continue
+			}
+			ahead++
+		}
+	}
+	each(&q.waiting, 0)
+	for _, s := range q.subLimits {
+		each(&s.waiting, q.waiting.Len())
+	}
+	return any
+}
+
+// refuseLate refuses those who wait and, after a hold was raised, would wait too long.
+func (b *RESTBucket) refuseLate(now time.Duration) {
+	if b.queue == nil {
+		return
+	}
+	late := b.refuseWaiters(func(w *waiter, ahead int) error {
+		answered := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
+		_, err := b.refusal(now, &w.ask, ahead, answered)
+		return err
+	})
+	if late {
+		b.dispatchFree(now)
+	}
+}
+
+// answerPatience is how long even those who do not wait wait for the answer of others.
+const answerPatience = time.Second
+
+// refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
+// predicted from.
+func (b *RESTBucket) refuseOverdue(now time.Duration) {
+	if b.queue == nil {
+		return
+	}
+	b.queue.overdue = 0
+	late := b.refuseWaiters(func(w *waiter, _ int) error {
+		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
+			return w.tooLong(now, b, forecast{})
+		}
+		b.queue.awaitOverdue(w)
+		return nil
+	})
+	if late {
+		b.dispatchFree(now)
+	}
+	b.watchOverdue(now)
+}
+
+// refuseAll tells all who wait the same.
+func (b *RESTBucket) refuseAll(err error) {
+	b.refuseWaiters(func(*waiter, int) error { return err })
+}
+
+// overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost
+// little.
+const overduePause = 20 * time.Millisecond
+
+// awaitOverdue notes until when somebody who waits may wait.
+func (q *queue) awaitOverdue(w *waiter) {
+	latest := w.latest + 1 // a wait of exactly the maximum is not too long
+	if w.atOnce {
+		latest += answerPatience
+	}
+	if q.overdue == 0 || latest < q.overdue {
+		q.overdue = latest
+	}
+}
+
+// awaitOverdue sees to it that somebody who waits does not wait longer than he may while nobody can be asked.
+func (b *RESTBucket) awaitOverdue(now time.Duration, w *waiter) {
+	b.queue.awaitOverdue(w)
+	b.watchOverdue(now)
+}
+
+// watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.
+func (b *RESTBucket) watchOverdue(now time.Duration) {
+	m := b.manager()
+	if q := b.queue; q != nil && q.overdue > 0 && !m.closed() && m.outage() != nil {
+		q.alarm.set(m.settings.clock, now, max(q.overdue, now+overduePause), b.ring)
+	}
+}
+
+// refuseLate refuses those who wait below a gate and would wait too long after its hold was raised.
+func (g *gate) refuseLate() {
+	if g.manager.waiting.Load() == 0 {
+		return
+	}
+	for b := range g.waiting {
+		b.refuseLate(b.now())
+	}
+}
+
+// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
+// must not wait for it.
+func (g *gate) refuseClosed(now time.Duration) {
+	err := g.outage(now)
+	for b := range g.waiting {
+		if !b.inLine || b.lineOf != g {
+			continue
+		}
+		b.refuseOverdue(b.now())
+		if b.refuseLate(b.now()); err != nil && b.queue != nil {
+			b.refuseAll(err)
+		}
+	}
+}
+
+// waiting yields all buckets below the gate in which somebody may wait, each locked.
+func (g *gate) waiting(yield func(*RESTBucket) bool) {
+	if a := g.authentication; a != nil {
+		a.waiting(yield)
+		return
+	}
+	for _, a := range g.manager.authentications.All() {
+		if a.edge == g && !a.waiting(yield) {
+			return
+		}
+	}
+}
+
+// canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
+// to be asked for that, even those who do not wait have to wait for their answer.
+func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
+	switch {
+	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.subLimitOf(a) != nil:
+		return true // whatever the others say
+	case a.atOnce && b.away(now, a) != nil:
+		return true // nobody can say
+	case b.link != nil && !b.link.lent:
+		if b.link.remote.Err() != nil {
+			return true
+		}
+		if w == nil || w.ticket == 0 || !b.link.remote.Answered(w.ticket) || b.leaves(now) {
+			return false
+		}
+	case b.discovery != nil && !b.discovery.canTell():
+		return false
+	}
+	if a.exempt || b.group.authentication.global.partKnown() {
+		return true
+	}
+	return w != nil && !(b.inLine && b.lineOf == b.group.authentication.global)
+}
+
+// leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
+func (b *RESTBucket) leaves(now time.Duration) bool {
+	head := b.queue.waiting.Head()
+	if b.inLine || head == nil {
+		return false
+	}
+	at, ok := b.next(now, &head.Value.ask)
+	return ok && at <= now
+}
+
+// outage returns why nobody can be asked at the moment, nil if that is not so or not known.
+func (m *RESTBucketManager) outage() error {
+	if session, ok := m.session().(SharedOutage); ok {
+		return session.Outage()
+	}
+	return nil
+}
+
+// away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
+func (b *RESTBucket) away(now time.Duration, a *ask) error {
+	err := b.manager().outage()
+	if err == nil || b.link.decides(now) && (b.discovery == nil || b.discovery.may || b.discovery.probing) && (a.exempt || b.group.authentication.global.certain(now)) {
+		return nil
+	}
+	return err
+}
+
+// outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
+func (b *RESTBucket) outage() error {
+	switch {
+	case b.link != nil && !b.link.lent:
+		return b.link.remote.Err()
+	case b.discovery != nil && !b.discovery.may:
+		return b.discovery.discovery.Err()
+	}
+	return nil
+}
+
+// outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
+func (g *gate) outage(now time.Duration) error {
+	if g.part == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.syncPart(now) {
+		return nil
+	}
+	return g.part.remote.Err()
+}
