@@ -29,19 +29,18 @@ type RESTBucket struct {
 	window      ratelimits.Window
 	latest      time.Duration // of all times that it was
 	inFlight    *held         // in flight
-	queue       *queue
+	queues      *queues
 	arrived     time.Duration // when the latest request did
 	limit       int32         // that the latest response named, and the route that it was for
 	reading     int32         // refusals of which only the headers are known
 	limitOf     *routeEntry
-	namings     *naming // one for each route whose responses have named the bucket's hash
-	sent        uint32  // how many requests have been sent from here, wrapping
-	brought     int32   // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
-	unconnected bool    // from the buckets of other processes, as nobody has locked it yet
-	inLine      bool
+	namings     *naming        // one for each route whose responses have named the bucket's hash
+	sent        uint32         // how many requests have been sent from here, wrapping
+	brought     int32          // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
+	unconnected bool           // from the buckets of other processes, as nobody has locked it yet
 	link        *sharedLink    // nil if it is not shared
 	discovery   *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
-	lineOf      *gate          // in whose line, if it is in one
+	line        *gate          // in whose line it stands, nil if in none
 
 	nextInLine, previousInLine   *RESTBucket
 	nextInGroup, previousInGroup *RESTBucket // guarded by the limit group's lock
@@ -87,6 +86,12 @@ func (b *RESTBucket) addInFlight(h *held) {
 	if h.pausesBucket() {
 		b.reading++
 	}
+	if h.ordered {
+		b.open().ordered++
+	}
+	if h.subLimit != nil {
+		h.subLimit.inFlight = true
+	}
 	b.sent++
 	h.order = b.sent
 	if h.bucket.Load() != b { // it may have been here before
@@ -100,6 +105,12 @@ func (b *RESTBucket) addInFlight(h *held) {
 }
 
 func (b *RESTBucket) removeInFlight(h *held) {
+	if h.ordered {
+		b.queues.ordered--
+	}
+	if h.subLimit != nil {
+		h.subLimit.inFlight = false
+	}
 	if h.undiscovered.Load() {
 		b.group.authentication.undiscovered.Add(-1)
 		h.undiscovered.Store(false)
@@ -116,17 +127,6 @@ func (b *RESTBucket) removeInFlight(h *held) {
 		h.next.previous = h.previous
 	}
 	h.next, h.previous = nil, nil
-}
-
-// endInFlight takes a lease out of those in flight, without a word on what became of its request.
-func (b *RESTBucket) endInFlight(h *held) {
-	b.removeInFlight(h)
-	if h.ordered {
-		b.queue.ordered--
-	}
-	if h.subLimit != nil {
-		h.subLimit.oneOut = false
-	}
 }
 
 // bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
@@ -172,10 +172,9 @@ func (b *RESTBucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evicted.Store(true)
-	if b.queue == nil {
-		return
+	if b.queues != nil {
+		b.queues.alarm.stop()
+		b.refuseAll(ErrClosed)
+		clear(b.queues.subLimits)
 	}
-	b.queue.alarm.stop()
-	b.refuseAll(ErrClosed)
-	clear(b.queue.subLimits)
 }

@@ -12,7 +12,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
 		return Lease{}, false, nil
 	}
-	if b.inLine || b.queue != nil && b.queue.blocks(a) {
+	if b.line != nil || b.blocks(now, a) {
 		return Lease{}, false, nil
 	}
 	if at, ok := b.next(now, a); !ok || at > now {
@@ -26,12 +26,12 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 		b.returnPermits(now, p)
 		return Lease{}, false, nil
 	}
-	return b.grant(now, a, b.place(now, a), &p, nil), true, nil
+	return b.grant(now, a, b.place(now, a), &p), true, nil
 }
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
 func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
-	if b.reading > 0 || b.queue != nil && b.queue.ordered > 0 && b.serial(a) {
+	if b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) {
 		return 0, false
 	}
 	if b.link.refreshLoan(); !b.link.decides(now) {
@@ -47,12 +47,12 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
 // grant makes a lease. Everything that it needs has been found to be there.
-func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits, s *subLimit) Lease {
+func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) Lease {
 	h := leases.Get().(*held)
 	permit := b.permit(now)
 	h.grant = grant{
 		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
-		arrived: arrived, edge: p.edge, subLimit: s, ordered: b.serial(a),
+		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
 	}
 	p.hasEdge = false
 	if a.exempt {
@@ -61,9 +61,6 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 		h.global, p.hasGlobal = p.global, false
 	}
 	h.undiscovered.Store(b.seeks(a.entry))
-	if h.ordered {
-		b.open().ordered++
-	}
 	b.addInFlight(h)
 	b.server().budget.counters.shardOf(b).countGrant(h)
 	p.reserved.unreserve() // now it counts as in flight
@@ -89,26 +86,22 @@ func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
 // what it can of p.
 func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
 	b.link.syncLoan(now)
-	b.inLine = b.inLine && b.lineOf.count(b)
-	q := b.queue
-	if q == nil {
+	if b.line != nil && !b.line.count(now, b) {
+		b.line = nil
+	}
+	if b.queues == nil {
 		b.discovery.release(now)
 		return
 	}
-	if b.inLine {
+	if b.line != nil {
 		return
 	}
 	wake := time.Duration(0) // 0: no time will help
 	for {
-		opens := q.openSubLimits(now)
-		head := q.waiting.Head()
-		if head == nil {
+		w, opens := b.first(now)
+		if w == nil {
 			wake = opens
 			break
-		}
-		w := head.Value
-		if q.divert(now, w) {
-			continue
 		}
 		at, ok := b.next(now, &w.ask)
 		if !ok {
@@ -120,7 +113,7 @@ func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
 			break
 		}
 		if at > now {
-			wake = at // those in sub-limits cannot leave before, either
+			wake = at
 			break
 		}
 		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {
@@ -136,19 +129,17 @@ func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
 			missing.enqueue(now, b)
 			break
 		}
-		lease := b.grant(now, &w.ask, w.Arrived, p, w.subLimit)
+		lease := b.grant(now, &w.ask, w.Arrived, p)
 		if !b.link.decides(now) {
 			lease.held.ticket = b.link.take(now, w)
 		}
-		q.waiting.Remove(&w.Element)
+		b.remove(w)
 		b.resolve(w, lease, nil)
 	}
 	if wake > 0 {
-		if clock := b.manager().settings.clock; !b.manager().closed() {
-			q.alarm.set(clock, now, wake, b.ring)
-		}
+		b.wakeAt(now, wake)
 	}
-	if b.shut(); b.queue == nil {
+	if b.shut(); b.queues == nil {
 		b.discovery.release(now)
 	}
 }
@@ -160,16 +151,23 @@ func (b *RESTBucket) dispatchFree(now time.Duration) {
 	b.returnPermits(now, p)
 }
 
+// wakeAt lets the bucket, in which somebody waits, be looked at again at the given time.
+func (b *RESTBucket) wakeAt(now, at time.Duration) {
+	if m := b.manager(); !m.closed() {
+		b.queues.alarm.set(m.settings.clock, now, at, b.ring)
+	}
+}
+
 // ring is called by the alarm.
 func (b *RESTBucket) ring() {
 	b.lock()
 	defer b.unlock()
-	if b.queue == nil {
+	if b.queues == nil {
 		return
 	}
-	b.queue.alarm.rang()
+	b.queues.alarm.rang()
 	now := b.now()
-	if overdue := b.queue.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
+	if overdue := b.queues.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
 		b.refuseOverdue(now)
 	}
 	b.dispatchFree(now)
@@ -181,7 +179,7 @@ func (b *RESTBucket) serve(p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
-	b.inLine = false
+	b.line = nil
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)
 }
@@ -193,7 +191,7 @@ type gatePermits struct {
 	reserved           *counterShard // where a place in the budget of invalid requests is kept, nil if there is plenty
 }
 
-// permits returns the passes of somebody who has a permit of this gate.
+// permits returns the permits of somebody who has a permit of this gate.
 func (g *gate) permits(p gatePermit) gatePermits {
 	if g.authentication == nil {
 		return gatePermits{edge: p, hasEdge: true}

@@ -26,7 +26,7 @@ func (m *RESTBucketManager) collect() {
 func (m *RESTBucketManager) evict(b *RESTBucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queue != nil || b.inFlight != nil || b.window.InFlight() > 0 || b.inLine {
+	if b.queues != nil || b.inFlight != nil || b.window.InFlight() > 0 || b.line != nil {
 		return false
 	}
 	now := m.now()

@@ -152,18 +152,18 @@ func (g *gate) accepted(r *ratelimits.Response) bool {
 func (g *gate) enqueue(now time.Duration, b *RESTBucket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b.inLine, b.lineOf = true, g
+	b.line = g
 	g.open.Store(false)
-	g.line.push(b)
+	g.line.push(now, b)
 	g.moveOn(now)
 }
 
 // count is told that how many wait in a bucket may have changed that stands in line. It reports whether it still does: not if nobody
 // waits in it any more. One bucket in line stands for all who wait in it. The bucket's lock is held.
-func (g *gate) count(b *RESTBucket) bool {
+func (g *gate) count(now time.Duration, b *RESTBucket) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.line.count(b)
+	return g.line.count(now, b)
 }
 
 // moveOn lets the line move when it can. The lock is held.
@@ -232,7 +232,7 @@ type line struct {
 // left is what a bucket brought that is not in the line any more.
 const left = -1
 
-func (l *line) push(b *RESTBucket) {
+func (l *line) push(now time.Duration, b *RESTBucket) {
 	b.previousInLine = l.tail
 	if l.tail == nil {
 		l.head = b
@@ -241,17 +241,17 @@ func (l *line) push(b *RESTBucket) {
 	}
 	l.tail = b
 	l.length++
-	b.brought = int32(b.queued())
+	b.brought = int32(b.queues.queued(now))
 	l.waiting += int(b.brought)
 }
 
 // count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
 // bucket still stands in the line, or is about to be served.
-func (l *line) count(b *RESTBucket) bool {
+func (l *line) count(now time.Duration, b *RESTBucket) bool {
 	if b.brought == left {
 		return true
 	}
-	n := b.queued()
+	n := b.queues.queued(now)
 	if n == 0 {
 		l.remove(b)
 		return false

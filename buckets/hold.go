@@ -73,11 +73,9 @@ func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
 // refuseSubLimit holds all requests of one key back for d, or longer after several refusals in a row. It returns for how long,
 // 0 if they were held back already.
 func (b *RESTBucket) refuseSubLimit(now, d time.Duration, key uint64) time.Duration {
-	q := b.open()
-	s := q.subLimit(key)
+	s := b.subLimit(now, key)
 	before := s.hold.Wait(now)
 	s.hold.Extend(now, max(d, s.refusals.Again(now, before > 0)))
-	q.divertAll(now)
 	if before > 0 {
 		return 0
 	}
@@ -149,12 +147,10 @@ func (b *RESTBucket) lift() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.window.LiftHold(b.now())
-	if b.queue != nil {
-		for _, s := range b.queue.subLimits {
-			s.hold = ratelimits.Throttle{}
-		}
-		b.dispatchFree(b.now())
+	for q := range b.queues.all {
+		q.hold = ratelimits.Throttle{}
 	}
+	b.dispatchFree(b.now())
 }
 
 // lift ends the hold.

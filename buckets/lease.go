@@ -46,7 +46,7 @@ type grant struct {
 	arrived     time.Duration
 	global      gatePermit
 	edge        gatePermit
-	subLimit    *subLimit
+	subLimit    *queue        // whose request it is, nil if none
 	counters    *counterShard // that counted it
 	ordered     bool
 
@@ -209,7 +209,7 @@ func (h *held) lock() *RESTBucket {
 
 // apply takes a lease out of those in flight, with its outcome.
 func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
-	b.endInFlight(h)
+	b.removeInFlight(h)
 	b.link.report(now, h, o)
 	b.discovery.found(now, "")
 	if !o.sent {

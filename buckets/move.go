@@ -24,7 +24,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
 	permit, ticket := h.permit, h.ticket
-	b.endInFlight(h)
+	b.removeInFlight(h)
 	h.subLimit, h.ordered, h.ticket = nil, false, 0
 	h.permit = there.window.AdoptFrom(there.now(), &b.window, permit)
 	there.link.adopt(there.now(), h)
@@ -68,9 +68,6 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 func (m *RESTBucketManager) dispatchAll(touched []*RESTBucket) {
 	for _, b := range touched {
 		b.lock()
-		if b.queue != nil {
-			b.queue.divertAll(b.now())
-		}
 		b.dispatchFree(b.now())
 		b.refuseLate(b.now())
 		b.unlock()
@@ -159,36 +156,21 @@ func (b *RESTBucket) moveOut(e *routeEntry, transfer func(major, func(to *RESTBu
 		}
 		h = next
 	}
-	if b.queue == nil {
-		return
-	}
-	for _, s := range b.queue.subLimits {
-		for element := s.waiting.Head(); element != nil; {
-			w := element.Value
-			element = element.Next()
+	for q := range b.queues.all {
+		for w := range q.waiters {
 			if w.entry == e {
 				transfer(w.major(), func(to *RESTBucket) {
-					s.waiting.Remove(&w.Element)
+					b.remove(w)
 					to.accept(w)
 				})
 			}
-		}
-	}
-	for element := b.queue.waiting.Head(); element != nil; {
-		w := element.Value
-		element = element.Next()
-		if w.entry == e {
-			transfer(w.major(), func(to *RESTBucket) {
-				b.remove(w)
-				to.accept(w)
-			})
 		}
 	}
 }
 
 // remembers reports whether something is known here that still counts when a route moves to another bucket.
 func (b *RESTBucket) remembers(now time.Duration) bool {
-	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queue != nil && len(b.queue.subLimits) > 0
+	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queues != nil && len(b.queues.subLimits) > 0
 }
 
 // usedUp returns for how long the bucket is used up, 0 if it is not.
@@ -216,9 +198,9 @@ func (b *RESTBucket) passOnHolds(to *RESTBucket, ofBodies bool) {
 	if wait := b.window.HoldWait(now); wait > 0 && !ofBodies {
 		to.hold(to.now(), wait, b.window.HoldClass(now))
 	}
-	if b.queue != nil {
-		for key, s := range b.queue.subLimits {
-			to.open().subLimit(key).hold.Extend(to.now(), s.hold.Wait(now))
+	if b.queues != nil {
+		for key, q := range b.queues.subLimits {
+			to.subLimit(to.now(), key).hold.Extend(to.now(), q.hold.Wait(now))
 		}
 	}
 }
@@ -226,7 +208,7 @@ func (b *RESTBucket) passOnHolds(to *RESTBucket, ofBodies bool) {
 // moveInFlight moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
 func (b *RESTBucket) moveInFlight(h *held, to *RESTBucket) {
 	now := b.now()
-	b.endInFlight(h)
+	b.removeInFlight(h)
 	permit := h.permit
 	h.permit = to.window.AdoptFrom(to.now(), &b.window, permit)
 	b.window.Lost(now, permit)
@@ -235,19 +217,13 @@ func (b *RESTBucket) moveInFlight(h *held, to *RESTBucket) {
 	to.link.adopt(to.now(), h)
 	h.unchargeFrom(to)
 	h.subLimit = nil
-	if h.ordered {
-		to.open().ordered++
-	}
 	to.addInFlight(h)
 	h.order = 0
 }
 
 // accept lets somebody wait here who waited in another bucket.
 func (b *RESTBucket) accept(w *waiter) {
-	w.subLimit = nil
-	w.bucket.Store(b)
-	b.open().waiting.Insert(&w.Element)
-	b.link.join(b.now(), w)
+	b.insert(b.now(), w)
 	b.awaitOverdue(b.now(), w)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -79,24 +78,24 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 		f = later(f, b.group.authentication.global.foresee(now, ahead))
 	}
 	f = later(f, b.group.authentication.edge.foresee(now, ahead))
-	if b.queue != nil {
-		f = later(f, forecast{wait: b.queue.subLimitWait(now, a), class: ratelimits.ClassSubLimit})
+	if q := b.queues.subLimitOf(a); q != nil {
+		f = later(f, forecast{wait: q.hold.Wait(now), class: ratelimits.ClassSubLimit})
 	}
 	return f
 }
 
 // ahead returns how many wait before an ask at its place. Those whom a hidden limit holds are before nobody else.
 func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
-	if b.queue == nil {
+	if b.queues == nil {
 		return 0
 	}
-	if s := b.queue.subLimitOf(a); s != nil {
-		n = s.waiting.Len()
+	if q := b.queues.subLimitOf(a); q != nil {
+		n = q.waiting.Len()
 	}
 	if !a.priority {
-		return n + b.queue.waiting.Len()
+		return n + b.queues.main.waiting.Len()
 	}
-	for e := b.queue.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
+	for e := b.queues.main.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
 		n++
 	}
 	return n
@@ -114,7 +113,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arr
 	}
 	ahead := 0 // of one that comes back to its place
 	if !a.returns {
-		if err := m.full(a, b.waiting()); err != nil {
+		if err := m.full(a, b.queues.waiting()); err != nil {
 			return forecast{}, err
 		}
 		ahead = b.ahead(a, arrived)
@@ -181,11 +180,12 @@ func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
 // refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
 func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
-	q := b.queue
-	each := func(waiting *fifo.Queue[*waiter], ahead int) {
-		for e := waiting.Head(); e != nil; {
-			w := e.Value
-			e = e.Next()
+	for q := range b.queues.all {
+		ahead := 0
+		if q != &b.queues.main {
+			ahead = b.queues.main.waiting.Len()
+		}
+		for w := range q.waiters {
 			if err := judge(w, ahead); err != nil {
 				b.remove(w)
 				b.resolve(w, Lease{}, err)
@@ -195,18 +195,11 @@ func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any 
 			ahead++
 		}
 	}
-	each(&q.waiting, 0)
-	for _, s := range q.subLimits {
-		each(&s.waiting, q.waiting.Len())
-	}
 	return any
 }
 
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
 func (b *RESTBucket) refuseLate(now time.Duration) {
-	if b.queue == nil {
-		return
-	}
 	late := b.refuseWaiters(func(w *waiter, ahead int) error {
 		answered := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
 		_, err := b.refusal(now, &w.ask, ahead, answered)
@@ -223,15 +216,15 @@ const answerPatience = time.Second
 // refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
 // predicted from.
 func (b *RESTBucket) refuseOverdue(now time.Duration) {
-	if b.queue == nil {
+	if b.queues == nil {
 		return
 	}
-	b.queue.overdue = 0
+	b.queues.overdue = 0
 	late := b.refuseWaiters(func(w *waiter, _ int) error {
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			return w.tooLong(now, b, forecast{})
 		}
-		b.queue.awaitOverdue(w)
+		b.queues.awaitOverdue(w)
 		return nil
 	})
 	if late {
@@ -250,27 +243,27 @@ func (b *RESTBucket) refuseAll(err error) {
 const overduePause = 20 * time.Millisecond
 
 // awaitOverdue notes until when somebody who waits may wait.
-func (q *queue) awaitOverdue(w *waiter) {
+func (qs *queues) awaitOverdue(w *waiter) {
 	latest := w.latest + 1 // a wait of exactly the maximum is not too long
 	if w.atOnce {
 		latest += answerPatience
 	}
-	if q.overdue == 0 || latest < q.overdue {
-		q.overdue = latest
+	if qs.overdue == 0 || latest < qs.overdue {
+		qs.overdue = latest
 	}
 }
 
 // awaitOverdue sees to it that somebody who waits does not wait longer than he may while nobody can be asked.
 func (b *RESTBucket) awaitOverdue(now time.Duration, w *waiter) {
-	b.queue.awaitOverdue(w)
+	b.queues.awaitOverdue(w)
 	b.watchOverdue(now)
 }
 
 // watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.
 func (b *RESTBucket) watchOverdue(now time.Duration) {
 	m := b.manager()
-	if q := b.queue; q != nil && q.overdue > 0 && !m.closed() && m.outage() != nil {
-		q.alarm.set(m.settings.clock, now, max(q.overdue, now+overduePause), b.ring)
+	if qs := b.queues; qs != nil && qs.overdue > 0 && m.outage() != nil {
+		b.wakeAt(now, max(qs.overdue, now+overduePause))
 	}
 }
 
@@ -289,11 +282,11 @@ func (g *gate) refuseLate() {
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
 	for b := range g.waiting {
-		if !b.inLine || b.lineOf != g {
+		if b.line != g {
 			continue
 		}
 		b.refuseOverdue(b.now())
-		if b.refuseLate(b.now()); err != nil && b.queue != nil {
+		if b.refuseLate(b.now()); err != nil {
 			b.refuseAll(err)
 		}
 	}
@@ -316,7 +309,7 @@ func (g *gate) waiting(yield func(*RESTBucket) bool) {
 // to be asked for that, even those who do not wait have to wait for their answer.
 func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	switch {
-	case b.window.HoldWait(now) > 0 || b.queue != nil && b.queue.subLimitOf(a) != nil:
+	case b.window.HoldWait(now) > 0 || b.queues.subLimitOf(a) != nil:
 		return true // whatever the others say
 	case a.atOnce && b.away(now, a) != nil:
 		return true // nobody can say
@@ -333,16 +326,16 @@ func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
-	return w != nil && !(b.inLine && b.lineOf == b.group.authentication.global)
+	return w != nil && b.line != b.group.authentication.global
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
 func (b *RESTBucket) leaves(now time.Duration) bool {
-	head := b.queue.waiting.Head()
-	if b.inLine || head == nil {
+	first, _ := b.first(now)
+	if b.line != nil || first == nil {
 		return false
 	}
-	at, ok := b.next(now, &head.Value.ask)
+	at, ok := b.next(now, &first.ask)
 	return ok && at <= now
 }
 

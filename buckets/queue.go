@@ -11,19 +11,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// waiter is an ask that has to wait, in the queue of a bucket or in one of its sub-limits.
+// waiter is an ask that has to wait, in a queue of a bucket.
 //
 //	queued    until it is granted, refused or withdrawn
-//	answered  it is in no queue any more, and its caller has been told, or will be
+//	resolved  it is in no queue any more, and its caller has been told, or will be
 //	withdrawn it left by itself and is in no queue any more
 //
 // There may be hundreds of thousands of them, so it keeps nothing that can be had from its request.
 type waiter struct {
 	fifo.Element[*waiter]
 	ask
-	bucket   atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	subLimit *subLimit                  // whose only request under way it is, nil if none
-	ticket   Ticket                     // its place in the queue of all processes, 0 if there is none
+	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
+	ticket Ticket                     // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held
@@ -51,52 +50,168 @@ func (p *waiterPool) put(w *waiter) {
 	p.pool.Put(w)
 }
 
-// queue is what a bucket needs only while somebody waits for it, or while one of its requests is special.
-type queue struct {
-	waiting   fifo.Queue[*waiter]
+// queues are what a bucket needs only while somebody waits for it, or while one of its requests is special. A nil one is empty.
+type queues struct {
+	main      queue             // of all who wait for nothing but the bucket
+	subLimits map[uint64]*queue // of those who wait for a sub-limit, too
 	alarm     alarm
-	subLimits map[uint64]*subLimit
 	ordered   int           // ordered requests in flight
 	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
-// open returns the queue, creating it if need be.
-func (b *RESTBucket) open() *queue {
-	if b.queue == nil {
-		b.queue = &queue{}
-		b.group.authentication.queueOpened(b)
-	}
-	return b.queue
+// queue is those of a bucket who wait for the same: first come, first served.
+//
+// That of a sub-limit has a hold of its own. It exists from the 429 that revealed the limit on what a body asks for until the hold
+// is over and nobody waits any more. How much the sub-limit allows is not known, so after the hold its requests go one at a time, each when
+// the one before has ended.
+type queue struct {
+	waiting  fifo.Queue[*waiter]
+	hold     ratelimits.Throttle
+	refusals ratelimits.Refusals
+	inFlight bool // a request of the sub-limit is
 }
 
-// shut drops the queue when nothing needs it.
+// open reports that the first of the queue may leave as far as the queue is concerned.
+func (q *queue) open(now time.Duration) bool { return !q.inFlight && q.hold.Wait(now) == 0 }
+
+// waiters yields all who wait, in order. The one that is yielded may be removed.
+func (q *queue) waiters(yield func(*waiter) bool) {
+	for e := q.waiting.Head(); e != nil; {
+		w := e.Value
+		if e = e.Next(); !yield(w) {
+			return
+		}
+	}
+}
+
+// all yields all queues, the main one first.
+func (qs *queues) all(yield func(*queue) bool) {
+	if qs == nil || !yield(&qs.main) {
+		return
+	}
+	for _, q := range qs.subLimits {
+		if !yield(q) {
+			return
+		}
+	}
+}
+
+// of returns the queue in which an ask waits that has been looked at, or would.
+func (qs *queues) of(a *ask) *queue {
+	if q := qs.subLimits[a.request.subLimitKey]; q != nil {
+		return q
+	}
+	return &qs.main
+}
+
+// subLimitOf returns the queue of the sub-limit that an ask waits for, nil if there is none.
+func (qs *queues) subLimitOf(a *ask) *queue {
+	if qs == nil {
+		return nil
+	}
+	return qs.subLimits[a.request.subLimitKey]
+}
+
+// queued returns how many wait for the bucket: without those that a sub-limit holds back.
+func (qs *queues) queued(now time.Duration) (n int) {
+	for q := range qs.all {
+		switch {
+		case q == &qs.main:
+			n = q.waiting.Len()
+		case q.open(now):
+			n += min(q.waiting.Len(), 1)
+		}
+	}
+	return n
+}
+
+// waiting returns how many wait, in all queues.
+func (qs *queues) waiting() (n int) {
+	for q := range qs.all {
+		n += q.waiting.Len()
+	}
+	return n
+}
+
+// first returns who leaves next: the one who arrived first of those who are first in a queue that is open, nil if there is none; and when
+// the next sub-limit opens, 0 if none does by itself. It forgets sub-limits that nobody needs any more.
+func (b *RESTBucket) first(now time.Duration) (first *waiter, opens time.Duration) {
+	qs := b.queues
+	if head := qs.main.waiting.Head(); head != nil {
+		first = head.Value
+	}
+	for key, q := range qs.subLimits {
+		held := q.hold.Wait(now) > 0
+		if held && (opens == 0 || q.hold.Until() < opens) {
+			opens = q.hold.Until()
+		}
+		head := q.waiting.Head()
+		switch {
+		case head == nil && !held && !q.inFlight:
+			delete(qs.subLimits, key)
+		case head == nil:
+		case held || q.inFlight:
+			b.link.leave(now, head.Value)
+		default:
+			b.link.join(now, head.Value)
+			if first == nil || head.Arrived < first.Arrived {
+				first = head.Value
+			}
+		}
+	}
+	return first, opens
+}
+
+// blocks reports that an ask has to wait behind others. To which queue it belongs can be told only by its key.
+func (b *RESTBucket) blocks(now time.Duration, a *ask) bool {
+	qs := b.queues
+	if qs == nil || qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 {
+		return false
+	}
+	if len(qs.subLimits) > 0 && a.request.subLimitKey == 0 {
+		return true
+	}
+	first, _ := b.first(now)
+	return first != nil || !qs.of(a).open(now)
+}
+
+// open returns the queues, making them if need be.
+func (b *RESTBucket) open() *queues {
+	if b.queues == nil {
+		b.queues = &queues{}
+		b.group.authentication.queueOpened(b)
+	}
+	return b.queues
+}
+
+// shut drops the queues when nothing needs them.
 func (b *RESTBucket) shut() {
-	q := b.queue
-	if q.waiting.Len() == 0 && len(q.subLimits) == 0 && q.ordered == 0 {
-		q.alarm.stop()
-		b.queue = nil
+	qs := b.queues
+	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
+		qs.alarm.stop()
+		b.queues = nil
 		b.group.authentication.queueClosed(b)
 	}
 }
 
-// queued returns the number of requests in the queue, without those that a hidden limit holds.
-func (b *RESTBucket) queued() int {
-	if b.queue == nil {
-		return 0
+// subLimit returns the queue of a sub-limit. If it has to be made, those who wait for that limit leave the main queue for it.
+func (b *RESTBucket) subLimit(now time.Duration, key uint64) *queue {
+	qs := b.open()
+	if q := qs.subLimits[key]; q != nil {
+		return q
 	}
-	return b.queue.waiting.Len()
-}
-
-// waiting returns the number of all requests that wait.
-func (b *RESTBucket) waiting() int {
-	if b.queue == nil {
-		return 0
+	if qs.subLimits == nil {
+		qs.subLimits = make(map[uint64]*queue)
 	}
-	n := b.queue.waiting.Len()
-	for _, s := range b.queue.subLimits {
-		n += s.waiting.Len()
+	q := &queue{}
+	for w := range qs.main.waiters {
+		if w.request.subLimitKey == key {
+			b.remove(w)
+			q.waiting.Insert(&w.Element)
+		}
 	}
-	return n
+	qs.subLimits[key] = q
+	return q
 }
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
@@ -120,9 +235,7 @@ func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
 // enqueue lets an ask wait at its place, as w.
 func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *waiter) *waiter {
 	w.Value, w.Arrived, w.ask = w, arrived, *a
-	w.bucket.Store(b)
-	b.open().waiting.Insert(&w.Element)
-	b.link.join(now, w)
+	b.insert(now, w)
 	b.manager().waiting.Add(1)
 	b.dispatchFree(now)
 	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w) {
@@ -134,19 +247,27 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 	return w
 }
 
-// remove takes a waiter out of the queue or sub-limit in which it waits. It reports false if it is in none.
+// insert puts a waiter into the queue in which it waits. Where tickets are needed all of the main queue have one, and those of a sub-limit
+// share the one of its first.
+func (b *RESTBucket) insert(now time.Duration, w *waiter) {
+	w.bucket.Store(b)
+	q := b.open().of(&w.ask)
+	q.waiting.Insert(&w.Element)
+	if q == &b.queues.main {
+		b.link.join(now, w)
+	} else if next := w.Next(); next != nil {
+		w.ticket, next.Value.ticket = next.Value.ticket, 0
+	}
+}
+
+// remove takes a waiter out of its queue. It reports false if it is in none.
 func (b *RESTBucket) remove(w *waiter) bool {
-	if !w.Queued() { // it has been answered, and its request may be in use again
+	if !w.Queued() { // it has been resolved, and its request may be in use again
 		return false
 	}
-	if b.queue.waiting.Remove(&w.Element) {
-		b.link.leave(b.now(), w)
-		if w.subLimit != nil {
-			w.subLimit.oneOut = false
-		}
-		return true
-	}
-	return b.queue.leaveSubLimit(w)
+	b.queues.of(&w.ask).waiting.Remove(&w.Element)
+	b.link.leave(b.now(), w)
+	return true
 }
 
 // resolve tells a waiter, which is in no queue any more, what became of it.
@@ -159,105 +280,6 @@ func (b *RESTBucket) resolve(w *waiter, l Lease, err error) {
 		return
 	}
 	w.ready <- struct{}{}
-}
-
-// subLimit is where the requests of one key wait for a hidden limit on what their bodies ask for, while others of the same
-// bucket pass. It exists from the 429 that revealed the limit until its hold has ended and nobody waits any more.
-//
-// How much the limit allows is not known, so after the hold its requests go one at a time, each when the one before has
-// succeeded.
-type subLimit struct {
-	hold     ratelimits.Throttle
-	refusals ratelimits.Refusals
-	waiting  fifo.Queue[*waiter]
-	oneOut   bool // one of its requests is back in the bucket's queue, or in flight
-}
-
-// subLimitOf returns the sub-limit of an ask, nil if there is none.
-func (q *queue) subLimitOf(a *ask) *subLimit { return q.subLimits[a.request.subLimitKey] }
-
-// blocks reports that an ask has to go behind others. Whether it belongs into a sub-limit can be told only by its key.
-func (q *queue) blocks(a *ask) bool {
-	return q.waiting.Len() > 0 || len(q.subLimits) > 0 && (a.request.subLimitKey == 0 || q.subLimitOf(a) != nil)
-}
-
-// divert puts a waiter of the queue into its sub-limit, and reports whether it has one. The one whose turn it is passes, unless
-// the sub-limit is held again.
-func (q *queue) divert(now time.Duration, w *waiter) bool {
-	if len(q.subLimits) == 0 {
-		return false
-	}
-	if w.subLimit != nil {
-		if w.subLimit.hold.Wait(now) == 0 {
-			return false
-		}
-		w.subLimit.oneOut, w.subLimit = false, nil
-	}
-	s := q.subLimitOf(&w.ask)
-	if s == nil {
-		return false
-	}
-	q.waiting.Remove(&w.Element)
-	w.bucket.Load().link.leave(now, w)
-	s.waiting.Insert(&w.Element)
-	return true
-}
-
-// openSubLimits lets the first request of each sub-limit whose hold has ended back into the queue, where it stands according to when
-// it arrived, and forgets sub-limits that nobody needs. It returns when the next sub-limit opens, 0 if none will by itself.
-func (q *queue) openSubLimits(now time.Duration) (opens time.Duration) {
-	for key, s := range q.subLimits {
-		switch head := s.waiting.Head(); {
-		case s.hold.Wait(now) > 0:
-			if opens == 0 || s.hold.Until() < opens {
-				opens = s.hold.Until()
-			}
-		case s.oneOut:
-		case head == nil:
-			delete(q.subLimits, key)
-		default:
-			w := head.Value
-			s.waiting.Remove(head)
-			s.oneOut, w.subLimit = true, s
-			q.waiting.Insert(head)
-			w.bucket.Load().link.join(now, w)
-		}
-	}
-	return opens
-}
-
-// subLimitWait returns how long the hold of an ask's sub-limit lasts, 0 if it has none.
-func (q *queue) subLimitWait(now time.Duration, a *ask) time.Duration {
-	if s := q.subLimitOf(a); s != nil {
-		return s.hold.Wait(now)
-	}
-	return 0
-}
-
-// leaveSubLimit takes a waiter out of the sub-limit in which it waits.
-func (q *queue) leaveSubLimit(w *waiter) bool {
-	s := q.subLimitOf(&w.ask)
-	return s != nil && s.waiting.Remove(&w.Element)
-}
-
-// subLimit returns the sub-limit of a key, creating it if need be.
-func (q *queue) subLimit(key uint64) *subLimit {
-	if q.subLimits == nil {
-		q.subLimits = make(map[uint64]*subLimit)
-	}
-	if q.subLimits[key] == nil {
-		q.subLimits[key] = &subLimit{}
-	}
-	return q.subLimits[key]
-}
-
-// divertAll puts all who wait in the queue and have a sub-limit into it.
-func (q *queue) divertAll(now time.Duration) {
-	for e := q.waiting.Head(); e != nil; {
-		w := e.Value
-		e = e.Next()
-		q.divert(now, w)
-	}
 }
 
 // alarm is a timer that can be brought forward. It fires at the earliest time asked for since it last fired, or a little

@@ -110,9 +110,9 @@ func (p *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 	for _, o := range loan.Ended {
 		b.window.Report(now, b.window.Adopt(now, o.Sent), p.asSeen(o.Response))
 	}
-	if b.queue != nil {
-		for e := b.queue.waiting.Head(); e != nil; e = e.Next() {
-			e.Value.ticket = 0
+	for q := range b.queues.all {
+		for w := range q.waiters {
+			w.ticket = 0
 		}
 	}
 }
@@ -129,10 +129,11 @@ func (p *sharedLink) endLoan(now time.Duration) {
 	for h := b.inFlight; h != nil && len(tickets) > 0; h = h.next {
 		h.ticket, tickets = tickets[0], tickets[1:]
 	}
-	if b.queue != nil {
-		for e := b.queue.waiting.Head(); e != nil; e = e.Next() {
-			e.Value.ticket = p.remote.Join(now, e.Arrived-HeadStart)
+	if b.queues != nil {
+		for w := range b.queues.main.waiters {
+			p.join(now, w)
 		}
+		b.first(now)
 	}
 }
 
@@ -235,7 +236,7 @@ func (p *sharedLink) hold(now, d time.Duration, class ratelimits.Class) {
 
 // join gives a waiter in the queue its ticket.
 func (p *sharedLink) join(now time.Duration, w *waiter) {
-	if p != nil && !p.lent {
+	if p != nil && !p.lent && w.ticket == 0 {
 		w.ticket = p.remote.Join(now, w.Arrived-HeadStart)
 	}
 }
@@ -267,15 +268,22 @@ func (p *sharedLink) take(now time.Duration, w *waiter) Ticket {
 	t, _ := p.remote.Granted(now)
 	p.remote.Take(now, t)
 	if w.ticket != t {
-		for e := p.bucket.queue.waiting.Head(); e != nil; e = e.Next() {
-			if e.Value.ticket == t {
-				e.Value.ticket = w.ticket
-				break
-			}
-		}
+		p.exchange(t, w.ticket)
 	}
 	w.ticket = 0
 	return t
+}
+
+// exchange gives whoever waits with one ticket another one.
+func (p *sharedLink) exchange(t, other Ticket) {
+	for q := range p.bucket.queues.all {
+		for w := range q.waiters {
+			if w.ticket == t {
+				w.ticket = other
+				return
+			}
+		}
+	}
 }
 
 // close ends the link of a bucket that is forgotten, and returns what was lent.

@@ -56,7 +56,7 @@ func (b *RESTBucket) snapshot() BucketSnapshot {
 		Kind: window.Kind(), Unlimited: window.Unlimited(),
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
-		InFlight: window.InFlight(), Waiting: b.waiting(),
+		InFlight: window.InFlight(), Waiting: b.queues.waiting(),
 	}
 	if b.group.kind == unknownGroup {
 		s.Hash = UnknownHash
