@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -85,7 +88,7 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		groups: make(map[groupKey]*limitGroup), queued: make(map[*RESTBucket]struct{}),
 	}
-	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalPatience, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
 		a.global.connect(session)
@@ -102,11 +105,12 @@ type server struct {
 	name            string // empty for Discord
 	edge            *gate  // another one after each start
 	budget          *budget
-	authentications int // how many there are; guarded by the lock for moves
+	holds           *xsync.Map[resource, time.Duration] // until when resources are used up for everybody
+	authentications int                                 // how many there are; guarded by the lock for moves
 }
 
 func (m *RESTBucketManager) newServer(name string) *server {
-	s := &server{name: name, edge: newEdge(m)}
+	s := &server{name: name, edge: newEdge(m), holds: xsync.NewMap[resource, time.Duration]()}
 	s.budget = newBudget(m.settings.budget, m.settings.budgetPeriod, func() int { return m.othersInvalid(s) })
 	return s
 }

@@ -25,22 +25,22 @@ type RESTBucket struct {
 	collided atomic.Bool
 	evicted  atomic.Bool // changed only under the lock
 
-	mu          sync.Mutex
-	window      ratelimits.Window
-	latest      time.Duration // of all times that it was
-	inFlight    *held         // in flight
-	queues      *queues
-	arrived     time.Duration // when the latest request did
-	limit       int32         // that the latest response named, and the route that it was for
-	reading     int32         // refusals of which only the headers are known
-	limitOf     *routeEntry
-	namings     *naming        // one for each route whose responses have named the bucket's hash
-	sent        uint32         // how many requests have been sent from here, wrapping
-	brought     int32          // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
-	unconnected bool           // from the buckets of other processes, as nobody has locked it yet
-	link        *sharedLink    // nil if it is not shared
-	discovery   *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
-	line        *gate          // in whose line it stands, nil if in none
+	mu        sync.Mutex
+	window    ratelimits.Window
+	latest    time.Duration // of all times that it was
+	inFlight  *held         // in flight
+	queues    *queues
+	arrived   time.Duration // when the latest request did
+	limit     int32         // that the latest response named, and the route that it was for
+	reading   int32         // refusals of which only the headers are known
+	limitOf   *routeEntry
+	namings   *naming        // one for each route whose responses have named the bucket's hash
+	sent      uint32         // how many requests have been sent from here, wrapping
+	brought   int32          // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
+	fresh     bool           // nobody has locked it yet
+	link      *sharedLink    // nil if it is not shared
+	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
+	line      *gate          // in whose line it stands, nil if in none
 
 	nextInLine, previousInLine   *RESTBucket
 	nextInGroup, previousInGroup *RESTBucket // guarded by the limit group's lock
@@ -50,26 +50,29 @@ func (b *RESTBucket) manager() *RESTBucketManager { return b.group.authenticatio
 
 func (b *RESTBucket) server() *server { return b.group.authentication.server }
 
-// lock locks the bucket, and links it if that has not been done.
+// lock locks the bucket, and completes it if that has not been done.
 func (b *RESTBucket) lock() {
 	b.mu.Lock()
-	if b.unconnected {
-		b.connect()
+	if b.fresh {
+		b.complete()
 	}
 }
 
 func (b *RESTBucket) unlock() { b.mu.Unlock() }
 
-// connect connects a bucket that was just made, and is locked, with those of other processes. They may have something to say of it at
-// once, so it is not done while the table makes it.
-func (b *RESTBucket) connect() {
+// complete connects a bucket that was just made, and is locked, with those of other processes, and holds it as long as its resource is
+// held. That must not be done while the table makes it: the others may have something to say of it at once, and whoever holds a
+// resource has to see it.
+func (b *RESTBucket) complete() {
 	defer func() {
-		if b.unconnected { // a panic leaves no lock held
+		if b.fresh { // a panic leaves no lock held
 			b.mu.Unlock()
 		}
 	}()
 	b.link, b.discovery = b.manager().newSharedLink(b), b.manager().newDiscoveryLink(b)
-	b.unconnected = false
+	b.fresh = false
+	now := b.now()
+	b.hold(now, b.server().holdWait(now, b.resource()), ratelimits.ClassShared)
 }
 
 // now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
@@ -78,7 +81,7 @@ func (b *RESTBucket) now() time.Duration {
 	return b.latest
 }
 
-// addInFlight notes a lease as in flight in this bucket, land takes it out again.
+// addInFlight notes a lease as in flight in this bucket, and removeInFlight takes it out again.
 func (b *RESTBucket) addInFlight(h *held) {
 	if h.undiscovered.Load() {
 		b.group.authentication.undiscovered.Add(1)
@@ -145,7 +148,7 @@ func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *RESTBucke
 		return b, true
 	}
 	return m.buckets.findOrMake(f, major, func() *RESTBucket {
-		b := &RESTBucket{group: f, major: major, unconnected: m.session() != nil}
+		b := &RESTBucket{group: f, major: major, fresh: true}
 		if f.kind == unlimitedGroup || f.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}

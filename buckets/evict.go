@@ -128,6 +128,7 @@ func (m *RESTBucketManager) evictServers(now time.Duration) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for name, s := range m.servers {
+		s.forgetHolds(now)
 		if s != m.discord && s.authentications == 0 && s.edge.idle(now) && s.budget.used(now) == 0 && s.budget.counters.inFlight() == 0 {
 			m.forgotten.add(s.budget.counters)
 			delete(m.servers, name)

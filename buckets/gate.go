@@ -9,6 +9,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
+// globalProbeTimeout is how long the outcome of the request that goes first after a global 429 is waited for: it may be a large upload,
+// while most attempts have ended by then.
+const globalProbeTimeout = 15 * time.Second
+
 // gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
 // through what its limit allows, if there is one, nothing while it is held or a refusal is being read, and one request first after a
 // refusal. Buckets whose next request it does not let through stand in line.

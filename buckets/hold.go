@@ -3,53 +3,72 @@ package buckets
 import (
 	"time"
 
+	"github.com/puzpuzpuz/xsync/v4"
+
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// unsaidHold is how long something is held that was refused without a word on how long.
-const unsaidHold = time.Second
+// What a 429 holds depends on its class:
+//
+//	user       the bucket, by its window
+//	shared     the bucket of every credential: the first by its window, see holdResource for the others
+//	sub-limit  the requests of its bucket that ask for the same, by the queue of the sub-limit
+//	global     everything of the credential, by its gate; for a route that is exempt from that, its bucket
+//	edge       everything that goes to the server, by its gate
+//
+// It holds for as long as it asks for, for a second if it does not say, and longer if it is one of several in a row. Afterwards one request
+// goes first. A shorter hold never shortens a longer one.
 
-// precision is that of the server's times: they are rounded to milliseconds.
-const precision = time.Millisecond
+const (
+	// unsaidHold is how long something is held that was refused without a word on how long.
+	unsaidHold = time.Second
+	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
+	edgeHoldMin = 2 * time.Second
+	edgeHoldMax = 10 * time.Minute
+	// precision is that of the server's times: they are rounded to milliseconds.
+	precision = time.Millisecond
+)
 
-func saidHold(r *ratelimits.Response) time.Duration {
-	if r.HasRetryAfter {
+// askedHold returns for how long a 429 asks to hold back what it is about, the latest of so many in a row.
+func askedHold(r *ratelimits.Response, row int) time.Duration {
+	switch {
+	case r.HasRetryAfter:
 		return min(r.RetryAfter, ratelimits.LongestTrust) + precision
+	case r.Class == ratelimits.ClassEdge:
+		return min(edgeHoldMin<<min(max(row-1, 0), 20), edgeHoldMax)
 	}
 	return unsaidHold
 }
 
-const (
-	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
-	edgeHoldMin = 2 * time.Second
-	edgeHoldMax = 10 * time.Minute
-	// globalPatience is how long the outcome of the one that goes first after a global 429 is waited for: it may be a large upload, while
-	// most attempts have ended by then.
-	globalPatience = 15 * time.Second
-)
+// holdAfter returns for how long a limit is held after a 429, and counts that one among those in a row. held says that it is held already.
+func holdAfter(now time.Duration, r *ratelimits.Response, refusals *ratelimits.Refusals, held bool) time.Duration {
+	least := refusals.Again(now, held)
+	return max(least, askedHold(r, refusals.Row()))
+}
 
-// refuse holds everything back after a 429 that is about the gate, for as long as it says, and longer after several in a row. It returns
-// for how long, 0 if everything was held back already.
+// refuse holds the gates back that the response to a request is about.
+func (a *authentication) refuse(now time.Duration, o *outcome) {
+	switch o.response.Class {
+	case ratelimits.ClassEdge:
+		o.held = a.edge.refuse(now, &o.response)
+	case ratelimits.ClassGlobal:
+		o.held = a.global.refuse(now, &o.response)
+	}
+}
+
+// refuse takes in a 429 that is about the gate. It returns for how long everything is held back, 0 if it was already.
 func (g *gate) refuse(now time.Duration, r *ratelimits.Response) time.Duration {
 	g.mu.Lock()
 	g.open.Store(false)
 	g.probing = true
 	held := g.limit.HoldWait(now) > 0
-	d := max(g.refusals.Again(now, held), g.said(r))
+	d := holdAfter(now, r, &g.refusals, held)
 	g.mu.Unlock()
 	g.hold(now, d)
 	if held {
 		return 0
 	}
 	return d
-}
-
-// said returns for how long a refusal wants everything to be held back. The lock is held.
-func (g *gate) said(r *ratelimits.Response) time.Duration {
-	if g.class == ratelimits.ClassEdge && !r.HasRetryAfter {
-		return min(edgeHoldMin<<min(max(g.refusals.Row()-1, 0), 20), edgeHoldMax)
-	}
-	return saidHold(r)
 }
 
 // hold holds everything back for d, and refuses those for whom that is too long.
@@ -64,40 +83,83 @@ func (g *gate) hold(now, d time.Duration) {
 	}
 }
 
-// hold lets nothing leave for d, in no process.
-func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
-	b.window.HoldFor(now, d, class)
-	b.link.hold(now, d, class)
+// refuse holds back what the response to a request of this bucket is about, unless it is a gate, or the window holds it by itself.
+func (b *RESTBucket) refuse(now time.Duration, h *held, o *outcome) {
+	r := &o.response
+	switch {
+	case r.Class == ratelimits.ClassSubLimit:
+		o.held = b.subLimit(now, o.subLimitKey).refuse(now, r)
+	case r.Class == ratelimits.ClassGlobal && h.entry.exempt: // it must not be asked again and again
+		b.window.HoldRefused(now, askedHold(r, 0))
+	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0: // the next one may be counted by the limit that is used up
+		b.window.Hold(now, r.ResetAfter)
+	}
 }
 
-// refuseSubLimit holds all requests of one key back for d, or longer after several refusals in a row. It returns for how long,
-// 0 if they were held back already.
-func (b *RESTBucket) refuseSubLimit(now, d time.Duration, key uint64) time.Duration {
-	s := b.subLimit(now, key)
-	before := s.hold.Wait(now)
-	s.hold.Extend(now, max(d, s.refusals.Again(now, before > 0)))
-	if before > 0 {
+// refuse takes in a 429 of the sub-limit. It returns for how long that is held, 0 if it was already.
+func (q *queue) refuse(now time.Duration, r *ratelimits.Response) time.Duration {
+	held := q.hold.Wait(now) > 0
+	q.hold.Extend(now, holdAfter(now, r, &q.refusals, held))
+	if held {
 		return 0
 	}
-	return s.hold.Wait(now)
+	return q.hold.Wait(now)
 }
 
-// holdResource holds back what other credentials want of a resource that is used up for everybody.
-func (m *RESTBucketManager) holdResource(h *held, r *ratelimits.Response) {
-	b := h.bucket.Load()
+// hold lets nothing leave for d, in no process.
+func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
+	if d > 0 {
+		b.window.HoldFor(now, d, class)
+		b.link.hold(now, d, class)
+	}
+}
+
+// resource is what a bucket limits the use of, whoever uses it.
+type resource struct {
+	groupKey
+	major major
+}
+
+func (b *RESTBucket) resource() resource { return resource{b.group.groupKey, b.major} }
+
+// holdResource holds back what other credentials want of a resource that is used up for everybody: now in the buckets that there are, and
+// from the start in those that are made until it is over.
+func (m *RESTBucketManager) holdResource(b *RESTBucket, r *ratelimits.Response) {
+	if b.group.kind == unknownGroup {
+		return
+	}
+	d := askedHold(r, 0)
+	b.server().holds.Compute(b.resource(), func(until time.Duration, _ bool) (time.Duration, xsync.ComputeOp) {
+		return max(until, m.now()+d), xsync.UpdateOp
+	})
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for _, a := range m.authentications.All() {
 		f := a.groups[b.group.groupKey]
-		if f == nil || f == b.group || f.kind == unknownGroup || a.server != b.server() {
+		if f == nil || f == b.group || a.server != b.server() {
 			continue
 		}
-		other := m.lockedBucket(f, b.major)
-		now := other.now()
-		other.hold(now, saidHold(r), ratelimits.ClassShared)
-		other.refuseLate(now)
-		other.unlock()
+		if other := m.buckets.find(f, b.major); other != nil {
+			other.lock()
+			other.hold(other.now(), d, ratelimits.ClassShared)
+			other.refuseLate(other.now())
+			other.unlock()
+		}
 	}
+}
+
+// holdWait returns for how long a resource is held for everybody.
+func (s *server) holdWait(now time.Duration, r resource) time.Duration {
+	if s.holds.Size() == 0 { // as almost always
+		return 0
+	}
+	until, _ := s.holds.Load(r)
+	return max(until-now, 0)
+}
+
+// forgetHolds forgets the holds of resources that are over.
+func (s *server) forgetHolds(now time.Duration) {
+	s.holds.DeleteMatching(func(_ resource, until time.Duration) (bool, bool) { return until <= now, false })
 }
 
 // Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
@@ -128,6 +190,7 @@ func (m *RESTBucketManager) LiftHolds() {
 	m.throttled = ratelimits.Throttle{}
 	var edges []*gate
 	for _, s := range m.servers {
+		s.holds.Clear()
 		edges = append(edges, s.edge)
 	}
 	m.moves.Unlock()

@@ -159,12 +159,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	h.counters.countEnd(o) // after that, so that it is never in neither
 	auth := h.entry.authentication
-	switch o.response.Class {
-	case ratelimits.ClassEdge:
-		o.held = auth.edge.refuse(m.now(), &o.response)
-	case ratelimits.ClassGlobal:
-		o.held = auth.global.refuse(m.now(), &o.response)
-	}
+	auth.refuse(m.now(), o)
 	b := h.lock()
 	now := b.now()
 	if auth.edge.tracks(h.edge) {
@@ -184,7 +179,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 		b.unlock()
 	}
 	if o.response.Class == ratelimits.ClassShared {
-		m.holdResource(h, &o.response)
+		m.holdResource(h.bucket.Load(), &o.response)
 	}
 	for _, s := range h.provisional { // it has departed, so nobody changes them any more
 		s.end(o)
@@ -227,14 +222,8 @@ func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
 	} else {
 		b.window.Report(now, h.permit, *r)
 	}
-	switch {
-	case r.Class == ratelimits.ClassSubLimit:
-		o.held = b.refuseSubLimit(now, saidHold(r), o.subLimitKey)
-	case r.Class == ratelimits.ClassGlobal && h.entry.exempt:
-		b.window.HoldRefused(now, saidHold(r)) // no gate holds such a route, and it must not be asked again and again
-	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0:
-		b.window.Hold(now, r.ResetAfter) // the next one may be counted by the limit that is used up
-	case b.group.kind == routeGroup && withoutLimits(r):
+	b.refuse(now, h, o)
+	if b.group.kind == routeGroup && withoutLimits(r) {
 		b.window.Unlimit()
 	}
 	if free && r.Class != ratelimits.ClassOK {

@@ -187,6 +187,7 @@ func (m *RESTBucketManager) clear() {
 	}
 	for _, s := range m.servers {
 		s.edge.close()
+		s.holds.Clear()
 		s.edge, s.authentications = newEdge(m), 0
 	}
 }

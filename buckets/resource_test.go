@@ -1,0 +1,64 @@
+package buckets_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// A resource that is used up for everybody is so for credentials that have not used it yet, too. That is remembered once, and not in a
+// bucket for each of them.
+func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		const credentials = 1000
+		name := func(i int) string { return fmt.Sprint("Bot ", i) }
+		for i := range credentials { // the hash is known to all of them, from another channel
+			as(m, name(i), message(2)).update(limited("messages", 5, 4, time.Second))
+		}
+		before := m.Stats().Buckets
+		as(m, name(0), message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 4, time.Second))
+		assert.Equal(t, 1, m.Stats().Buckets-before, "buckets that a refusal made")
+
+		wait(5 * time.Second)
+		late, elsewhere := as(m, name(7), message(1)), as(m, name(7), message(3))
+		assert.False(t, late.granted(), "the resource is held")
+		assert.True(t, elsewhere.granted(), "that is another one")
+		wait(15*time.Second - time.Millisecond)
+		require.False(t, late.granted())
+		wait(2 * time.Millisecond)
+		assert.True(t, late.granted(), "the hold is over")
+
+		wait(time.Minute)
+		assert.True(t, as(m, name(8), message(1)).granted(), "the hold is forgotten")
+	})
+}
+
+// What is lifted by hand, or known before a restart, is not held in buckets that are made later.
+func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"lifted", "restarted"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+				as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+				if how == "lifted" {
+					m.LiftHolds()
+				} else {
+					require.NoError(t, m.Close())
+					require.NoError(t, m.Start())
+					as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+				}
+				assert.True(t, as(m, "Bot two", message(1)).granted())
+			})
+		})
+	}
+}
