@@ -13,7 +13,7 @@ import (
 // The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's deadline,
 // immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; a
 // *ratelimits.BudgetError if too many responses were invalid of late; the context's error when it ends; ErrNotStarted,
-// ErrClosed, ErrNoContext and ErrNoRoute. With an error the lease is zero, and whoever else waits is served as if the
+// ErrClosed, ErrNoContext, and one for the zero route. With an error the lease is zero, and whoever else waits is served as if the
 // request had never been.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
@@ -48,7 +48,7 @@ func checked(ctx context.Context, r *Request) error {
 	case ctx == nil:
 		return ErrNoContext
 	case r == nil || r.Route.IsZero():
-		return ErrNoRoute
+		return errNoRoute
 	}
 	return ctx.Err()
 }
@@ -97,12 +97,12 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 }
 
 // isFor reports that the bucket, which is locked, is where the route's requests with that major parameter belong.
-func (b *RESTBucket) isFor(e *routeEntry, f *limitGroup, m major) bool {
+func (b *bucket) isFor(e *routeEntry, f *limitGroup, m major) bool {
 	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == f
 }
 
 // tryTake takes all that a request needs, or returns nil.
-func (b *RESTBucket) tryTake(now time.Duration, entry *routeEntry, t *counterShard) *held {
+func (b *bucket) tryTake(now time.Duration, entry *routeEntry, t *counterShard) *held {
 	permit, ok := b.window.Take(now)
 	if !ok {
 		return nil
@@ -258,7 +258,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 }
 
 // enter returns the bucket in which the ask has to wait, locked.
-func (m *RESTBucketManager) enter(a *ask) *RESTBucket {
+func (m *RESTBucketManager) enter(a *ask) *bucket {
 	major := a.major()
 	for {
 		f := a.entry.groupOf(major)

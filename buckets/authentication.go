@@ -29,24 +29,24 @@ type authentication struct {
 	groups map[groupKey]*limitGroup // guarded by the manager's lock for moves
 
 	queuedLock sync.Mutex
-	queued     map[*RESTBucket]struct{} // those with a queue
+	queued     map[*bucket]struct{} // those with a queue
 }
 
 // queueOpened and shut are told when a bucket, which is locked, has got a queue, and has none any more.
-func (a *authentication) queueOpened(b *RESTBucket) {
+func (a *authentication) queueOpened(b *bucket) {
 	a.queuedLock.Lock()
 	defer a.queuedLock.Unlock()
 	a.queued[b] = struct{}{}
 }
 
-func (a *authentication) queueClosed(b *RESTBucket) {
+func (a *authentication) queueClosed(b *bucket) {
 	a.queuedLock.Lock()
 	defer a.queuedLock.Unlock()
 	delete(a.queued, b)
 }
 
 // waiting yields all buckets in which somebody may wait, each locked.
-func (a *authentication) waiting(yield func(*RESTBucket) bool) bool {
+func (a *authentication) waiting(yield func(*bucket) bool) bool {
 	a.queuedLock.Lock()
 	all := slices.Collect(maps.Keys(a.queued))
 	a.queuedLock.Unlock()
@@ -59,7 +59,7 @@ func (a *authentication) waiting(yield func(*RESTBucket) bool) bool {
 }
 
 // visit calls a function with the bucket locked.
-func (b *RESTBucket) visit(f func(*RESTBucket) bool) bool {
+func (b *bucket) visit(f func(*bucket) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return f(b)
@@ -86,7 +86,7 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	server := m.server(r.Server)
 	a := &authentication{
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		groups: make(map[groupKey]*limitGroup), queued: make(map[*RESTBucket]struct{}),
+		groups: make(map[groupKey]*limitGroup), queued: make(map[*bucket]struct{}),
 	}
 	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
 	if session := m.session(); session != nil {

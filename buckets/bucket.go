@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// RESTBucket is one bucket of Discord's: the window of a real bucket hash, with a queue in front of it that is first come,
+// bucket is one bucket of Discord's: the window of a real bucket hash, with a queue in front of it that is first come,
 // first served. The UNKNOWN bucket of a route is one too.
 //
 // Requests leave it under these conditions, in this order: the window has a permit, an ordered request has none before it
@@ -18,7 +18,7 @@ import (
 //
 // Locks: a bucket's lock is taken before that of a gate (edge, authentication) and never together with another bucket's,
 // except by a move, of which there is one at a time.
-type RESTBucket struct {
+type bucket struct {
 	group    *limitGroup
 	major    major
 	key      uint64 // in the table
@@ -42,28 +42,28 @@ type RESTBucket struct {
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 	line      *gate          // in whose line it stands, nil if in none
 
-	nextInLine, previousInLine   *RESTBucket
-	nextInGroup, previousInGroup *RESTBucket // guarded by the limit group's lock
+	nextInLine, previousInLine   *bucket
+	nextInGroup, previousInGroup *bucket // guarded by the limit group's lock
 }
 
-func (b *RESTBucket) manager() *RESTBucketManager { return b.group.authentication.global.manager }
+func (b *bucket) manager() *RESTBucketManager { return b.group.authentication.global.manager }
 
-func (b *RESTBucket) server() *server { return b.group.authentication.server }
+func (b *bucket) server() *server { return b.group.authentication.server }
 
 // lock locks the bucket, and completes it if that has not been done.
-func (b *RESTBucket) lock() {
+func (b *bucket) lock() {
 	b.mu.Lock()
 	if b.fresh {
 		b.complete()
 	}
 }
 
-func (b *RESTBucket) unlock() { b.mu.Unlock() }
+func (b *bucket) unlock() { b.mu.Unlock() }
 
 // complete connects a bucket that was just made, and is locked, with those of other processes, and holds it as long as its resource is
 // held. That must not be done while the table makes it: the others may have something to say of it at once, and whoever holds a
 // resource has to see it.
-func (b *RESTBucket) complete() {
+func (b *bucket) complete() {
 	defer func() {
 		if b.fresh { // a panic leaves no lock held
 			b.mu.Unlock()
@@ -76,13 +76,13 @@ func (b *RESTBucket) complete() {
 }
 
 // now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
-func (b *RESTBucket) now() time.Duration {
+func (b *bucket) now() time.Duration {
 	b.latest = max(b.latest, b.manager().now())
 	return b.latest
 }
 
 // addInFlight notes a lease as in flight in this bucket, and removeInFlight takes it out again.
-func (b *RESTBucket) addInFlight(h *held) {
+func (b *bucket) addInFlight(h *held) {
 	if h.undiscovered.Load() {
 		b.group.authentication.undiscovered.Add(1)
 	}
@@ -107,7 +107,7 @@ func (b *RESTBucket) addInFlight(h *held) {
 	b.inFlight = h
 }
 
-func (b *RESTBucket) removeInFlight(h *held) {
+func (b *bucket) removeInFlight(h *held) {
 	if h.ordered {
 		b.queues.ordered--
 	}
@@ -134,21 +134,21 @@ func (b *RESTBucket) removeInFlight(h *held) {
 
 // bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
 // place of discovery for all of them.
-func (m *RESTBucketManager) bucket(f *limitGroup, major major) *RESTBucket {
+func (m *RESTBucketManager) bucket(f *limitGroup, major major) *bucket {
 	b, _ := m.findBucket(f, major)
 	return b
 }
 
 // findBucket is bucket, and reports whether it was found and not made.
-func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *RESTBucket, found bool) {
+func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *bucket, found bool) {
 	if f.kind == unknownGroup {
 		major = noMajor
 	}
 	if b := m.buckets.find(f, major); b != nil {
 		return b, true
 	}
-	return m.buckets.findOrMake(f, major, func() *RESTBucket {
-		b := &RESTBucket{group: f, major: major, fresh: true}
+	return m.buckets.findOrMake(f, major, func() *bucket {
+		b := &bucket{group: f, major: major, fresh: true}
 		if f.kind == unlimitedGroup || f.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
@@ -159,7 +159,7 @@ func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *RESTBucke
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.
-func (m *RESTBucketManager) lockedBucket(f *limitGroup, major major) *RESTBucket {
+func (m *RESTBucketManager) lockedBucket(f *limitGroup, major major) *bucket {
 	for {
 		b := m.bucket(f, major)
 		b.lock()
@@ -171,7 +171,7 @@ func (m *RESTBucketManager) lockedBucket(f *limitGroup, major major) *RESTBucket
 }
 
 // close refuses all that wait and stops the alarm. Leases in flight end as usual.
-func (b *RESTBucket) close() {
+func (b *bucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evicted.Store(true)

@@ -37,7 +37,7 @@ func newBudget(limit int, period time.Duration, others func() int) *budget {
 
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
 // not be sent.
-func (b *budget) take(now time.Duration, a *ask, from *RESTBucket, p *gatePermits) error {
+func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) error {
 	t := b.counters.shardOf(from)
 	if p.reserved != nil || b.hasPlenty(t) {
 		return nil

@@ -36,7 +36,7 @@ const (
 )
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
-func (b *RESTBucket) misplaced(now time.Duration, h *held, o *outcome) bool {
+func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
 	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || o.contradicted && b.group.kind == hashGroup)
 }
 
@@ -62,7 +62,7 @@ func (f *limitGroup) agreesAgain(r *ratelimits.Response) bool {
 // contradicted reports that a route insists on a limit which another route, also insisting, contradicts time and again, although
 // both name the same hash: then they do not share a bucket, whatever it is called. What was sent before the latest that is known
 // says nothing, and neither does anything while a change of the limit may not have reached all servers.
-func (b *RESTBucket) contradicted(now time.Duration, h *held, r *ratelimits.Response) bool {
+func (b *bucket) contradicted(now time.Duration, h *held, r *ratelimits.Response) bool {
 	e, f := h.entry, b.group
 	if !r.Limited || r.Class != ratelimits.ClassOK || f.kind != hashGroup || r.Bucket != f.hash || b.overtaken(h) {
 		return false
@@ -98,7 +98,7 @@ type naming struct {
 }
 
 // namingOf returns that of a route, nil if none of its responses has named the bucket's hash.
-func (b *RESTBucket) namingOf(e *routeEntry) *naming {
+func (b *bucket) namingOf(e *routeEntry) *naming {
 	n := b.namings
 	for n != nil && n.route != e {
 		n = n.next
@@ -108,13 +108,13 @@ func (b *RESTBucket) namingOf(e *routeEntry) *naming {
 
 // overtaken reports that a request was sent before another one of its route, or together with it, whose response has named the
 // bucket's hash.
-func (b *RESTBucket) overtaken(h *held) bool {
+func (b *bucket) overtaken(h *held) bool {
 	newest, sent := b.namingOf(h.entry), h.permit.Sent()
 	return newest != nil && (sent < newest.sent || sent == newest.sent && h.order <= newest.order)
 }
 
 // name takes in that a response names the bucket's hash.
-func (b *RESTBucket) name(h *held, r *ratelimits.Response) {
+func (b *bucket) name(h *held, r *ratelimits.Response) {
 	if r.Bucket == "" || r.Bucket != b.group.hash {
 		return
 	}
@@ -142,7 +142,7 @@ func refusedUnnamed(r *ratelimits.Response) bool {
 
 // learn returns the limit group to which the response's request belongs, and what else of its route does from now on. The lock for moves
 // and that of the bucket are held.
-func (e *routeEntry) learn(now time.Duration, b *RESTBucket, h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
+func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	current := b.group
 	switch {
 	case withoutLimits(r):

@@ -8,7 +8,7 @@ import (
 
 // tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
 // the budget.
-func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
+func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
 		return Lease{}, false, nil
 	}
@@ -30,7 +30,7 @@ func (b *RESTBucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 }
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
-func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
+func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 	if b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) {
 		return 0, false
 	}
@@ -44,10 +44,10 @@ func (b *RESTBucket) next(now time.Duration, a *ask) (at time.Duration, ok bool)
 }
 
 // serial reports that the ask goes alone among its like.
-func (b *RESTBucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
+func (b *bucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
 // grant makes a lease. Everything that it needs has been found to be there.
-func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) Lease {
+func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) Lease {
 	h := leases.Get().(*held)
 	permit := b.permit(now)
 	h.grant = grant{
@@ -69,7 +69,7 @@ func (b *RESTBucket) grant(now time.Duration, a *ask, arrived time.Duration, p *
 }
 
 // permit takes the window's permit for a request that is sent now. If the window does not decide, it looks on.
-func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
+func (b *bucket) permit(now time.Duration) ratelimits.Permit {
 	if !b.link.decides(now) {
 		return b.window.Adopt(now, now)
 	}
@@ -84,7 +84,7 @@ func (b *RESTBucket) permit(now time.Duration) ratelimits.Permit {
 // dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
 // outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
 // what it can of p.
-func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
+func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	b.link.syncLoan(now)
 	if b.line != nil && !b.line.count(now, b) {
 		b.line = nil
@@ -145,21 +145,21 @@ func (b *RESTBucket) dispatch(now time.Duration, p *gatePermits) {
 }
 
 // dispatchFree dispatches with what it can take by itself, and gives back what is left.
-func (b *RESTBucket) dispatchFree(now time.Duration) {
+func (b *bucket) dispatchFree(now time.Duration) {
 	var p gatePermits
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)
 }
 
 // wakeAt lets the bucket, in which somebody waits, be looked at again at the given time.
-func (b *RESTBucket) wakeAt(now, at time.Duration) {
+func (b *bucket) wakeAt(now, at time.Duration) {
 	if m := b.manager(); !m.closed() {
 		b.queues.alarm.set(m.settings.clock, now, at, b.ring)
 	}
 }
 
 // ring is called by the alarm.
-func (b *RESTBucket) ring() {
+func (b *bucket) ring() {
 	b.lock()
 	defer b.unlock()
 	if b.queues == nil {
@@ -175,7 +175,7 @@ func (b *RESTBucket) ring() {
 }
 
 // serve is called by a gate for a bucket that stood in line, with what the gate has to give.
-func (b *RESTBucket) serve(p gatePermits) {
+func (b *bucket) serve(p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
@@ -200,7 +200,7 @@ func (g *gate) permits(p gatePermit) gatePermits {
 }
 
 // takeGates takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
-func (b *RESTBucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate {
+func (b *bucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate {
 	auth := b.group.authentication
 	if !p.hasEdge {
 		if p.edge, p.hasEdge = auth.edge.take(now); !p.hasEdge {
@@ -216,7 +216,7 @@ func (b *RESTBucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate 
 }
 
 // returnPermits gives back what was taken of the gates and not used.
-func (b *RESTBucket) returnPermits(now time.Duration, p gatePermits) {
+func (b *bucket) returnPermits(now time.Duration, p gatePermits) {
 	if p.hasEdge {
 		b.group.authentication.edge.giveBack(now, p.edge)
 	}

@@ -23,7 +23,7 @@ func (m *RESTBucketManager) collect() {
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
 // forgotten that could cause a 429.
-func (m *RESTBucketManager) evict(b *RESTBucket) bool {
+func (m *RESTBucketManager) evict(b *bucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queues != nil || b.inFlight != nil || b.window.InFlight() > 0 || b.line != nil {

@@ -153,7 +153,7 @@ func (g *gate) accepted(r *ratelimits.Response) bool {
 }
 
 // enqueue puts a bucket in line. The bucket's lock is held.
-func (g *gate) enqueue(now time.Duration, b *RESTBucket) {
+func (g *gate) enqueue(now time.Duration, b *bucket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b.line = g
@@ -164,7 +164,7 @@ func (g *gate) enqueue(now time.Duration, b *RESTBucket) {
 
 // count is told that how many wait in a bucket may have changed that stands in line. It reports whether it still does: not if nobody
 // waits in it any more. One bucket in line stands for all who wait in it. The bucket's lock is held.
-func (g *gate) count(now time.Duration, b *RESTBucket) bool {
+func (g *gate) count(now time.Duration, b *bucket) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.line.count(now, b)
@@ -227,7 +227,7 @@ func (g *gate) close() {
 // with a long queue does not hold up the others. A bucket in which nobody waits any more leaves. The gate's mutex guards it, and
 // what the buckets in it need for that.
 type line struct {
-	head, tail *RESTBucket
+	head, tail *bucket
 	length     int
 	waiting    int // requests in the buckets' queues
 	alarm      alarm
@@ -236,7 +236,7 @@ type line struct {
 // left is what a bucket brought that is not in the line any more.
 const left = -1
 
-func (l *line) push(now time.Duration, b *RESTBucket) {
+func (l *line) push(now time.Duration, b *bucket) {
 	b.previousInLine = l.tail
 	if l.tail == nil {
 		l.head = b
@@ -251,7 +251,7 @@ func (l *line) push(now time.Duration, b *RESTBucket) {
 
 // count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
 // bucket still stands in the line, or is about to be served.
-func (l *line) count(now time.Duration, b *RESTBucket) bool {
+func (l *line) count(now time.Duration, b *bucket) bool {
 	if b.brought == left {
 		return true
 	}
@@ -266,7 +266,7 @@ func (l *line) count(now time.Duration, b *RESTBucket) bool {
 }
 
 // pop takes the first bucket out, nil if there is none.
-func (l *line) pop() *RESTBucket {
+func (l *line) pop() *bucket {
 	b := l.head
 	if b != nil {
 		l.remove(b)
@@ -274,7 +274,7 @@ func (l *line) pop() *RESTBucket {
 	return b
 }
 
-func (l *line) remove(b *RESTBucket) {
+func (l *line) remove(b *bucket) {
 	before, after := b.previousInLine, b.nextInLine
 	if before == nil {
 		l.head = after

@@ -84,7 +84,7 @@ func (g *gate) hold(now, d time.Duration) {
 }
 
 // refuse holds back what the response to a request of this bucket is about, unless it is a gate, or the window holds it by itself.
-func (b *RESTBucket) refuse(now time.Duration, h *held, o *outcome) {
+func (b *bucket) refuse(now time.Duration, h *held, o *outcome) {
 	r := &o.response
 	switch {
 	case r.Class == ratelimits.ClassSubLimit:
@@ -107,7 +107,7 @@ func (q *queue) refuse(now time.Duration, r *ratelimits.Response) time.Duration 
 }
 
 // hold lets nothing leave for d, in no process.
-func (b *RESTBucket) hold(now, d time.Duration, class ratelimits.Class) {
+func (b *bucket) hold(now, d time.Duration, class ratelimits.Class) {
 	if d > 0 {
 		b.window.HoldFor(now, d, class)
 		b.link.hold(now, d, class)
@@ -120,11 +120,11 @@ type resource struct {
 	major major
 }
 
-func (b *RESTBucket) resource() resource { return resource{b.group.groupKey, b.major} }
+func (b *bucket) resource() resource { return resource{b.group.groupKey, b.major} }
 
 // holdResource holds back what other credentials want of a resource that is used up for everybody: now in the buckets that there are, and
 // from the start in those that are made until it is over.
-func (m *RESTBucketManager) holdResource(b *RESTBucket, r *ratelimits.Response) {
+func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
 	if b.group.kind == unknownGroup {
 		return
 	}
@@ -206,7 +206,7 @@ func (m *RESTBucketManager) LiftHolds() {
 }
 
 // lift ends the holds of a bucket.
-func (b *RESTBucket) lift() {
+func (b *bucket) lift() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.window.LiftHold(b.now())
@@ -247,7 +247,7 @@ func (m *RESTBucketManager) EdgeWait(server string) time.Duration {
 // headers name, waits until the body has told how long.
 
 // pause lets nothing leave that a refusal of a lease in flight in this bucket, which is locked, may be about.
-func (b *RESTBucket) pause(h *held, r *ratelimits.Response) {
+func (b *bucket) pause(h *held, r *ratelimits.Response) {
 	if h.heard != 0 {
 		return
 	}

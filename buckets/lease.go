@@ -22,10 +22,10 @@ type Lease struct {
 // held is what a lease stands for. It is used again after its end, with another generation.
 type held struct {
 	generation   atomic.Uint32
-	bucket       atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	ender        atomic.Pointer[Ender]      // of a lease that is not a manager's
-	request      *Request                   // that gets its place back if it is to be sent again, nil if nobody asked for that
-	undiscovered atomic.Bool                // its response will tell to which bucket it belongs, and that may be another one
+	bucket       atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
+	ender        atomic.Pointer[ender]  // of a lease that is not a manager's
+	request      *Request               // that gets its place back if it is to be sent again, nil if nobody asked for that
+	undiscovered atomic.Bool            // its response will tell to which bucket it belongs, and that may be another one
 	grant
 }
 
@@ -191,7 +191,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 }
 
 // lock locks the bucket in which the lease is in flight and returns it.
-func (h *held) lock() *RESTBucket {
+func (h *held) lock() *bucket {
 	for {
 		b := h.bucket.Load()
 		b.lock()
@@ -203,7 +203,7 @@ func (h *held) lock() *RESTBucket {
 }
 
 // apply takes a lease out of those in flight, with its outcome.
-func (b *RESTBucket) apply(now time.Duration, h *held, o *outcome) {
+func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	b.removeInFlight(h)
 	b.link.report(now, h, o)
 	b.discovery.found(now, "")

@@ -29,7 +29,7 @@ type limitGroup struct {
 	lastPeriod atomic.Int64
 
 	mu      sync.Mutex
-	buckets *RESTBucket // the first of them
+	buckets *bucket // the first of them
 }
 
 // groupKey names a limit group of an authentication.
@@ -62,7 +62,7 @@ const (
 func (f *limitGroup) hasHash() bool { return f.kind == hashGroup || f.kind == separateGroup }
 
 // add adds a bucket to the limit group's, and leave takes it out again.
-func (f *limitGroup) add(b *RESTBucket) {
+func (f *limitGroup) add(b *bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b.nextInGroup = f.buckets; b.nextInGroup != nil {
@@ -71,7 +71,7 @@ func (f *limitGroup) add(b *RESTBucket) {
 	f.buckets = b
 }
 
-func (f *limitGroup) remove(b *RESTBucket) {
+func (f *limitGroup) remove(b *bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b.previousInGroup == nil {
@@ -85,7 +85,7 @@ func (f *limitGroup) remove(b *RESTBucket) {
 }
 
 // all returns its buckets.
-func (f *limitGroup) all() (all []*RESTBucket) {
+func (f *limitGroup) all() (all []*bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for b := f.buckets; b != nil; b = b.nextInGroup {

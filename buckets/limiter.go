@@ -6,25 +6,31 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Ender is what a limiter other than RESTBucketManager does when a lease of its ends. If it has a method
-// Refused(ratelimits.Response) as well, that is called by Lease.Refused: before End, unless the two come at the same time from
-// different goroutines.
-type Ender interface {
-	// End is called once, with whether the request was sent and what its response said: the zero Response if nobody knows.
+// ender is who is told of the end of a lease that is not a manager's.
+type ender interface {
 	End(sent bool, r ratelimits.Response)
 }
 
 // NewLease returns a lease whose end is told to somebody else. It is for limiters that stand in for a RESTBucketManager.
-func NewLease(e Ender) Lease { return newLease(&e) }
+//
+// End is called once, with whether the request was sent and what its response said: the zero Response if nobody knows. If there is a
+// method Refused(ratelimits.Response) as well, that is called by Lease.Refused: before End, unless the two come at the same time from
+// different goroutines.
+func NewLease(end interface {
+	End(sent bool, r ratelimits.Response)
+}) Lease {
+	e := ender(end)
+	return newLease(&e)
+}
 
-func newLease(e *Ender) Lease {
+func newLease(e *ender) Lease {
 	h := leases.Get().(*held)
 	h.ender.Store(e)
 	return h.lease()
 }
 
 // foreign returns what the lease tells its end if it is not a manager's and has not ended, nil otherwise.
-func (l Lease) foreign() Ender {
+func (l Lease) foreign() ender {
 	if l.held == nil {
 		return nil
 	}
@@ -38,7 +44,7 @@ func (l Lease) foreign() Ender {
 // Unlimited is a limiter without limits: everything goes at once. Use it where something else limits, or in tests.
 type Unlimited struct{}
 
-// AcquireRequest grants at once. Its errors are the context's, ErrNoContext and ErrNoRoute.
+// AcquireRequest grants at once. Its errors are the context's, ErrNoContext, and one for the zero route.
 func (Unlimited) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, err
@@ -49,6 +55,6 @@ func (Unlimited) AcquireRequest(ctx context.Context, r *Request) (Lease, error) 
 // nothing is to be done at the end of a lease.
 type nothing struct{}
 
-var noEnd Ender = nothing{} // of all leases for which there is nothing to do
+var noEnd ender = nothing{} // of all leases for which there is nothing to do
 
 func (nothing) End(bool, ratelimits.Response) {}

@@ -18,12 +18,12 @@ var (
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
 	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called.
 	ErrClosed = errors.New("closed: the rest bucket manager, or the transport")
-	// ErrStarted is returned by Start if the manager runs already.
-	ErrStarted = errors.New("rest bucket manager is started already")
+	// errStarted is returned by Start if the manager runs already.
+	errStarted = errors.New("rest bucket manager is started already")
 	// ErrNoContext is returned by Acquire for a nil context. Pass context.Background() to wait without a bound.
 	ErrNoContext = errors.New("context is nil: pass context.Background() if there is none")
-	// ErrNoRoute is returned by Acquire for the zero compiled route. Get one from routes.Match or from a route's Compile.
-	ErrNoRoute = errors.New("compiled route is empty: get one from routes.Match or Route.Compile")
+	// errNoRoute is returned by Acquire for the zero compiled route. Get one from routes.Match or from a route's Compile.
+	errNoRoute = errors.New("compiled route is empty: get one from routes.Match or Route.Compile")
 )
 
 // RESTBucketManager decides when requests to Discord may leave. It maps compiled routes to the buckets that Discord's
@@ -115,13 +115,13 @@ func (m *RESTBucketManager) MaxRateLimit() time.Duration { return m.settings.max
 // IsAlive reports whether the manager is started and not closed.
 func (m *RESTBucketManager) IsAlive() bool { return m.state.Load() == running }
 
-// Start starts the garbage collector and lets Acquire grant. It returns ErrStarted if it is running already. A manager
+// Start starts the garbage collector and lets Acquire grant. It returns an error if it is running already. A manager
 // that was closed can be started again; it begins without any knowledge.
 func (m *RESTBucketManager) Start() error {
 	m.life.Lock()
 	defer m.life.Unlock()
 	if m.state.Load() == running {
-		return ErrStarted
+		return errStarted
 	}
 	m.begin()
 	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)

@@ -65,7 +65,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 }
 
 // dispatchAll lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
-func (m *RESTBucketManager) dispatchAll(touched []*RESTBucket) {
+func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 	for _, b := range touched {
 		b.lock()
 		b.dispatchFree(b.now())
@@ -77,7 +77,7 @@ func (m *RESTBucketManager) dispatchAll(touched []*RESTBucket) {
 // move lets requests of a route, waiting or in flight, move to another limit group: those in b, or those in all buckets of its limit group, each
 // to the bucket of its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It
 // returns the buckets that have to be dispatched.
-func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *limitGroup, scope moveScope) []*RESTBucket {
+func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope moveScope) []*bucket {
 	if scope < majorMoves {
 		return nil
 	}
@@ -85,8 +85,8 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *limitGroup, s
 	defer e.moving.Unlock()
 	e.changing.Store(true)
 	defer e.changing.Store(false)
-	touched := make(map[*RESTBucket]struct{})
-	sources := []*RESTBucket{b}
+	touched := make(map[*bucket]struct{})
+	sources := []*bucket{b}
 	if scope == routeMoves {
 		sources = e.bucketsOf(b, to)
 	}
@@ -95,14 +95,14 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *limitGroup, s
 			continue
 		}
 		source.lock()
-		with := func(major major, f func(to *RESTBucket)) {
+		with := func(major major, f func(to *bucket)) {
 			target := m.lockedBucket(to, major)
 			f(target)
 			target.unlock()
 			touched[target] = struct{}{}
 		}
 		if source.group.kind != unknownGroup && source.remembers(source.now()) {
-			with(source.major, func(to *RESTBucket) { source.passOnKnowledge(to, source == b) })
+			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, with)
 		source.dispatchFree(source.now())
@@ -122,8 +122,8 @@ func (m *RESTBucketManager) move(e *routeEntry, b *RESTBucket, to *limitGroup, s
 
 // bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its limit group, and of major
 // parameters that live elsewhere unless they stay there.
-func (e *routeEntry) bucketsOf(b *RESTBucket, to *limitGroup) []*RESTBucket {
-	all := []*RESTBucket{b}
+func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
+	all := []*bucket{b}
 	if b.group.kind == unknownGroup {
 		return all
 	}
@@ -148,18 +148,18 @@ func (e *routeEntry) bucketsOf(b *RESTBucket, to *limitGroup) []*RESTBucket {
 
 // moveOut moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
 // major parameter in which they belong from now on, locked.
-func (b *RESTBucket) moveOut(e *routeEntry, transfer func(major, func(to *RESTBucket))) {
+func (b *bucket) moveOut(e *routeEntry, transfer func(major, func(to *bucket))) {
 	for h := b.inFlight; h != nil; {
 		next := h.next
 		if h.entry == e {
-			transfer(h.major, func(to *RESTBucket) { b.moveInFlight(h, to) })
+			transfer(h.major, func(to *bucket) { b.moveInFlight(h, to) })
 		}
 		h = next
 	}
 	for q := range b.queues.all {
 		for w := range q.waiters {
 			if w.entry == e {
-				transfer(w.major(), func(to *RESTBucket) {
+				transfer(w.major(), func(to *bucket) {
 					b.remove(w)
 					to.accept(w)
 				})
@@ -169,12 +169,12 @@ func (b *RESTBucket) moveOut(e *routeEntry, transfer func(major, func(to *RESTBu
 }
 
 // remembers reports whether something is known here that still counts when a route moves to another bucket.
-func (b *RESTBucket) remembers(now time.Duration) bool {
+func (b *bucket) remembers(now time.Duration) bool {
 	return b.window.HoldWait(now) > 0 || b.usedUp(now) > 0 || b.queues != nil && len(b.queues.subLimits) > 0
 }
 
 // usedUp returns for how long the bucket is used up, 0 if it is not.
-func (b *RESTBucket) usedUp(now time.Duration) time.Duration {
+func (b *bucket) usedUp(now time.Duration) time.Duration {
 	if b.window.Limit() == 0 || b.window.Remaining(now) > 0 {
 		return 0
 	}
@@ -184,7 +184,7 @@ func (b *RESTBucket) usedUp(now time.Duration) time.Duration {
 // passOnKnowledge holds back in another bucket what finds this one used up, as nobody knows to which of both it belongs, unless that one
 // knows better, or will at once from the answer that makes the route move; and what is held here by limits that are not those of the
 // bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
-func (b *RESTBucket) passOnKnowledge(to *RESTBucket, answered bool) {
+func (b *bucket) passOnKnowledge(to *bucket, answered bool) {
 	now := b.now()
 	if wait := b.usedUp(now); wait > 0 && !answered && !to.window.Known() {
 		to.hold(to.now(), wait, ratelimits.ClassOK)
@@ -193,7 +193,7 @@ func (b *RESTBucket) passOnKnowledge(to *RESTBucket, answered bool) {
 }
 
 // passOnHolds holds in another bucket, too, what is held here, or of that what limits of bodies hold.
-func (b *RESTBucket) passOnHolds(to *RESTBucket, ofBodies bool) {
+func (b *bucket) passOnHolds(to *bucket, ofBodies bool) {
 	now := b.now()
 	if wait := b.window.HoldWait(now); wait > 0 && !ofBodies {
 		to.hold(to.now(), wait, b.window.HoldClass(now))
@@ -206,7 +206,7 @@ func (b *RESTBucket) passOnHolds(to *RESTBucket, ofBodies bool) {
 }
 
 // moveInFlight moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
-func (b *RESTBucket) moveInFlight(h *held, to *RESTBucket) {
+func (b *bucket) moveInFlight(h *held, to *bucket) {
 	now := b.now()
 	b.removeInFlight(h)
 	permit := h.permit
@@ -222,13 +222,13 @@ func (b *RESTBucket) moveInFlight(h *held, to *RESTBucket) {
 }
 
 // accept lets somebody wait here who waited in another bucket.
-func (b *RESTBucket) accept(w *waiter) {
+func (b *bucket) accept(w *waiter) {
 	b.insert(b.now(), w)
 	b.awaitOverdue(b.now(), w)
 }
 
 // adoptHash lets the route of an UNKNOWN bucket live where another process has found that it belongs. It reports whether it did.
-func (m *RESTBucketManager) adoptHash(b *RESTBucket, hash string) bool {
+func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	e, ok := m.entries.Load(entryKey{b.group.route, b.group.authentication.id})

@@ -24,7 +24,7 @@ func later(f, other forecast) forecast {
 }
 
 // foresee is predict as far as the bucket itself is concerned.
-func (b *RESTBucket) foresee(now time.Duration, ahead int) forecast {
+func (b *bucket) foresee(now time.Duration, ahead int) forecast {
 	if b.link != nil && !b.link.lent {
 		return b.link.predict(now, ahead)
 	}
@@ -72,7 +72,7 @@ func (p *globalPart) wait(now time.Duration) time.Duration {
 }
 
 // predict returns how long an ask would have to wait with so many ahead of it.
-func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
+func (b *bucket) predict(now time.Duration, a *ask, ahead int) forecast {
 	f := b.foresee(now, ahead)
 	if !a.exempt {
 		f = later(f, b.group.authentication.global.foresee(now, ahead))
@@ -85,7 +85,7 @@ func (b *RESTBucket) predict(now time.Duration, a *ask, ahead int) forecast {
 }
 
 // ahead returns how many wait before an ask at its place. Those whom a hidden limit holds are before nobody else.
-func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
+func (b *bucket) ahead(a *ask, arrived time.Duration) (n int) {
 	if b.queues == nil {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (b *RESTBucket) ahead(a *ask, arrived time.Duration) (n int) {
 }
 
 // refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
-func (m *RESTBucketManager) refuse(now time.Duration, b *RESTBucket, a *ask, arrived time.Duration) (forecast, error) {
+func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived time.Duration) (forecast, error) {
 	if err := b.outage(); err != nil {
 		return forecast{}, err
 	}
@@ -136,7 +136,7 @@ func (m *RESTBucketManager) full(a *ask, waiting int) error {
 
 // refusal returns how long an ask will have to wait, and the error if that is too long. answered is false as long as others have
 // to be asked whether it can leave at once.
-func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool) (forecast, error) {
+func (b *bucket) refusal(now time.Duration, a *ask, ahead int, answered bool) (forecast, error) {
 	f := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
 	if a.atOnce && answered || f.wait > 0 && now+f.wait > a.latest+2*precision && !(a.atOnce && !answered) {
@@ -146,7 +146,7 @@ func (b *RESTBucket) refusal(now time.Duration, a *ask, ahead int, answered bool
 }
 
 // tooLong returns the error for a request whose wait is forecast to be longer than it may be, or that has waited longer.
-func (a *ask) tooLong(now time.Duration, b *RESTBucket, f forecast) error {
+func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 	waited := max(now-a.asked(), 0)
 	if f.wait > 0 || now > a.latest {
 		f.wait += waited // in all, as what it may wait
@@ -179,7 +179,7 @@ func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
 
 // refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
-func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
+func (b *bucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
 	for q := range b.queues.all {
 		ahead := 0
 		if q != &b.queues.main {
@@ -199,7 +199,7 @@ func (b *RESTBucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any 
 }
 
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
-func (b *RESTBucket) refuseLate(now time.Duration) {
+func (b *bucket) refuseLate(now time.Duration) {
 	late := b.refuseWaiters(func(w *waiter, ahead int) error {
 		answered := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
 		_, err := b.refusal(now, &w.ask, ahead, answered)
@@ -215,7 +215,7 @@ const answerPatience = time.Second
 
 // refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
 // predicted from.
-func (b *RESTBucket) refuseOverdue(now time.Duration) {
+func (b *bucket) refuseOverdue(now time.Duration) {
 	if b.queues == nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (b *RESTBucket) refuseOverdue(now time.Duration) {
 }
 
 // refuseAll tells all who wait the same.
-func (b *RESTBucket) refuseAll(err error) {
+func (b *bucket) refuseAll(err error) {
 	b.refuseWaiters(func(*waiter, int) error { return err })
 }
 
@@ -254,13 +254,13 @@ func (qs *queues) awaitOverdue(w *waiter) {
 }
 
 // awaitOverdue sees to it that somebody who waits does not wait longer than he may while nobody can be asked.
-func (b *RESTBucket) awaitOverdue(now time.Duration, w *waiter) {
+func (b *bucket) awaitOverdue(now time.Duration, w *waiter) {
 	b.queues.awaitOverdue(w)
 	b.watchOverdue(now)
 }
 
 // watchOverdue sets the alarm to when somebody will have waited too long, while nobody can be asked: nothing else may happen until then.
-func (b *RESTBucket) watchOverdue(now time.Duration) {
+func (b *bucket) watchOverdue(now time.Duration) {
 	m := b.manager()
 	if qs := b.queues; qs != nil && qs.overdue > 0 && m.outage() != nil {
 		b.wakeAt(now, max(qs.overdue, now+overduePause))
@@ -293,7 +293,7 @@ func (g *gate) refuseClosed(now time.Duration) {
 }
 
 // waiting yields all buckets below the gate in which somebody may wait, each locked.
-func (g *gate) waiting(yield func(*RESTBucket) bool) {
+func (g *gate) waiting(yield func(*bucket) bool) {
 	if a := g.authentication; a != nil {
 		a.waiting(yield)
 		return
@@ -307,7 +307,7 @@ func (g *gate) waiting(yield func(*RESTBucket) bool) {
 
 // canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
 // to be asked for that, even those who do not wait have to wait for their answer.
-func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
+func (b *bucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	switch {
 	case b.window.HoldWait(now) > 0 || b.queues.subLimitOf(a) != nil:
 		return true // whatever the others say
@@ -330,7 +330,7 @@ func (b *RESTBucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
-func (b *RESTBucket) leaves(now time.Duration) bool {
+func (b *bucket) leaves(now time.Duration) bool {
 	first, _ := b.first(now)
 	if b.line != nil || first == nil {
 		return false
@@ -348,7 +348,7 @@ func (m *RESTBucketManager) outage() error {
 }
 
 // away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
-func (b *RESTBucket) away(now time.Duration, a *ask) error {
+func (b *bucket) away(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	if err == nil || b.link.decides(now) && (b.discovery == nil || b.discovery.may || b.discovery.probing) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
@@ -357,7 +357,7 @@ func (b *RESTBucket) away(now time.Duration, a *ask) error {
 }
 
 // outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
-func (b *RESTBucket) outage() error {
+func (b *bucket) outage() error {
 	switch {
 	case b.link != nil && !b.link.lent:
 		return b.link.remote.Err()

@@ -11,14 +11,14 @@ import (
 // known, or not for its major parameter where hashes differ by that, casts one on every bucket of its own major parameter and
 // authentication, so that two routes that share a limit unbeknownst do not exceed it together.
 type provisionalCharge struct {
-	bucket *RESTBucket
+	bucket *bucket
 	permit ratelimits.Permit
 	ticket Ticket // of a bucket that is shared
 	loans  int    // of the bucket, when the ticket was issued; another one has voided it
 }
 
 // seeks reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than this.
-func (b *RESTBucket) seeks(e *routeEntry) bool {
+func (b *bucket) seeks(e *routeEntry) bool {
 	return b.group.kind == unknownGroup || b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
 }
 
@@ -40,7 +40,7 @@ func (m *RESTBucketManager) chargeProvisionally(h *held) {
 }
 
 // chargeNew charges a bucket that was just made, as the one before was collected, with the requests that may belong to it.
-func (m *RESTBucketManager) chargeNew(b *RESTBucket) {
+func (m *RESTBucketManager) chargeNew(b *bucket) {
 	if b.group.authentication.undiscovered.Load() == 0 {
 		return
 	}
@@ -50,7 +50,7 @@ func (m *RESTBucketManager) chargeNew(b *RESTBucket) {
 }
 
 // chargeUndiscovered charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
-func (m *RESTBucketManager) chargeUndiscovered(there *RESTBucket) {
+func (m *RESTBucketManager) chargeUndiscovered(there *bucket) {
 	a := there.group.authentication
 	if there.group.kind == unknownGroup || there.group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
 		return
@@ -75,7 +75,7 @@ func (m *RESTBucketManager) chargeUndiscovered(there *RESTBucket) {
 }
 
 // chargeTo charges the request to a bucket, once. The lock for moves is held.
-func (h *held) chargeTo(b *RESTBucket) {
+func (h *held) chargeTo(b *bucket) {
 	for _, s := range h.provisional {
 		if s.bucket == b {
 			return
@@ -93,7 +93,7 @@ func (h *held) chargeTo(b *RESTBucket) {
 
 // unchargeFrom takes the charge off a bucket, which is locked, because the request is in flight there now. The lock for moves is
 // held.
-func (h *held) unchargeFrom(b *RESTBucket) {
+func (h *held) unchargeFrom(b *bucket) {
 	now := b.now()
 	for i, s := range h.provisional {
 		if s.bucket == b {

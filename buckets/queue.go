@@ -21,8 +21,8 @@ import (
 type waiter struct {
 	fifo.Element[*waiter]
 	ask
-	bucket atomic.Pointer[RESTBucket] // changed only under the locks of both the old and the new one
-	ticket Ticket                     // its place in the queue of all processes, 0 if there is none
+	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
+	ticket Ticket                 // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held
@@ -135,7 +135,7 @@ func (qs *queues) waiting() (n int) {
 
 // first returns who leaves next: the one who arrived first of those who are first in a queue that is open, nil if there is none; and when
 // the next sub-limit opens, 0 if none does by itself. It forgets sub-limits that nobody needs any more.
-func (b *RESTBucket) first(now time.Duration) (first *waiter, opens time.Duration) {
+func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 	qs := b.queues
 	if head := qs.main.waiting.Head(); head != nil {
 		first = head.Value
@@ -163,7 +163,7 @@ func (b *RESTBucket) first(now time.Duration) (first *waiter, opens time.Duratio
 }
 
 // blocks reports that an ask has to wait behind others. To which queue it belongs can be told only by its key.
-func (b *RESTBucket) blocks(now time.Duration, a *ask) bool {
+func (b *bucket) blocks(now time.Duration, a *ask) bool {
 	qs := b.queues
 	if qs == nil || qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 {
 		return false
@@ -176,7 +176,7 @@ func (b *RESTBucket) blocks(now time.Duration, a *ask) bool {
 }
 
 // open returns the queues, making them if need be.
-func (b *RESTBucket) open() *queues {
+func (b *bucket) open() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
 		b.group.authentication.queueOpened(b)
@@ -185,7 +185,7 @@ func (b *RESTBucket) open() *queues {
 }
 
 // shut drops the queues when nothing needs them.
-func (b *RESTBucket) shut() {
+func (b *bucket) shut() {
 	qs := b.queues
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
@@ -195,7 +195,7 @@ func (b *RESTBucket) shut() {
 }
 
 // subLimit returns the queue of a sub-limit. If it has to be made, those who wait for that limit leave the main queue for it.
-func (b *RESTBucket) subLimit(now time.Duration, key uint64) *queue {
+func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
 	qs := b.open()
 	if q := qs.subLimits[key]; q != nil {
 		return q
@@ -215,13 +215,13 @@ func (b *RESTBucket) subLimit(now time.Duration, key uint64) *queue {
 }
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
-func (b *RESTBucket) arrive(now time.Duration) time.Duration {
+func (b *bucket) arrive(now time.Duration) time.Duration {
 	b.arrived = max(now+HeadStart, b.arrived+1) // so that there is room before the first
 	return b.arrived
 }
 
 // place returns the ask's place in the queue: when it arrived, or earlier if it has priority. One that comes back has one.
-func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
+func (b *bucket) place(now time.Duration, a *ask) time.Duration {
 	if a.request.arrived != 0 {
 		return a.request.arrived
 	}
@@ -233,7 +233,7 @@ func (b *RESTBucket) place(now time.Duration, a *ask) time.Duration {
 }
 
 // enqueue lets an ask wait at its place, as w.
-func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *waiter) *waiter {
+func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *waiter) *waiter {
 	w.Value, w.Arrived, w.ask = w, arrived, *a
 	b.insert(now, w)
 	b.manager().waiting.Add(1)
@@ -249,7 +249,7 @@ func (b *RESTBucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w
 
 // insert puts a waiter into the queue in which it waits. Where tickets are needed all of the main queue have one, and those of a sub-limit
 // share the one of its first.
-func (b *RESTBucket) insert(now time.Duration, w *waiter) {
+func (b *bucket) insert(now time.Duration, w *waiter) {
 	w.bucket.Store(b)
 	q := b.open().of(&w.ask)
 	q.waiting.Insert(&w.Element)
@@ -261,7 +261,7 @@ func (b *RESTBucket) insert(now time.Duration, w *waiter) {
 }
 
 // remove takes a waiter out of its queue. It reports false if it is in none.
-func (b *RESTBucket) remove(w *waiter) bool {
+func (b *bucket) remove(w *waiter) bool {
 	if !w.Queued() { // it has been resolved, and its request may be in use again
 		return false
 	}
@@ -271,7 +271,7 @@ func (b *RESTBucket) remove(w *waiter) bool {
 }
 
 // resolve tells a waiter, which is in no queue any more, what became of it.
-func (b *RESTBucket) resolve(w *waiter, l Lease, err error) {
+func (b *bucket) resolve(w *waiter, l Lease, err error) {
 	m := b.manager()
 	m.waiting.Add(-1)
 	w.held, w.err = l.held, err

@@ -13,7 +13,7 @@ import (
 //
 // The bucket's lock guards it.
 type sharedLink struct {
-	bucket    *RESTBucket
+	bucket    *bucket
 	remote    SharedBucket
 	until     time.Duration // when the loan ends, as of the last look
 	lent      bool
@@ -24,7 +24,7 @@ type sharedLink struct {
 }
 
 // newSharedLink returns the link of a bucket that was just made, nil if it is not shared.
-func (m *RESTBucketManager) newSharedLink(b *RESTBucket) *sharedLink {
+func (m *RESTBucketManager) newSharedLink(b *bucket) *sharedLink {
 	session := m.session()
 	if session == nil || b.group.kind == unlimitedGroup || b.group.kind == unknownGroup {
 		return nil
@@ -35,7 +35,7 @@ func (m *RESTBucketManager) newSharedLink(b *RESTBucket) *sharedLink {
 }
 
 // sharedKey is the bucket's name in all processes.
-func (b *RESTBucket) sharedKey() SharedKey {
+func (b *bucket) sharedKey() SharedKey {
 	f := b.group
 	key := SharedKey{Credential: f.authentication.credential, Hash: f.hash, Major: b.major.shared()}
 	if !f.route.IsZero() {

@@ -7,7 +7,7 @@ import (
 // discoveryLink is the link of an UNKNOWN bucket to those of other processes: only one of them at a time finds out where the route belongs.
 // The bucket's lock guards it.
 type discoveryLink struct {
-	bucket    *RESTBucket
+	bucket    *bucket
 	discovery SharedDiscovery
 	asked     bool // for the permission to find out
 	known     bool // of others since
@@ -16,7 +16,7 @@ type discoveryLink struct {
 }
 
 // newDiscoveryLink returns the link of an UNKNOWN bucket that was just made, nil if there is none.
-func (m *RESTBucketManager) newDiscoveryLink(b *RESTBucket) *discoveryLink {
+func (m *RESTBucketManager) newDiscoveryLink(b *bucket) *discoveryLink {
 	session := m.session()
 	if session == nil || b.group.kind != unknownGroup || m.settings.unknown == UnknownUnlimited {
 		return nil

@@ -47,7 +47,7 @@ func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 	}
 }
 
-func (b *RESTBucket) snapshot() BucketSnapshot {
+func (b *bucket) snapshot() BucketSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, window := b.manager().now(), &b.window

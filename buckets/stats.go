@@ -139,7 +139,7 @@ func newRequestCounters() requestCounters {
 	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
 }
 
-func (t requestCounters) shardOf(b *RESTBucket) *counterShard { return &t[b.key%uint64(len(t))] }
+func (t requestCounters) shardOf(b *bucket) *counterShard { return &t[b.key%uint64(len(t))] }
 
 // countGrant counts a request that was granted, under its bucket's lock.
 func (t *counterShard) countGrant(h *held) {

@@ -20,12 +20,12 @@ import (
 // A map that grows stops those who insert until everything has moved, which takes tenths of a second for a million buckets. So
 // there are many small maps, each of them made when it is needed first.
 type table struct {
-	shards [256]atomic.Pointer[buckets]
+	shards [256]atomic.Pointer[tableShard]
 	seeds  [3]uint64
 	mask   uint64 // of the keys that are used; tests make it small
 }
 
-type buckets = xsync.Map[uint64, *RESTBucket]
+type tableShard = xsync.Map[uint64, *bucket]
 
 // shardBits are those of the key that say in which part it is.
 const shardBits = 8
@@ -35,12 +35,12 @@ func newTable() *table {
 }
 
 // shard returns the map in which a key is or may be, nil if there is none.
-func (t *table) shard(key uint64) *buckets { return t.shards[key>>(64-shardBits)].Load() }
+func (t *table) shard(key uint64) *tableShard { return t.shards[key>>(64-shardBits)].Load() }
 
 // makeShard is part, and makes it if there is none.
-func (t *table) makeShard(key uint64) *buckets {
+func (t *table) makeShard(key uint64) *tableShard {
 	if t.shard(key) == nil {
-		t.shards[key>>(64-shardBits)].CompareAndSwap(nil, xsync.NewMap[uint64, *RESTBucket]())
+		t.shards[key>>(64-shardBits)].CompareAndSwap(nil, xsync.NewMap[uint64, *bucket]())
 	}
 	return t.shard(key)
 }
@@ -56,7 +56,7 @@ func mix(a, b uint64) uint64 {
 }
 
 // find returns the bucket of a limit group and a major parameter, nil if there is none. It does not block.
-func (t *table) find(f *limitGroup, m major) *RESTBucket {
+func (t *table) find(f *limitGroup, m major) *bucket {
 	for key := t.hash(f, m); ; key++ {
 		part := t.shard(key)
 		if part == nil {
@@ -73,9 +73,9 @@ func (t *table) find(f *limitGroup, m major) *RESTBucket {
 }
 
 // findOrMake returns the bucket of a limit group and a major parameter, made if there is none, and whether there was.
-func (t *table) findOrMake(f *limitGroup, m major, create func() *RESTBucket) (b *RESTBucket, found bool) {
+func (t *table) findOrMake(f *limitGroup, m major, create func() *bucket) (b *bucket, found bool) {
 	for key := t.hash(f, m); ; {
-		b, found := t.makeShard(key).LoadOrCompute(key, func() (*RESTBucket, bool) {
+		b, found := t.makeShard(key).LoadOrCompute(key, func() (*bucket, bool) {
 			b := create()
 			b.key = key
 			return b, false
@@ -90,14 +90,14 @@ func (t *table) findOrMake(f *limitGroup, m major, create func() *RESTBucket) (b
 }
 
 // collide makes sure that the bucket stays where it is. It reports false if it is about to go.
-func (b *RESTBucket) collide() bool {
+func (b *bucket) collide() bool {
 	b.collided.Store(true)
 	return !b.evicted.Load()
 }
 
 // markEvicted makes a bucket that is locked one that is evicted, and reports that it did, unless the bucket has to stay. It is still to be
 // removed.
-func (t *table) markEvicted(b *RESTBucket) bool {
+func (t *table) markEvicted(b *bucket) bool {
 	b.evicted.Store(true)
 	if b.collided.Load() {
 		b.evicted.Store(false)
@@ -107,11 +107,11 @@ func (t *table) markEvicted(b *RESTBucket) bool {
 }
 
 // remove takes a bucket out that is evicted.
-func (t *table) remove(b *RESTBucket) { t.shard(b.key).Delete(b.key) }
+func (t *table) remove(b *bucket) { t.shard(b.key).Delete(b.key) }
 
 // all iterates over the buckets, in no order. Those that come or go meanwhile may be missing.
-func (t *table) all() iter.Seq[*RESTBucket] {
-	return func(yield func(*RESTBucket) bool) {
+func (t *table) all() iter.Seq[*bucket] {
+	return func(yield func(*bucket) bool) {
 		for i := range t.shards {
 			part := t.shards[i].Load()
 			if part == nil {
