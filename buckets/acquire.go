@@ -75,7 +75,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	b.lock()
 	now := b.now()
 	b.link.refreshLoan()
-	if b.queues != nil || b.line != nil || b.reading > 0 || !b.isFor(entry, f, major) || b.seeks(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+	if b.queues != nil || b.reading > 0 || !b.isFor(entry, f, major) || b.undiscovered(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}

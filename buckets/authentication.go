@@ -26,7 +26,8 @@ type authentication struct {
 	entries      atomic.Int64 // route entries that refer to it
 	undiscovered atomic.Int64 // requests in flight whose bucket is not known
 
-	groups map[groupKey]*limitGroup // guarded by the manager's lock for moves
+	groups  map[groupKey]*limitGroup // guarded by the manager's lock for moves
+	byMajor majorIndex               // of all buckets that limit something, or will
 
 	queuedLock sync.Mutex
 	queued     map[*bucket]struct{} // those with a queue
@@ -86,7 +87,7 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	server := m.server(r.Server)
 	a := &authentication{
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		groups: make(map[groupKey]*limitGroup), queued: make(map[*bucket]struct{}),
+		groups: make(map[groupKey]*limitGroup), byMajor: majorIndex{first: make(map[major]*bucket)}, queued: make(map[*bucket]struct{}),
 	}
 	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
 	if session := m.session(); session != nil {

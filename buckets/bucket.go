@@ -36,14 +36,12 @@ type bucket struct {
 	limitOf   *routeEntry
 	namings   *naming        // one for each route whose responses have named the bucket's hash
 	sent      uint32         // how many requests have been sent from here, wrapping
-	brought   int32          // how many waited when they were counted last; guarded by the gate it stands in line for, like two below
 	fresh     bool           // nobody has locked it yet
 	link      *sharedLink    // nil if it is not shared
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
-	line      *gate          // in whose line it stands, nil if in none
 
-	nextInLine, previousInLine   *bucket
 	nextInGroup, previousInGroup *bucket // guarded by the limit group's lock
+	nextOfMajor                  *bucket // guarded by the lock of the index by major parameter
 }
 
 func (b *bucket) manager() *RESTBucketManager { return b.group.authentication.global.manager }
@@ -147,7 +145,7 @@ func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *bucket, f
 	if b := m.buckets.find(f, major); b != nil {
 		return b, true
 	}
-	return m.buckets.findOrMake(f, major, func() *bucket {
+	b, found = m.buckets.findOrMake(f, major, func() *bucket {
 		b := &bucket{group: f, major: major, fresh: true}
 		if f.kind == unlimitedGroup || f.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
@@ -156,6 +154,10 @@ func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *bucket, f
 		f.add(b)
 		return b
 	})
+	if !found {
+		f.authentication.byMajor.add(b)
+	}
+	return b, found
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.

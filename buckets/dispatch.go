@@ -12,7 +12,7 @@ func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
 		return Lease{}, false, nil
 	}
-	if b.line != nil || b.blocks(now, a) {
+	if b.blocks(now, a) {
 		return Lease{}, false, nil
 	}
 	if at, ok := b.next(now, a); !ok || at > now {
@@ -60,7 +60,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	} else {
 		h.global, p.hasGlobal = p.global, false
 	}
-	h.undiscovered.Store(b.seeks(a.entry))
+	h.undiscovered.Store(b.undiscovered(a.entry))
 	b.addInFlight(h)
 	b.server().budget.counters.shardOf(b).countGrant(h)
 	p.reserved.unreserve() // now it counts as in flight
@@ -86,15 +86,16 @@ func (b *bucket) permit(now time.Duration) ratelimits.Permit {
 // what it can of p.
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	b.link.syncLoan(now)
-	if b.line != nil && !b.line.count(now, b) {
-		b.line = nil
-	}
-	if b.queues == nil {
+	qs := b.queues
+	if qs == nil {
 		b.discovery.release(now)
 		return
 	}
-	if b.line != nil {
-		return
+	if qs.line != nil {
+		if qs.line.count(now, b) {
+			return
+		}
+		qs.line = nil
 	}
 	wake := time.Duration(0) // 0: no time will help
 	for {
@@ -179,7 +180,9 @@ func (b *bucket) serve(p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
-	b.line = nil
+	if b.queues != nil {
+		b.queues.line = nil
+	}
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)
 }

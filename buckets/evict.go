@@ -26,7 +26,7 @@ func (m *RESTBucketManager) collect() {
 func (m *RESTBucketManager) evict(b *bucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queues != nil || b.inFlight != nil || b.window.InFlight() > 0 || b.line != nil {
+	if b.queues != nil || b.inFlight != nil || b.window.InFlight() > 0 {
 		return false
 	}
 	now := m.now()
@@ -38,6 +38,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 		b.group.lastPeriod.Store(int64(b.window.Period()))
 	}
 	b.group.remove(b)
+	b.group.authentication.byMajor.remove(b)
 	b.link.close(now) // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -57,7 +58,7 @@ func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.line.length > 0 {
+	if g.line.buckets.Len() > 0 {
 		g.part.needs(now, g.line.waiting+1)
 		return gatePermit{}, false
 	}
@@ -95,7 +96,7 @@ func (g *gate) arrived(p gatePermit) {
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (g *gate) opens(now time.Duration) bool {
 	limited := g.limit.Limit() > 0 || g.part != nil && g.part.divided
-	return !limited && g.limit.HoldWait(now) == 0 && g.line.length == 0 && g.refusals.Row() == 0 && g.reading == 0 && !g.probing
+	return !limited && g.limit.HoldWait(now) == 0 && g.line.buckets.Len() == 0 && g.refusals.Row() == 0 && g.reading == 0 && !g.probing
 }
 
 // force takes a permit for a request that does not wait for the limit. Discord's documentation exempts interactions, but counts them
@@ -156,7 +157,7 @@ func (g *gate) accepted(r *ratelimits.Response) bool {
 func (g *gate) enqueue(now time.Duration, b *bucket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b.line = g
+	b.queues.line = g
 	g.open.Store(false)
 	g.line.push(now, b)
 	g.moveOn(now)
@@ -172,7 +173,7 @@ func (g *gate) count(now time.Duration, b *bucket) bool {
 
 // moveOn lets the line move when it can. The lock is held.
 func (g *gate) moveOn(now time.Duration) {
-	if g.line.length > 0 && g.ready(now) {
+	if g.line.buckets.Len() > 0 && g.ready(now) {
 		g.wakeAt(now, max(now+g.limit.Wait(now), g.probeUntil))
 	}
 }
@@ -196,7 +197,7 @@ func (g *gate) serve() {
 	for {
 		g.mu.Lock()
 		now := g.manager.now()
-		if g.line.length == 0 {
+		if g.line.buckets.Len() == 0 {
 			g.mu.Unlock()
 			return
 		}
@@ -219,81 +220,64 @@ func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.line.alarm.stop()
-	g.line.clear()
+	for g.line.pop() != nil {
+	}
 	g.part.close()
 }
 
 // line is the buckets that stand before a gate, each at most once. They are served in turn, one request each, so a bucket
 // with a long queue does not hold up the others. A bucket in which nobody waits any more leaves. The gate's mutex guards it, and
-// what the buckets in it need for that.
+// the places of the buckets in it.
 type line struct {
-	head, tail *bucket
-	length     int
-	waiting    int // requests in the buckets' queues
-	alarm      alarm
+	buckets fifo.Queue[*bucket]
+	waiting int // requests in the buckets' queues
+	latest  time.Duration
+	alarm   alarm
 }
 
-// left is what a bucket brought that is not in the line any more.
-const left = -1
+// place is that of a bucket in line.
+type place struct {
+	fifo.Element[*bucket]
+	waiting int // how many waited in the bucket when they were counted last
+}
 
 func (l *line) push(now time.Duration, b *bucket) {
-	b.previousInLine = l.tail
-	if l.tail == nil {
-		l.head = b
-	} else {
-		l.tail.nextInLine = b
-	}
-	l.tail = b
-	l.length++
-	b.brought = int32(b.queues.queued(now))
-	l.waiting += int(b.brought)
+	p := &b.queues.place
+	l.latest++
+	p.Value, p.Arrived, p.waiting = b, l.latest, b.queues.queued(now)
+	l.buckets.Insert(&p.Element)
+	l.waiting += p.waiting
 }
 
 // count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
 // bucket still stands in the line, or is about to be served.
 func (l *line) count(now time.Duration, b *bucket) bool {
-	if b.brought == left {
+	p := &b.queues.place
+	if !p.Queued() {
 		return true
 	}
 	n := b.queues.queued(now)
 	if n == 0 {
-		l.remove(b)
+		l.remove(p)
 		return false
 	}
-	l.waiting += n - int(b.brought)
-	b.brought = int32(n)
+	l.waiting += n - p.waiting
+	p.waiting = n
 	return true
 }
 
 // pop takes the first bucket out, nil if there is none.
 func (l *line) pop() *bucket {
-	b := l.head
-	if b != nil {
-		l.remove(b)
+	head := l.buckets.Head()
+	if head == nil {
+		return nil
 	}
+	b := head.Value
+	l.remove(&b.queues.place)
 	return b
 }
 
-func (l *line) remove(b *bucket) {
-	before, after := b.previousInLine, b.nextInLine
-	if before == nil {
-		l.head = after
-	} else {
-		before.nextInLine = after
-	}
-	if after == nil {
-		l.tail = before
-	} else {
-		after.previousInLine = before
-	}
-	b.previousInLine, b.nextInLine = nil, nil
-	l.length--
-	l.waiting -= int(b.brought)
-	b.brought = left
-}
-
-// clear empties the line.
-func (l *line) clear() {
-	for l.pop() != nil {
-	}
+func (l *line) remove(p *place) {
+	l.buckets.Remove(&p.Element)
+	l.waiting -= p.waiting
 }

@@ -45,7 +45,7 @@ func TestWhoLeavesWhileItsTurnComesTakesNobodyAlong(t *testing.T) {
 		}
 		g.mu.Lock()
 		b := g.line.pop() // as serve does
-		require.Equal(t, 1, g.line.length)
+		require.Equal(t, 1, g.line.buckets.Len())
 		g.mu.Unlock()
 		cancel()
 		synctest.Wait()

@@ -44,7 +44,7 @@ func (g *gate) foresee(now time.Duration, ahead int) forecast {
 		f.class = g.class
 	}
 	if limit := g.most(); limit > 0 {
-		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.length, 1))
+		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.buckets.Len(), 1))
 		f.wait += time.Duration(before/limit) * time.Second
 	}
 	return f
@@ -282,7 +282,7 @@ func (g *gate) refuseLate() {
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
 	for b := range g.waiting {
-		if b.line != g {
+		if b.queues == nil || b.queues.line != g {
 			continue
 		}
 		b.refuseOverdue(b.now())
@@ -326,13 +326,13 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
-	return w != nil && b.line != b.group.authentication.global
+	return w != nil && b.queues.line != b.group.authentication.global
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
 func (b *bucket) leaves(now time.Duration) bool {
 	first, _ := b.first(now)
-	if b.line != nil || first == nil {
+	if b.queues.line != nil || first == nil {
 		return false
 	}
 	at, ok := b.next(now, &first.ask)

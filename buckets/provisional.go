@@ -3,13 +3,16 @@ package buckets
 import (
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// provisionalCharge is the charge of a request in a bucket to which it may turn out to belong. A request on a route whose hash is not
-// known, or not for its major parameter where hashes differ by that, casts one on every bucket of its own major parameter and
-// authentication, so that two routes that share a limit unbeknownst do not exceed it together.
+// A request on a route whose hash is not known, or not for its major parameter where hashes differ by that, may be counted in any bucket of
+// its major parameter and credential. So it is charged to all of them until its response tells, and two routes that share a limit
+// unbeknownst do not exceed it together.
+
+// provisionalCharge is the charge of a request in a bucket to which it may turn out to belong.
 type provisionalCharge struct {
 	bucket *bucket
 	permit ratelimits.Permit
@@ -17,9 +20,68 @@ type provisionalCharge struct {
 	loans  int    // of the bucket, when the ticket was issued; another one has voided it
 }
 
-// seeks reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than this.
-func (b *bucket) seeks(e *routeEntry) bool {
+// undiscovered reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than
+// this.
+func (b *bucket) undiscovered(e *routeEntry) bool {
 	return b.group.kind == unknownGroup || b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
+}
+
+// majorIndex finds the buckets of a credential by their major parameter: those that limit something, and the UNKNOWN ones of all routes.
+type majorIndex struct {
+	mu    sync.Mutex
+	first map[major]*bucket // the others follow by nextOfMajor
+}
+
+// unknownMajor stands for that of the UNKNOWN buckets. Nothing else has a token and no id.
+var unknownMajor = major{token: 1}
+
+func (b *bucket) indexed() major {
+	if b.group.kind == unknownGroup {
+		return unknownMajor
+	}
+	return b.major
+}
+
+// add adds a bucket that was just made, and can be found.
+func (x *majorIndex) add(b *bucket) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if b.group.kind == unlimitedGroup || b.evicted.Load() {
+		return
+	}
+	m := b.indexed()
+	b.nextOfMajor, x.first[m] = x.first[m], b
+}
+
+// remove takes out a bucket that is evicted.
+func (x *majorIndex) remove(b *bucket) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m := b.indexed()
+	before := x.first[m]
+	switch {
+	case before == b && b.nextOfMajor == nil:
+		delete(x.first, m)
+	case before == b:
+		x.first[m] = b.nextOfMajor
+	default:
+		for before != nil && before.nextOfMajor != b {
+			before = before.nextOfMajor
+		}
+		if before != nil {
+			before.nextOfMajor = b.nextOfMajor
+		}
+	}
+}
+
+// of returns the buckets of a major parameter.
+func (x *majorIndex) of(m major) (all []*bucket) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for b := x.first[m]; b != nil; b = b.nextOfMajor {
+		all = append(all, b)
+	}
+	return all
 }
 
 // chargeProvisionally charges a request that is about to leave, if its bucket is not known, to all the buckets that it may belong to.
@@ -29,11 +91,11 @@ func (m *RESTBucketManager) chargeProvisionally(h *held) {
 	}
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for _, f := range h.entry.authentication.groups {
+	for _, b := range h.entry.authentication.byMajor.of(h.major) {
 		if !h.undiscovered.Load() { // it has moved
 			return
 		}
-		if b := m.buckets.find(f, h.major); b != nil && f.kind != unknownGroup && b != h.bucket.Load() {
+		if b != h.bucket.Load() {
 			h.chargeTo(b)
 		}
 	}
@@ -55,13 +117,8 @@ func (m *RESTBucketManager) chargeUndiscovered(there *bucket) {
 	if there.group.kind == unknownGroup || there.group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
 		return
 	}
-	for _, f := range a.groups {
-		major := there.major
-		if f.kind == unknownGroup {
-			major = noMajor
-		}
-		b := m.buckets.find(f, major)
-		if b == nil || b == there {
+	for _, b := range append(a.byMajor.of(unknownMajor), a.byMajor.of(there.major)...) {
+		if b == there {
 			continue
 		}
 		b.lock()

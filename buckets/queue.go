@@ -56,6 +56,8 @@ type queues struct {
 	subLimits map[uint64]*queue // of those who wait for a sub-limit, too
 	alarm     alarm
 	ordered   int           // ordered requests in flight
+	line      *gate         // in whose line the bucket stands, nil if in none
+	place     place         // there, guarded by that gate
 	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
@@ -165,10 +167,10 @@ func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 // blocks reports that an ask has to wait behind others. To which queue it belongs can be told only by its key.
 func (b *bucket) blocks(now time.Duration, a *ask) bool {
 	qs := b.queues
-	if qs == nil || qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 {
+	if qs == nil {
 		return false
 	}
-	if len(qs.subLimits) > 0 && a.request.subLimitKey == 0 {
+	if qs.line != nil || len(qs.subLimits) > 0 && a.request.subLimitKey == 0 {
 		return true
 	}
 	first, _ := b.first(now)
