@@ -95,10 +95,7 @@ func (b *bucket) ahead(a *ask, arrived time.Duration) (n int) {
 	if !a.priority {
 		return n + b.queues.main.waiting.Len()
 	}
-	for e := b.queues.main.waiting.Head(); e != nil && e.Arrived <= arrived; e = e.Next() {
-		n++
-	}
-	return n
+	return n + b.queues.main.waiting.Before(arrived)
 }
 
 // refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.

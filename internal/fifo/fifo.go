@@ -1,14 +1,11 @@
 // Package fifo is the queue of those who wait: first come, first served, and anyone can leave from the middle.
 //
 // It is a doubly linked list whose elements are embedded in what waits, so that entering and leaving allocate nothing and
-// take the same time however long the queue is. The order is that of arrival, not that of insertion: one who was refused
-// comes back to the place it had.
+// take no longer in a long queue than in a short one, but for rare searches. The order is that of arrival, not that of insertion: one
+// who was refused comes back to the place it had.
 package fifo
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Element is one place in a queue. Embed it in what waits. The zero value is in no queue.
 type Element[T any] struct {
@@ -30,8 +27,12 @@ func (e *Element[T]) Next() *Element[T] { return e.next }
 // Queue is ready for use as a zero value. It is not safe for concurrent use.
 type Queue[T any] struct {
 	head, tail *Element[T]
-	finger     *Element[T] // where somebody entered or left last, nil only if the queue is empty
 	length     int
+
+	// Where it was searched last: the last of all elements that arrived when the finger did, nil if nobody has searched; and how many
+	// there are up to it.
+	finger *Element[T]
+	rank   int
 }
 
 // Len returns the number of elements.
@@ -40,13 +41,20 @@ func (q *Queue[T]) Len() int { return q.length }
 // Head returns the first element, nil if there is none.
 func (q *Queue[T]) Head() *Element[T] { return q.head }
 
+// Before returns how many arrived no later than the given time.
+func (q *Queue[T]) Before(arrived time.Duration) int {
+	_, rank := q.search(arrived)
+	return rank
+}
+
 // Insert puts e behind all that arrived no later than it did. It takes no search for one that arrived last, as almost everybody
-// does, or first; and it goes on from where the one before was inserted, so that two queues are merged in one pass.
+// does, or first. Others are searched from the nearest of the head, the tail, and where it was searched last: so two queues are merged in
+// one pass, and those who come again and again a little before the last take no long way.
 func (q *Queue[T]) Insert(e *Element[T]) {
 	if e.queue != nil {
 		panic("fifo: element is in a queue already")
 	}
-	before := q.before(e.Arrived)
+	before, _ := q.search(e.Arrived)
 	e.queue, e.previous = q, before
 	if before == nil {
 		e.next, q.head = q.head, e
@@ -59,31 +67,50 @@ func (q *Queue[T]) Insert(e *Element[T]) {
 		e.next.previous = e
 	}
 	q.length++
-	q.finger = e
+	if q.finger != nil && e.Arrived <= q.finger.Arrived {
+		q.rank++
+		if e.Arrived == q.finger.Arrived {
+			q.finger = e
+		}
+	}
 }
 
-// before returns the last element that arrived no later than the given time, nil if there is none.
-func (q *Queue[T]) before(arrived time.Duration) *Element[T] {
+// search returns the last element that arrived no later than the given time, and how many there are up to it; nil if there is none.
+func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	switch {
 	case q.head == nil || q.head.Arrived > arrived:
-		return nil
+		return nil, 0
 	case q.tail.Arrived <= arrived:
-		return q.tail
+		return q.tail, q.length
 	}
-	at := q.finger
+	at, rank = q.head, 1
+	distance := arrived - at.Arrived
+	if d := q.tail.Arrived - arrived; d < distance {
+		at, rank, distance = q.tail, q.length, d
+	}
+	if f := q.finger; f != nil && max(f.Arrived-arrived, arrived-f.Arrived) < distance {
+		at, rank = f, q.rank
+	}
 	for at.Arrived > arrived {
-		at = at.previous
+		at, rank = at.previous, rank-1
 	}
 	for at.next.Arrived <= arrived { // the tail is later
-		at = at.next
+		at, rank = at.next, rank+1
 	}
-	return at
+	q.finger, q.rank = at, rank
+	return at, rank
 }
 
 // Remove takes e out, wherever it stands, and reports whether it was in q.
 func (q *Queue[T]) Remove(e *Element[T]) bool {
 	if e.queue != q {
 		return false
+	}
+	if f := q.finger; f != nil && e.Arrived <= f.Arrived {
+		q.rank--
+		if e == f {
+			q.finger = e.previous
+		}
 	}
 	if e.previous == nil {
 		q.head = e.next
@@ -94,9 +121,6 @@ func (q *Queue[T]) Remove(e *Element[T]) bool {
 		q.tail = e.previous
 	} else {
 		e.next.previous = e.previous
-	}
-	if q.finger == e {
-		q.finger = cmp.Or(e.previous, e.next)
 	}
 	e.next, e.previous, e.queue = nil, nil, nil
 	q.length--

@@ -45,6 +45,16 @@ func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 				require.False(t, model[i].Queued())
 				model = slices.Delete(model, i, i+1)
 			},
+			"count": func(t *rapid.T) {
+				at := time.Duration(rapid.IntRange(-1, 21).Draw(t, "at"))
+				n := 0
+				for _, p := range model {
+					if p.Arrived <= at {
+						n++
+					}
+				}
+				require.Equal(t, n, queue.Before(at))
+			},
 			"": func(t *rapid.T) {
 				require.Equal(t, len(model), queue.Len())
 				e := queue.Head()
@@ -67,4 +77,38 @@ func TestElementOfAnotherQueueStays(t *testing.T) {
 	require.False(t, b.Remove(&p.Element))
 	require.Panics(t, func() { b.Insert(&p.Element) })
 	require.Equal(t, 1, a.Len())
+}
+
+// Whoever has priority stands a little before the last, among very many. That takes no longer than among few, wherever those
+// leave and come back meanwhile.
+func TestPriorityAmongManyCostsNoMoreThanAmongFew(t *testing.T) {
+	few, many := overtake(1_000), overtake(300_000)
+	for range 5 { // the machine may be busy with something else
+		few, many = min(few, overtake(1_000)), min(many, overtake(300_000))
+	}
+	require.Less(t, many, 30*few, "300 times as many wait")
+}
+
+// overtake returns how long it takes some to overtake a third of all who wait.
+func overtake(waiting int) time.Duration {
+	var queue Queue[int]
+	all := make([]Element[int], waiting)
+	for i := range all {
+		all[i].Arrived = time.Duration(3 * i)
+		queue.Insert(&all[i])
+	}
+	first, last := make([]Element[int], 1000), make([]Element[int], 1000)
+	queue.Before(time.Duration(2 * waiting)) // the way there is taken once
+	start := time.Now()
+	for i := range first {
+		first[i].Arrived = time.Duration(2*waiting + 3*i)
+		queue.Before(first[i].Arrived)
+		queue.Insert(&first[i])
+		last[i].Arrived = time.Duration(3 * (waiting + i))
+		queue.Insert(&last[i])
+		head := queue.Head() // is refused, and comes back
+		queue.Remove(head)
+		queue.Insert(head)
+	}
+	return time.Since(start)
 }
