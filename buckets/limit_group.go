@@ -28,6 +28,8 @@ type limitGroup struct {
 	lastLimit  atomic.Int64
 	lastPeriod atomic.Int64
 
+	secret atomic.Bool // the hash contains a token
+
 	mu      sync.Mutex
 	buckets *bucket // the first of them
 }

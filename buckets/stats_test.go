@@ -65,6 +65,8 @@ func TestSnapshotOfABucket(t *testing.T) {
 			Hash: "messages", Major: "7", Authentication: "-",
 			Kind: b.Kind, Limit: 5, Period: 10 * time.Second, Remaining: b.Remaining,
 			ResetAfter: b.ResetAfter, HoldAfter: 20*time.Second + time.Millisecond, InFlight: 1, Waiting: 1,
+			Routes:   []string{"POST /channels/{channel_id}/messages"},
+			WaitsFor: buckets.WaitsForShared, WaitAfter: 20*time.Second + time.Millisecond,
 		}, b)
 		assert.Equal(t, b.HoldAfter, b.ResetAfter, "nothing leaves before the hold has ended")
 		assert.LessOrEqual(t, b.Remaining, 1)

@@ -1,0 +1,180 @@
+package buckets_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// An operator asks: why does this request wait, and until when?
+func TestSnapshotSaysWhatIsWaitedForAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	const rounded = time.Millisecond // that of the server's times
+	for _, c := range []struct {
+		want    buckets.WaitsFor
+		after   time.Duration
+		waiting buckets.Request
+		before  func(t *testing.T, m *buckets.RESTBucketManager)
+	}{
+		{buckets.WaitsForWindow, 10*time.Second + rounded, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), limited("h", 1, 0, 10*time.Second))
+		}},
+		{buckets.WaitsForWindow, 20*time.Second + rounded, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 20*time.Second), "h", 5, 0, 10*time.Second))
+		}},
+		{buckets.WaitsForSubLimit, 20*time.Second + rounded, change("1", "name"), func(t *testing.T, m *buckets.RESTBucketManager) {
+			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		}},
+		{buckets.WaitsForSubLimit, 0, change("1", "name"), func(t *testing.T, m *buckets.RESTBucketManager) {
+			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "h", 5, 4, time.Second))
+			first := call(background, m, change("1", "name"))
+			wait(2 * time.Second)
+			require.True(t, first.granted(), "one goes first")
+		}},
+		{buckets.WaitsForShared, 20*time.Second + rounded, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
+		}},
+		{buckets.WaitsForGlobal, 30 * time.Second, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), limited("h", 5, 4, time.Second))
+			m.Throttle(30 * time.Second)
+		}},
+		{buckets.WaitsForEdge, 20*time.Second + rounded, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), limited("h", 5, 4, time.Second))
+			discover(t, m, message(1), refused(ratelimits.ClassEdge, 20*time.Second))
+		}},
+		{buckets.WaitsForProbe, 0, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			require.True(t, ask(m, message(1)).granted(), "the first of a route goes alone")
+		}},
+		{buckets.WaitsForOrdered, 0, buckets.Request{Route: message(1)}, func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), limited("h", 5, 4, time.Second))
+			require.True(t, call(buckets.ContextWithOrdered(background), m, buckets.Request{Route: message(1), Authorization: bot}).granted())
+		}},
+	} {
+		t.Run(fmt.Sprint(c.want, " ", c.after), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(time.Hour))
+				c.before(t, m)
+				for b := range m.Buckets() {
+					require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "nobody waits")
+				}
+				ctx := background
+				if c.want == buckets.WaitsForOrdered {
+					ctx = buckets.ContextWithOrdered(background)
+				}
+				c.waiting.Authorization = bot
+				waiting := call(ctx, m, c.waiting)
+				require.False(t, waiting.done())
+				found := 0
+				for b := range m.Buckets() {
+					if b.Waiting == 0 {
+						assert.Equal(t, buckets.WaitsForNothing, b.WaitsFor)
+						continue
+					}
+					found++
+					assert.Equal(t, c.want, b.WaitsFor)
+					assert.Equal(t, c.after, b.WaitAfter)
+				}
+				assert.Equal(t, 1, found)
+				if c.after > 0 {
+					wait(c.after - 2*rounded)
+					require.False(t, waiting.done())
+					wait(2 * rounded)
+					assert.True(t, waiting.granted(), "it was said when")
+				}
+			})
+		})
+	}
+}
+
+func TestSnapshotNamesAnOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		h.set(func(h *hub) { h.silent = true })
+		waiting := ask(m, message(1))
+		require.False(t, waiting.done())
+		assert.Equal(t, buckets.WaitsForOutage, snapshot(t, m, buckets.UnknownHash).WaitsFor)
+		waiting.cancel()
+	})
+}
+
+func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{bot, "Bot two"} {
+			as(m, credential, message(1)).update(limited("h", 5, 4, time.Second))
+		}
+		discover(t, m, list(2), limited("h", 5, 4, time.Second))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("other", 5, 4, time.Second))
+		const post, get = "POST /channels/{channel_id}/messages", "GET /channels/{channel_id}/messages"
+		routes := func() map[string][]string {
+			found := make(map[string][]string)
+			for b := range m.Buckets() {
+				if b.Hash != buckets.UnknownHash {
+					found[b.Authentication+" "+b.Major+" "+b.Hash] = b.Routes
+				}
+			}
+			return found
+		}
+		var ours, theirs string
+		for b := range m.Buckets() {
+			if b.Hash == "other" {
+				ours = b.Authentication
+			}
+		}
+		for b := range m.Buckets() {
+			if b.Authentication != ours {
+				theirs = b.Authentication
+			}
+		}
+		assert.Equal(t, map[string][]string{
+			ours + " 1 h": {get, post}, ours + " 2 h": {get, post}, ours + " 1 other": {"PATCH /channels/{channel_id}"}, theirs + " 1 h": {post},
+		}, routes())
+
+		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // one channel's is another one
+		assert.Equal(t, []string{post}, routes()[ours+" 2 h"])
+		assert.Equal(t, []string{get}, routes()[ours+" 2 g"])
+		assert.Equal(t, []string{get, post}, routes()[ours+" 1 h"])
+	})
+}
+
+// A server may name a bucket by what is in the path.
+func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 68) // that of a webhook, of which nobody knows that it is one
+	for name, c := range map[string]struct {
+		route routes.CompiledRoute
+		token string
+	}{
+		"interaction": {followUp(1), interactionToken(1)},
+		"webhook":     {compile(routes.ExecuteWebhook, "5", "secret-token"), "secret-token"},
+		"some other":  {message(1), long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, c.route, limited("webhook:"+c.token, 5, 4, time.Minute))
+				discover(t, m, list(3), limited("webhook:5", 5, 4, time.Minute))
+				hashes := make(map[string]bool)
+				for b := range m.Buckets() {
+					hashes[b.Hash] = true
+					assert.NotContains(t, fmt.Sprintf("%+v", b), c.token)
+				}
+				assert.Len(t, hashes, 3, "they are told apart all the same")
+				assert.Contains(t, hashes, "webhook:5", "what tells no token is shown")
+			})
+		})
+	}
+}
