@@ -64,23 +64,23 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	}
 	entry := m.entry(r)
 	major := m.majorOf(r.Route)
-	f := entry.groupOf(major)
-	if f.kind == unknownGroup || f.kind == unstableGroup {
+	group := entry.groupOf(major)
+	if group.kind == unknownGroup || group.kind == unstableGroup {
 		return Lease{}, false
 	}
-	b := m.buckets.find(f, major)
+	b := m.buckets.find(group, major)
 	if b == nil {
 		return Lease{}, false
 	}
 	b.lock()
 	now := b.now()
 	b.link.refreshLoan()
-	if b.queues != nil || b.reading > 0 || !b.isFor(entry, f, major) || b.undiscovered(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+	if b.queues != nil || b.reading > 0 || !b.isFor(entry, group, major) || b.undiscovered(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
-	t := b.server().budget.counters.shardOf(b)
-	h := b.tryTake(now, entry, t)
+	c := b.server().budget.counters.shardOf(b)
+	h := b.tryTake(now, entry, c)
 	if h == nil {
 		b.unlock()
 		return Lease{}, false
@@ -91,24 +91,24 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	}
 	r.subLimitKey, r.arrived = 0, 0
 	b.addInFlight(h)
-	t.countGrant(h)
+	c.countGrant(h)
 	b.unlock()
 	return h.lease(), true
 }
 
 // isFor reports that the bucket, which is locked, is where the route's requests with that major parameter belong.
-func (b *bucket) isFor(e *routeEntry, f *limitGroup, m major) bool {
-	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == f
+func (b *bucket) isFor(e *routeEntry, group *limitGroup, m major) bool {
+	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == group
 }
 
 // tryTake takes all that a request needs, or returns nil.
-func (b *bucket) tryTake(now time.Duration, entry *routeEntry, t *counterShard) *held {
+func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) *held {
 	permit, ok := b.window.Take(now)
 	if !ok {
 		return nil
 	}
 	auth := entry.authentication
-	if !auth.server.budget.hasPlenty(t) {
+	if !auth.server.budget.hasPlenty(c) {
 		b.window.Return(now, permit)
 		return nil
 	}
@@ -219,12 +219,12 @@ type ask struct {
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
 
-	returns  bool // it was granted before, and refused by the server
-	deadline bool // latest is the context's deadline, not the max rate limit
-	atOnce   bool // it must not wait at all
-	ordered  bool
-	priority bool
-	exempt   bool // from the global limit
+	comesBack bool // it was granted before, and refused by the server
+	deadline  bool // latest is the context's deadline, not the max rate limit
+	atOnce    bool // it must not wait at all
+	ordered   bool
+	priority  bool
+	exempt    bool // from the global limit
 }
 
 // major returns the major parameter of what is asked for.
@@ -240,7 +240,7 @@ const longestWait = 100 * 365 * 24 * time.Hour
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
 	entry := m.entry(r)
-	a := ask{request: r, entry: entry, returns: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
+	a := ask{request: r, entry: entry, comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -261,8 +261,8 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 func (m *RESTBucketManager) enter(a *ask) *bucket {
 	major := a.major()
 	for {
-		f := a.entry.groupOf(major)
-		b, found := m.findBucket(f, major)
+		group := a.entry.groupOf(major)
+		b, found := m.findBucket(group, major)
 		if !found {
 			m.chargeNew(b)
 		}
@@ -272,7 +272,7 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 			a.entry = m.entry(a.request)
 			continue
 		}
-		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.groupOf(major) == f {
+		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.groupOf(major) == group {
 			return b
 		}
 		b.unlock()
@@ -317,7 +317,7 @@ func (m *RESTBucketManager) withdraw(w *waiter) bool {
 			return false
 		}
 		m.waiting.Add(-1)
-		b.dispatchFree(b.now())
+		b.dispatchNow(b.now())
 		return true
 	}
 }

@@ -88,7 +88,7 @@ func (b *bucket) addInFlight(h *held) {
 		b.reading++
 	}
 	if h.ordered {
-		b.open().ordered++
+		b.makeQueues().ordered++
 	}
 	if h.subLimit != nil {
 		h.subLimit.inFlight = true
@@ -132,38 +132,38 @@ func (b *bucket) removeInFlight(h *held) {
 
 // bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
 // place of discovery for all of them.
-func (m *RESTBucketManager) bucket(f *limitGroup, major major) *bucket {
-	b, _ := m.findBucket(f, major)
+func (m *RESTBucketManager) bucket(group *limitGroup, major major) *bucket {
+	b, _ := m.findBucket(group, major)
 	return b
 }
 
 // findBucket is bucket, and reports whether it was found and not made.
-func (m *RESTBucketManager) findBucket(f *limitGroup, major major) (b *bucket, found bool) {
-	if f.kind == unknownGroup {
+func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucket, found bool) {
+	if group.kind == unknownGroup {
 		major = noMajor
 	}
-	if b := m.buckets.find(f, major); b != nil {
+	if b := m.buckets.find(group, major); b != nil {
 		return b, true
 	}
-	b, found = m.buckets.findOrMake(f, major, func() *bucket {
-		b := &bucket{group: f, major: major, fresh: true}
-		if f.kind == unlimitedGroup || f.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
+	b, found = m.buckets.findOrMake(group, major, func() *bucket {
+		b := &bucket{group: group, major: major, fresh: true}
+		if group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
 		}
-		b.window.Recall(int(f.lastLimit.Load()), time.Duration(f.lastPeriod.Load()))
-		f.add(b)
+		b.window.Recall(int(group.lastLimit.Load()), time.Duration(group.lastPeriod.Load()))
+		group.add(b)
 		return b
 	})
 	if !found {
-		f.authentication.byMajor.add(b)
+		group.authentication.byMajor.add(b)
 	}
 	return b, found
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.
-func (m *RESTBucketManager) lockedBucket(f *limitGroup, major major) *bucket {
+func (m *RESTBucketManager) lockedBucket(group *limitGroup, major major) *bucket {
 	for {
-		b := m.bucket(f, major)
+		b := m.bucket(group, major)
 		b.lock()
 		if !b.evicted.Load() {
 			return b

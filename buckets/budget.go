@@ -38,8 +38,8 @@ func newBudget(limit int, period time.Duration, others func() int) *budget {
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
 // not be sent.
 func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) error {
-	t := b.counters.shardOf(from)
-	if p.reserved != nil || b.hasPlenty(t) {
+	c := b.counters.shardOf(from)
+	if p.reserved != nil || b.hasPlenty(c) {
 		return nil
 	}
 	b.mu.Lock()
@@ -47,8 +47,8 @@ func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) e
 	used := b.count(now) // first, as those who do not look closely are not bounded by the sum
 	inFlight := b.counters.inFlight()
 	if used+inFlight < int64(b.limit) {
-		p.reserved = t
-		t.reserve()
+		p.reserved = c
+		c.reserve()
 		return nil
 	}
 	return &ratelimits.BudgetError{
@@ -58,8 +58,8 @@ func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) e
 }
 
 // hasPlenty reports that so much is left that the requests counted by one counter do not use up its share.
-func (b *budget) hasPlenty(t *counterShard) bool {
-	return b.limit == 0 || !b.tight.Load() && t.inFlight() < b.allowance() && b.theirs.Load() == int64(b.others())
+func (b *budget) hasPlenty(c *counterShard) bool {
+	return b.limit == 0 || !b.tight.Load() && c.inFlight() < b.allowance() && b.theirs.Load() == int64(b.others())
 }
 
 // allowance is how much each counter may have in flight without a close look. All shares together are half of what is left; the

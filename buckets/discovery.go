@@ -56,16 +56,16 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r 
 }
 
 // agreesAgain reports that a route that lives apart names the limit that the others name.
-func (f *limitGroup) agreesAgain(r *ratelimits.Response) bool {
-	return f.others != nil && r.Limited && f.others.latestLimit.Load() == int32(r.Limit)
+func (group *limitGroup) agreesAgain(r *ratelimits.Response) bool {
+	return group.sameHash != nil && r.Limited && group.sameHash.latestLimit.Load() == int32(r.Limit)
 }
 
 // contradicted reports that a route insists on a limit which another route, also insisting, contradicts time and again, although
 // both name the same hash: then they do not share a bucket, whatever it is called. What was sent before the latest that is known
 // says nothing, and neither does anything while a change of the limit may not have reached all servers.
 func (b *bucket) contradicted(now time.Duration, h *held, r *ratelimits.Response) bool {
-	e, f := h.entry, b.group
-	if !r.Limited || r.Class != ratelimits.ClassOK || f.kind != hashGroup || r.Bucket != f.hash || b.overtaken(h) {
+	e, group := h.entry, b.group
+	if !r.Limited || r.Class != ratelimits.ClassOK || group.kind != hashGroup || r.Bucket != group.hash || b.overtaken(h) {
 		return false
 	}
 	limit := int32(r.Limit)
@@ -75,17 +75,17 @@ func (b *bucket) contradicted(now time.Duration, h *held, r *ratelimits.Response
 		e.limit.Store(limit)
 		e.contradictions.Store(0)
 		if before != 0 {
-			f.limitChanged.Store(int64(now + rolloutTime))
+			group.limitChanged.Store(int64(now + rolloutTime))
 		}
-	case contradicted && now >= time.Duration(f.limitChanged.Load()) && e.contradictions.Add(1) >= separateAfter:
+	case contradicted && now >= time.Duration(group.limitChanged.Load()) && e.contradictions.Add(1) >= separateAfter:
 		e.contradictions.Store(0)
 		b.limitOf = nil    // whom it contradicts stays, and must not leave, too,
 		b.window.Relearn() // and has another limit than both together had
 		return true
 	}
 	b.limit, b.limitOf = limit, e
-	if f.latestLimit.Load() != limit {
-		f.latestLimit.Store(limit)
+	if group.latestLimit.Load() != limit {
+		group.latestLimit.Store(limit)
 	}
 	return false
 }

@@ -140,13 +140,13 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	if wake > 0 {
 		b.wakeAt(now, wake)
 	}
-	if b.shut(); b.queues == nil {
+	if b.dropQueues(); b.queues == nil {
 		b.discovery.release(now)
 	}
 }
 
 // dispatchFree dispatches with what it can take by itself, and gives back what is left.
-func (b *bucket) dispatchFree(now time.Duration) {
+func (b *bucket) dispatchNow(now time.Duration) {
 	var p gatePermits
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)
@@ -171,7 +171,7 @@ func (b *bucket) ring() {
 	if overdue := b.queues.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
 		b.refuseOverdue(now)
 	}
-	b.dispatchFree(now)
+	b.dispatchNow(now)
 	b.watchOverdue(now)
 }
 

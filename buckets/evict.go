@@ -79,9 +79,9 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 	}
 	m.entries.Delete(key)
 	e.group.Load().routes--
-	if homes := e.groupsByMajor.Load(); homes != nil {
-		for _, f := range homes.All() {
-			f.routes--
+	if byMajor := e.groupsByMajor.Load(); byMajor != nil {
+		for _, group := range byMajor.All() {
+			group.routes--
 		}
 	}
 	e.authentication.entries.Add(-1)
@@ -89,17 +89,17 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 
 // evictMajors forgets the homes of major parameters whose buckets are forgotten.
 func (m *RESTBucketManager) evictMajors(e *routeEntry) {
-	homes := e.groupsByMajor.Load()
-	if homes == nil {
+	byMajor := e.groupsByMajor.Load()
+	if byMajor == nil {
 		return
 	}
-	for major, f := range homes.All() {
-		if m.buckets.find(f, major) != nil {
+	for major, group := range byMajor.All() {
+		if m.buckets.find(group, major) != nil {
 			continue
 		}
 		m.moves.Lock()
-		if e.groupsByMajor.Load() == homes && !e.evicted.Load() && m.buckets.find(f, major) == nil {
-			e.unassign(homes, major)
+		if e.groupsByMajor.Load() == byMajor && !e.evicted.Load() && m.buckets.find(group, major) == nil {
+			e.unassign(byMajor, major)
 		}
 		m.moves.Unlock()
 	}
@@ -109,11 +109,11 @@ func (m *RESTBucketManager) evictMajors(e *routeEntry) {
 func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for key, f := range a.groups {
-		if f.routes == 0 && f.empty() {
+	for key, group := range a.groups {
+		if group.routes == 0 && group.empty() {
 			delete(a.groups, key)
-			if f.others != nil {
-				f.others.routes--
+			if group.sameHash != nil {
+				group.sameHash.routes--
 			}
 		}
 	}

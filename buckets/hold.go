@@ -135,11 +135,11 @@ func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	for _, a := range m.authentications.All() {
-		f := a.groups[b.group.groupKey]
-		if f == nil || f == b.group || a.server != b.server() {
+		group := a.groups[b.group.groupKey]
+		if group == nil || group == b.group || a.server != b.server() {
 			continue
 		}
-		if other := m.buckets.find(f, b.major); other != nil {
+		if other := m.buckets.find(group, b.major); other != nil {
 			other.lock()
 			other.hold(other.now(), d, ratelimits.ClassShared)
 			other.refuseLate(other.now())
@@ -213,7 +213,7 @@ func (b *bucket) lift() {
 	for q := range b.queues.all {
 		q.hold = ratelimits.Throttle{}
 	}
-	b.dispatchFree(b.now())
+	b.dispatchNow(b.now())
 }
 
 // lift ends the hold.
@@ -248,10 +248,10 @@ func (m *RESTBucketManager) EdgeWait(server string) time.Duration {
 
 // pause lets nothing leave that a refusal of a lease in flight in this bucket, which is locked, may be about.
 func (b *bucket) pause(h *held, r *ratelimits.Response) {
-	if h.heard != 0 {
+	if h.refusedAt != 0 {
 		return
 	}
-	h.heard = max(b.now(), 1)
+	h.refusedAt = max(b.now(), 1)
 	switch {
 	case r.Class == ratelimits.ClassEdge:
 		h.pauses = h.entry.authentication.edge
@@ -265,11 +265,11 @@ func (b *bucket) pause(h *held, r *ratelimits.Response) {
 }
 
 // pausesBucket reports that the bucket waits that the lease is in flight in.
-func (h *held) pausesBucket() bool { return h.heard != 0 && h.pauses == nil }
+func (h *held) pausesBucket() bool { return h.refusedAt != 0 && h.pauses == nil }
 
 // age takes the time that it took to read a refusal off what it asks for, as that counts from its headers.
 func (h *held) age(now time.Duration, r *ratelimits.Response) {
-	read := now - h.heard
+	read := now - h.refusedAt
 	r.RetryAfter, r.ResetAfter = max(r.RetryAfter-read, precision), max(r.ResetAfter-read, 0)
 }
 

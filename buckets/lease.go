@@ -51,9 +51,9 @@ type grant struct {
 	ordered     bool
 
 	// Guarded by the bucket's lock.
-	heard  time.Duration // when the headers of its refusal came, which is being read; else 0
-	pauses *gate         // that waits for it, nil if it is the bucket
-	order  uint32        // of those that were sent from the bucket, 0 if it has moved here
+	refusedAt time.Duration // when the headers of its refusal came, which is being read; else 0
+	pauses    *gate         // that waits for it, nil if it is the bucket
+	order     uint32        // of those that were sent from the bucket, 0 if it has moved here
 }
 
 // lease returns the lease that was just made of h.
@@ -147,7 +147,7 @@ func (h *held) free() {
 // finish ends a lease: it gives back what the request took, applies what its response says, and lets go whom that allows to
 // go. The gates come first, so that nobody leaves whom a hold of theirs stops.
 func (m *RESTBucketManager) finish(h *held, o *outcome) {
-	if h.heard != 0 {
+	if h.refusedAt != 0 {
 		h.age(m.now(), &o.response)
 	}
 	if o.response.Class == ratelimits.ClassSubLimit {
@@ -175,14 +175,14 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 		m.relocate(h, o)
 	} else {
 		b.apply(now, h, o)
-		b.dispatchFree(now)
+		b.dispatchNow(now)
 		b.unlock()
 	}
 	if o.response.Class == ratelimits.ClassShared {
 		m.holdResource(h.bucket.Load(), &o.response)
 	}
-	for _, s := range h.provisional { // it has departed, so nobody changes them any more
-		s.end(o)
+	for _, c := range h.provisional { // it has departed, so nobody changes them any more
+		c.end(o)
 	}
 	if o.held > 0 {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})

@@ -17,9 +17,9 @@ const UnknownHash = "UNKNOWN"
 type limitGroup struct {
 	authentication *authentication
 	groupKey
-	id     uint64      // no two of a manager have the same
-	routes int         // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
-	others *limitGroup // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
+	id       uint64      // no two of a manager have the same
+	routes   int         // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
+	sameHash *limitGroup // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
 
 	latestLimit  atomic.Int32 // the limit that the latest response named
 	limitChanged atomic.Int64 // when a route named another limit than before, a time.Duration
@@ -61,23 +61,25 @@ const (
 )
 
 // hasHash reports that its responses are expected to name the limit group's hash.
-func (f *limitGroup) hasHash() bool { return f.kind == hashGroup || f.kind == separateGroup }
-
-// add adds a bucket to the limit group's, and leave takes it out again.
-func (f *limitGroup) add(b *bucket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if b.nextInGroup = f.buckets; b.nextInGroup != nil {
-		b.nextInGroup.previousInGroup = b
-	}
-	f.buckets = b
+func (group *limitGroup) hasHash() bool {
+	return group.kind == hashGroup || group.kind == separateGroup
 }
 
-func (f *limitGroup) remove(b *bucket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// add adds a bucket to the limit group's, and leave takes it out again.
+func (group *limitGroup) add(b *bucket) {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	if b.nextInGroup = group.buckets; b.nextInGroup != nil {
+		b.nextInGroup.previousInGroup = b
+	}
+	group.buckets = b
+}
+
+func (group *limitGroup) remove(b *bucket) {
+	group.mu.Lock()
+	defer group.mu.Unlock()
 	if b.previousInGroup == nil {
-		f.buckets = b.nextInGroup
+		group.buckets = b.nextInGroup
 	} else {
 		b.previousInGroup.nextInGroup = b.nextInGroup
 	}
@@ -87,39 +89,39 @@ func (f *limitGroup) remove(b *bucket) {
 }
 
 // all returns its buckets.
-func (f *limitGroup) all() (all []*bucket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for b := f.buckets; b != nil; b = b.nextInGroup {
+func (group *limitGroup) all() (all []*bucket) {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	for b := group.buckets; b != nil; b = b.nextInGroup {
 		all = append(all, b)
 	}
 	return all
 }
 
 // empty reports that it has none.
-func (f *limitGroup) empty() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.buckets == nil
+func (group *limitGroup) empty() bool {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	return group.buckets == nil
 }
 
 // groupFor returns the limit group of that kind for the route. The lock for moves is held.
-func (e *routeEntry) groupFor(place groupKind, hash string) *limitGroup {
-	key := groupKey{kind: place, hash: hash}
-	if place != hashGroup {
+func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
+	key := groupKey{kind: kind, hash: hash}
+	if kind != hashGroup {
 		key.route = e.route
 	}
-	f := e.authentication.groups[key]
-	if f == nil {
-		f = &limitGroup{authentication: e.authentication, groupKey: key, id: e.manager.groupIDs.Add(1)}
-		if place == separateGroup {
-			if f.others = e.authentication.groups[groupKey{kind: hashGroup, hash: hash}]; f.others != nil {
-				f.others.routes++ // so that it stays
+	group := e.authentication.groups[key]
+	if group == nil {
+		group = &limitGroup{authentication: e.authentication, groupKey: key, id: e.manager.groupIDs.Add(1)}
+		if kind == separateGroup {
+			if group.sameHash = e.authentication.groups[groupKey{kind: hashGroup, hash: hash}]; group.sameHash != nil {
+				group.sameHash.routes++ // so that it stays
 			}
 		}
-		e.authentication.groups[key] = f
+		e.authentication.groups[key] = group
 	}
-	return f
+	return group
 }
 
 // groupOfHash returns the limit group of a bucket hash. The manager's lock for moves is held.
@@ -161,9 +163,9 @@ type routeEntry struct {
 
 // groupOf returns the limit group in which the route lives with a major parameter.
 func (e *routeEntry) groupOf(m major) *limitGroup {
-	if homes := e.groupsByMajor.Load(); homes != nil {
-		if f, ok := homes.Load(m); ok {
-			return f
+	if byMajor := e.groupsByMajor.Load(); byMajor != nil {
+		if group, ok := byMajor.Load(m); ok {
+			return group
 		}
 	}
 	return e.group.Load()
@@ -215,47 +217,47 @@ func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 // assign makes a limit group the home of the route, which counts there unless it has been forgotten: a response may come that late.
 // Major parameters that live neither where the route did nor in the limit group that it leaves stay there, if it is a limit group of that kind. The
 // manager's lock for moves is held.
-func (e *routeEntry) assign(f, left *limitGroup) {
+func (e *routeEntry) assign(group, left *limitGroup) {
 	e.changedTo = nil
-	old := e.group.Swap(f)
+	old := e.group.Swap(group)
 	if e.evicted.Load() {
 		return
 	}
 	if old != nil {
 		old.routes--
 	}
-	f.routes++
-	homes := e.groupsByMajor.Load()
-	if homes == nil {
+	group.routes++
+	byMajor := e.groupsByMajor.Load()
+	if byMajor == nil {
 		return
 	}
-	for m, home := range homes.All() {
-		if home == f || home == left || f.kind != hashGroup {
-			e.unassign(homes, m)
+	for m, home := range byMajor.All() {
+		if home == group || home == left || group.kind != hashGroup {
+			e.unassign(byMajor, m)
 		}
 	}
 }
 
 // assignMajor makes a limit group the home of the route with one major parameter. The manager's lock for moves is held.
-func (e *routeEntry) assignMajor(m major, f *limitGroup) {
+func (e *routeEntry) assignMajor(m major, group *limitGroup) {
 	if e.evicted.Load() {
 		return
 	}
-	homes := e.groupsByMajor.Load()
-	if homes == nil {
-		homes = xsync.NewMap[major, *limitGroup]()
-		e.groupsByMajor.Store(homes)
+	byMajor := e.groupsByMajor.Load()
+	if byMajor == nil {
+		byMajor = xsync.NewMap[major, *limitGroup]()
+		e.groupsByMajor.Store(byMajor)
 	}
-	e.unassign(homes, m)
-	if f != e.group.Load() {
-		homes.Store(m, f)
-		f.routes++
+	e.unassign(byMajor, m)
+	if group != e.group.Load() {
+		byMajor.Store(m, group)
+		group.routes++
 	}
 }
 
 // unassign lets a major parameter live where its route does. The manager's lock for moves is held.
-func (e *routeEntry) unassign(homes *xsync.Map[major, *limitGroup], m major) {
-	if old, ok := homes.LoadAndDelete(m); ok {
+func (e *routeEntry) unassign(byMajor *xsync.Map[major, *limitGroup], m major) {
+	if old, ok := byMajor.LoadAndDelete(m); ok {
 		old.routes--
 	}
 }

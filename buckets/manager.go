@@ -205,7 +205,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	now := b.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
-	b.link.adopt(now, h)
+	h.ticket, _ = b.link.adopt(now, now)
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)

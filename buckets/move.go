@@ -16,20 +16,20 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	now := b.now()
 	if !b.misplaced(now, h, o) {
 		b.apply(now, h, o)
-		b.dispatchFree(now)
+		b.dispatchNow(now)
 		b.unlock()
 		return
 	}
 	target, scope := h.entry.learn(now, b, h, &o.response)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
-	permit, ticket := h.permit, h.ticket
+	charge := provisionalCharge{bucket: b, permit: h.permit, ticket: h.ticket}
+	if b.link != nil {
+		charge.loans = b.link.loans
+	}
 	b.removeInFlight(h)
-	h.subLimit, h.ordered, h.ticket = nil, false, 0
-	h.permit = there.window.AdoptFrom(there.now(), &b.window, permit)
-	there.link.adopt(there.now(), h)
-	there.addInFlight(h)
-	h.order = 0
+	h.ordered = false
+	there.adoptInFlight(h, b)
 	there.unlock()
 	b.unlock()
 
@@ -39,19 +39,13 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	}
 	b.lock()
 	now = b.now()
-	if scope == eitherCounts {
-		b.window.Lost(now, permit)
-		b.link.lose(now, ticket)
-	} else {
-		b.window.Return(now, permit)
-		b.link.drop(now, ticket)
-	}
+	charge.remove(now, scope == eitherCounts)
 	b.discovery.found(now, target.hash)
-	b.dispatchFree(now)
+	b.dispatchNow(now)
 	b.unlock()
 	there.lock()
 	there.apply(there.now(), h, o)
-	there.dispatchFree(there.now())
+	there.dispatchNow(there.now())
 	if scope < majorMoves && o.response.Class != ratelimits.ClassOK { // the request will come back to where it was
 		if home := h.entry.groupOf(h.major); home != target {
 			back := m.lockedBucket(home, h.major)
@@ -68,7 +62,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 	for _, b := range touched {
 		b.lock()
-		b.dispatchFree(b.now())
+		b.dispatchNow(b.now())
 		b.refuseLate(b.now())
 		b.unlock()
 	}
@@ -105,7 +99,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, with)
-		source.dispatchFree(source.now())
+		source.dispatchNow(source.now())
 		source.unlock()
 	}
 	if scope == majorMoves {
@@ -130,15 +124,15 @@ func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
 	groups := map[*limitGroup]struct{}{b.group: {}}
 	if to.kind != hashGroup {
 		groups[e.group.Load()] = struct{}{}
-		if homes := e.groupsByMajor.Load(); homes != nil {
-			for _, f := range homes.All() {
-				groups[f] = struct{}{}
+		if byMajor := e.groupsByMajor.Load(); byMajor != nil {
+			for _, group := range byMajor.All() {
+				groups[group] = struct{}{}
 			}
 		}
 	}
-	for f := range groups {
-		for _, other := range f.all() {
-			if other != b && e.groupOf(other.major) == f {
+	for group := range groups {
+		for _, other := range group.all() {
+			if other != b && e.groupOf(other.major) == group {
 				all = append(all, other)
 			}
 		}
@@ -210,14 +204,20 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 	now := b.now()
 	b.removeInFlight(h)
 	permit := h.permit
-	h.permit = to.window.AdoptFrom(to.now(), &b.window, permit)
-	b.window.Lost(now, permit)
 	b.link.report(now, h, &outcome{sent: true})
+	to.adoptInFlight(h, b)
+	b.window.Lost(now, permit)
 	b.discovery.found(now, to.group.hash)
-	to.link.adopt(to.now(), h)
 	h.unchargeFrom(to)
+}
+
+// adoptInFlight takes in a lease that was in flight in another bucket. Both are locked.
+func (b *bucket) adoptInFlight(h *held, from *bucket) {
+	now, sent := b.now(), h.permit.Sent()
+	h.permit = b.window.AdoptFrom(now, &from.window, h.permit)
+	h.ticket, _ = b.link.adopt(now, sent)
 	h.subLimit = nil
-	to.addInFlight(h)
+	b.addInFlight(h)
 	h.order = 0
 }
 

@@ -24,7 +24,7 @@ func later(f, other forecast) forecast {
 }
 
 // foresee is predict as far as the bucket itself is concerned.
-func (b *bucket) foresee(now time.Duration, ahead int) forecast {
+func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
 	if b.link != nil && !b.link.lent {
 		return b.link.predict(now, ahead)
 	}
@@ -33,7 +33,7 @@ func (b *bucket) foresee(now time.Duration, ahead int) forecast {
 
 // foresee returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
 // which take turns with it.
-func (g *gate) foresee(now time.Duration, ahead int) forecast {
+func (g *gate) predict(now time.Duration, ahead int) forecast {
 	if g.open.Load() {
 		return forecast{}
 	}
@@ -51,10 +51,10 @@ func (g *gate) foresee(now time.Duration, ahead int) forecast {
 }
 
 // predict is Window.Predict of a bucket that is shared.
-func (p *sharedLink) predict(now time.Duration, ahead int) forecast {
-	f := p.remote.Forecast(now, ahead)
-	if hold := p.bucket.window.HoldWait(now); hold > f.Wait {
-		return forecast{hold, p.bucket.window.HoldClass(now), false}
+func (l *sharedLink) predict(now time.Duration, ahead int) forecast {
+	f := l.remote.Forecast(now, ahead)
+	if hold := l.bucket.window.HoldWait(now); hold > f.Wait {
+		return forecast{hold, l.bucket.window.HoldClass(now), false}
 	}
 	return forecast{f.Wait, f.Class, false}
 }
@@ -73,11 +73,11 @@ func (p *globalPart) wait(now time.Duration) time.Duration {
 
 // predict returns how long an ask would have to wait with so many ahead of it.
 func (b *bucket) predict(now time.Duration, a *ask, ahead int) forecast {
-	f := b.foresee(now, ahead)
+	f := b.predictBucket(now, ahead)
 	if !a.exempt {
-		f = later(f, b.group.authentication.global.foresee(now, ahead))
+		f = later(f, b.group.authentication.global.predict(now, ahead))
 	}
-	f = later(f, b.group.authentication.edge.foresee(now, ahead))
+	f = later(f, b.group.authentication.edge.predict(now, ahead))
 	if q := b.queues.subLimitOf(a); q != nil {
 		f = later(f, forecast{wait: q.hold.Wait(now), class: ratelimits.ClassSubLimit})
 	}
@@ -109,7 +109,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 		}
 	}
 	ahead := 0 // of one that comes back to its place
-	if !a.returns {
+	if !a.comesBack {
 		if err := m.full(a, b.queues.waiting()); err != nil {
 			return forecast{}, err
 		}
@@ -158,7 +158,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
-		Cause:    b.away(now, a),
+		Cause:    b.unreachable(now, a),
 	}
 }
 
@@ -203,7 +203,7 @@ func (b *bucket) refuseLate(now time.Duration) {
 		return err
 	})
 	if late {
-		b.dispatchFree(now)
+		b.dispatchNow(now)
 	}
 }
 
@@ -225,7 +225,7 @@ func (b *bucket) refuseOverdue(now time.Duration) {
 		return nil
 	})
 	if late {
-		b.dispatchFree(now)
+		b.dispatchNow(now)
 	}
 	b.watchOverdue(now)
 }
@@ -308,7 +308,7 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 	switch {
 	case b.window.HoldWait(now) > 0 || b.queues.subLimitOf(a) != nil:
 		return true // whatever the others say
-	case a.atOnce && b.away(now, a) != nil:
+	case a.atOnce && b.unreachable(now, a) != nil:
 		return true // nobody can say
 	case b.link != nil && !b.link.lent:
 		if b.link.remote.Err() != nil {
@@ -345,7 +345,7 @@ func (m *RESTBucketManager) outage() error {
 }
 
 // away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
-func (b *bucket) away(now time.Duration, a *ask) error {
+func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	if err == nil || b.link.decides(now) && (b.discovery == nil || b.discovery.may || b.discovery.probing) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
@@ -359,7 +359,7 @@ func (b *bucket) outage() error {
 	case b.link != nil && !b.link.lent:
 		return b.link.remote.Err()
 	case b.discovery != nil && !b.discovery.may:
-		return b.discovery.discovery.Err()
+		return b.discovery.remote.Err()
 	}
 	return nil
 }

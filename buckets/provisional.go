@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -133,8 +134,8 @@ func (m *RESTBucketManager) chargeUndiscovered(there *bucket) {
 
 // chargeTo charges the request to a bucket, once. The lock for moves is held.
 func (h *held) chargeTo(b *bucket) {
-	for _, s := range h.provisional {
-		if s.bucket == b {
+	for _, c := range h.provisional {
+		if c.bucket == b {
 			return
 		}
 	}
@@ -142,20 +143,18 @@ func (h *held) chargeTo(b *bucket) {
 	defer b.unlock()
 	if !b.evicted.Load() {
 		now, sent := b.now(), h.permit.Sent()
-		s := provisionalCharge{bucket: b, permit: b.window.Adopt(now, sent)}
-		s.ticket, s.loans = b.link.adoptProvisional(now, sent)
-		h.provisional = append(h.provisional, s)
+		c := provisionalCharge{bucket: b, permit: b.window.Adopt(now, sent)}
+		c.ticket, c.loans = b.link.adopt(now, sent)
+		h.provisional = append(h.provisional, c)
 	}
 }
 
 // unchargeFrom takes the charge off a bucket, which is locked, because the request is in flight there now. The lock for moves is
 // held.
 func (h *held) unchargeFrom(b *bucket) {
-	now := b.now()
-	for i, s := range h.provisional {
-		if s.bucket == b {
-			b.window.Return(now, s.permit)
-			b.link.endProvisional(now, s, &outcome{})
+	for i, c := range h.provisional {
+		if c.bucket == b {
+			c.remove(b.now(), false)
 			h.provisional = slices.Delete(h.provisional, i, i+1)
 			return
 		}
@@ -163,17 +162,21 @@ func (h *held) unchargeFrom(b *bucket) {
 }
 
 // end takes the charge off again, unless nobody knows where the request was counted.
-func (s provisionalCharge) end(o *outcome) {
-	b := s.bucket
-	b.lock()
-	defer b.unlock()
-	now := b.now()
-	if o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError) {
-		b.window.Lost(now, s.permit)
-		b.link.endProvisional(now, s, &outcome{sent: true})
+func (c provisionalCharge) end(o *outcome) {
+	c.bucket.lock()
+	defer c.bucket.unlock()
+	now := c.bucket.now()
+	c.remove(now, o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError))
+	c.bucket.dispatchNow(now)
+}
+
+// remove takes the charge off its bucket, which is locked. If the request may have been counted there, that stays charged as long as the
+// server may remember it.
+func (c provisionalCharge) remove(now time.Duration, counted bool) {
+	if counted {
+		c.bucket.window.Lost(now, c.permit)
 	} else {
-		b.window.Return(now, s.permit)
-		b.link.endProvisional(now, s, &outcome{})
+		c.bucket.window.Return(now, c.permit)
 	}
-	b.dispatchFree(now)
+	c.bucket.link.end(now, c.ticket, c.loans, &outcome{sent: counted})
 }

@@ -178,7 +178,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 }
 
 // open returns the queues, making them if need be.
-func (b *bucket) open() *queues {
+func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
 		b.group.authentication.queueOpened(b)
@@ -187,7 +187,7 @@ func (b *bucket) open() *queues {
 }
 
 // shut drops the queues when nothing needs them.
-func (b *bucket) shut() {
+func (b *bucket) dropQueues() {
 	qs := b.queues
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
@@ -198,7 +198,7 @@ func (b *bucket) shut() {
 
 // subLimit returns the queue of a sub-limit. If it has to be made, those who wait for that limit leave the main queue for it.
 func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
-	qs := b.open()
+	qs := b.makeQueues()
 	if q := qs.subLimits[key]; q != nil {
 		return q
 	}
@@ -239,7 +239,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 	w.Value, w.Arrived, w.ask = w, arrived, *a
 	b.insert(now, w)
 	b.manager().waiting.Add(1)
-	b.dispatchFree(now)
+	b.dispatchNow(now)
 	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w) {
 		b.refuseLate(now)
 	}
@@ -253,7 +253,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 // share the one of its first.
 func (b *bucket) insert(now time.Duration, w *waiter) {
 	w.bucket.Store(b)
-	q := b.open().of(&w.ask)
+	q := b.makeQueues().of(&w.ask)
 	q.waiting.Insert(&w.Element)
 	if q == &b.queues.main {
 		b.link.join(now, w)

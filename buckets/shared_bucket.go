@@ -29,77 +29,77 @@ func (m *RESTBucketManager) newSharedLink(b *bucket) *sharedLink {
 	if session == nil || b.group.kind == unlimitedGroup || b.group.kind == unknownGroup {
 		return nil
 	}
-	p := &sharedLink{bucket: b}
-	p.remote = session.Bucket(b.sharedKey(), p.changed)
-	return p
+	l := &sharedLink{bucket: b}
+	l.remote = session.Bucket(b.sharedKey(), l.changed)
+	return l
 }
 
 // sharedKey is the bucket's name in all processes.
 func (b *bucket) sharedKey() SharedKey {
-	f := b.group
-	key := SharedKey{Credential: f.authentication.credential, Hash: f.hash, Major: b.major.shared()}
-	if !f.route.IsZero() {
-		key.Route = f.route.String()
+	group := b.group
+	key := SharedKey{Credential: group.authentication.credential, Hash: group.hash, Major: b.major.shared()}
+	if !group.route.IsZero() {
+		key.Route = group.route.String()
 	}
-	switch f.kind { // a hash that a server names begins with none of these
+	switch group.kind { // a hash that a server names begins with none of these
 	case routeGroup:
 		key.Hash = "~" + key.Route
 	case unstableGroup:
 		key.Hash = "!" + key.Route
 	case separateGroup:
-		key.Hash = "=" + f.hash + " " + key.Route
+		key.Hash = "=" + group.hash + " " + key.Route
 	}
 	return key
 }
 
 // decides reports that the window decides what leaves, and nobody else. A nil partner is that of a bucket that is not shared. Until the
 // next look the answer stays the same.
-func (p *sharedLink) decides(now time.Duration) bool { return p == nil || p.lent && now < p.until }
+func (l *sharedLink) decides(now time.Duration) bool { return l == nil || l.lent && now < l.until }
 
 // refreshLoan finds out whether the loan goes on.
-func (p *sharedLink) refreshLoan() {
-	if p != nil && p.lent {
-		p.until = p.remote.Until()
+func (l *sharedLink) refreshLoan() {
+	if l != nil && l.lent {
+		l.until = l.remote.Until()
 	}
 }
 
 // changed is called when there is something new to say of the bucket.
-func (p *sharedLink) changed() {
-	b := p.bucket
+func (l *sharedLink) changed() {
+	b := l.bucket
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.evicted.Load() {
 		return
 	}
 	now := b.now()
-	b.dispatchFree(now)
+	b.dispatchNow(now)
 	b.refuseLate(now) // what is ahead of them may have changed
 	b.refuseOverdue(now)
 }
 
 // syncLoan takes over a loan that is offered, or returns one that has ended or is wanted by others.
-func (p *sharedLink) syncLoan(now time.Duration) {
+func (l *sharedLink) syncLoan(now time.Duration) {
 	switch {
-	case p == nil || p.bucket.evicted.Load():
-	case !p.lent:
-		if loan := p.remote.Loan(now); loan != nil {
-			p.startLoan(now, loan)
+	case l == nil || l.bucket.evicted.Load():
+	case !l.lent:
+		if loan := l.remote.Loan(now); loan != nil {
+			l.startLoan(now, loan)
 		}
 	default:
-		if p.refreshLoan(); now >= p.until || p.remote.Wanted() {
-			p.endLoan(now)
+		if l.refreshLoan(); now >= l.until || l.remote.Wanted() {
+			l.endLoan(now)
 		}
 	}
 }
 
 // startLoan lets the window decide from now on.
-func (p *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
-	b := p.bucket
+func (l *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
+	b := l.bucket
 	others := b.window.InFlight() // charged here because they may belong here
-	p.lent, p.processes, p.limit, p.stamp = true, max(loan.Processes, 1), loan.State.Limit, loan.State.Stamp
-	p.loans++
-	p.refreshLoan()
-	b.window = ratelimits.NewWindow(now, p.divide(loan.State))
+	l.lent, l.processes, l.limit, l.stamp = true, max(loan.Processes, 1), loan.State.Limit, loan.State.Stamp
+	l.loans++
+	l.refreshLoan()
+	b.window = ratelimits.NewWindow(now, l.divide(loan.State))
 	for h := b.inFlight; h != nil; h = h.next {
 		h.permit, h.ticket = b.window.Adopt(now, h.permit.Sent()), 0
 		others--
@@ -108,7 +108,7 @@ func (p *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 		b.window.Adopt(now, now)
 	}
 	for _, o := range loan.Ended {
-		b.window.Report(now, b.window.Adopt(now, o.Sent), p.asSeen(o.Response))
+		b.window.Report(now, b.window.Adopt(now, o.Sent), l.asSeen(o.Response))
 	}
 	for q := range b.queues.all {
 		for w := range q.waiters {
@@ -118,165 +118,139 @@ func (p *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 }
 
 // endLoan lets all processes together decide from now on.
-func (p *sharedLink) endLoan(now time.Duration) {
-	b := p.bucket
+func (l *sharedLink) endLoan(now time.Duration) {
+	b := l.bucket
 	var inFlight []time.Duration
 	for h := b.inFlight; h != nil; h = h.next {
 		inFlight = append(inFlight, h.permit.Sent())
 	}
-	tickets := p.remote.Return(now, p.state(now, len(inFlight)), inFlight)
-	p.lent = false
+	tickets := l.remote.Return(now, l.state(now, len(inFlight)), inFlight)
+	l.lent = false
 	for h := b.inFlight; h != nil && len(tickets) > 0; h = h.next {
 		h.ticket, tickets = tickets[0], tickets[1:]
 	}
 	if b.queues != nil {
 		for w := range b.queues.main.waiters {
-			p.join(now, w)
+			l.join(now, w)
 		}
 		b.first(now)
 	}
 }
 
 // state is what has become of the window. So many requests are in flight that say so themselves.
-func (p *sharedLink) state(now time.Duration, inFlight int) ratelimits.State {
-	s := p.bucket.window.State(now)
-	if others := p.bucket.window.InFlight() - inFlight; others > 0 {
+func (l *sharedLink) state(now time.Duration, inFlight int) ratelimits.State {
+	s := l.bucket.window.State(now)
+	if others := l.bucket.window.InFlight() - inFlight; others > 0 {
 		s.Used += others
 		s.Reset = max(s.Reset, s.Period)
 	}
-	s.Stamp = p.stamp
-	if p.processes > 1 {
-		s.Limit = p.limit
+	s.Stamp = l.stamp
+	if l.processes > 1 {
+		s.Limit = l.limit
 	}
 	return s
 }
 
 // divide returns this process's share of a limit that nobody keeps for all at the moment.
-func (p *sharedLink) divide(s ratelimits.State) ratelimits.State {
-	if p.processes > 1 && s.Limit > 0 {
-		s.Limit = max(s.Limit/p.processes, 1)
+func (l *sharedLink) divide(s ratelimits.State) ratelimits.State {
+	if l.processes > 1 && s.Limit > 0 {
+		s.Limit = max(s.Limit/l.processes, 1)
 		s.Used = min(s.Used, s.Limit)
 	}
 	return s
 }
 
 // asSeen returns a response as the window is to see it.
-func (p *sharedLink) asSeen(r ratelimits.Response) ratelimits.Response {
-	if p == nil || !p.lent {
+func (l *sharedLink) asSeen(r ratelimits.Response) ratelimits.Response {
+	if l == nil || !l.lent {
 		return r
 	}
-	p.stamp = max(p.stamp, r.Stamp)
-	if p.processes > 1 && r.Limited {
-		p.limit = r.Limit
-		r.Limit = max(r.Limit/p.processes, 1)
+	l.stamp = max(l.stamp, r.Stamp)
+	if l.processes > 1 && r.Limited {
+		l.limit = r.Limit
+		r.Limit = max(r.Limit/l.processes, 1)
 		r.Remaining = min(r.Remaining, r.Limit)
 	}
 	return r
 }
 
-// report tells the others what became of a request with a ticket.
-func (p *sharedLink) report(now time.Duration, h *held, o *outcome) {
-	t := h.ticket
-	if p == nil || t == 0 {
-		return
-	}
-	h.ticket = 0
-	if o.sent {
-		p.remote.Report(now, t, o.response)
-	} else {
-		p.remote.Leave(now, t)
-	}
-}
-
-// drop takes back the ticket of a request that was not counted here.
-func (p *sharedLink) drop(now time.Duration, t Ticket) {
-	if p != nil && t != 0 && !p.lent {
-		p.remote.Leave(now, t)
-	}
-}
-
-// lose says that a request may have been counted here, although its response speaks of another bucket.
-func (p *sharedLink) lose(now time.Duration, t Ticket) {
-	if p != nil && t != 0 && !p.lent {
-		p.remote.Report(now, t, ratelimits.Response{})
-	}
-}
-
-// adopt gives a request in flight a ticket that was sent without one.
-func (p *sharedLink) adopt(now time.Duration, h *held) {
-	if p != nil && !p.lent {
-		h.ticket = p.remote.Adopt(now, h.permit.Sent())
-	}
-}
-
-// adoptProvisional charges a request to the bucket that may belong there, and unshade ends that.
-func (p *sharedLink) adoptProvisional(now, sent time.Duration) (t Ticket, loans int) {
-	if p == nil || p.lent {
+// adopt gives a request a ticket that was sent without one, and returns how many loans there have been: the next one voids it.
+func (l *sharedLink) adopt(now, sent time.Duration) (t Ticket, loans int) {
+	if l == nil || l.lent {
 		return 0, 0
 	}
-	return p.remote.Adopt(now, sent), p.loans
+	return l.remote.Adopt(now, sent), l.loans
 }
 
-func (p *sharedLink) endProvisional(now time.Duration, s provisionalCharge, o *outcome) {
+// report tells the others what became of a request in flight.
+func (l *sharedLink) report(now time.Duration, h *held, o *outcome) {
+	if l != nil {
+		l.end(now, h.ticket, l.loans, o)
+		h.ticket = 0
+	}
+}
+
+// end tells the others what became of a request with a ticket, unless a loan has voided that.
+func (l *sharedLink) end(now time.Duration, t Ticket, loans int, o *outcome) {
 	switch {
-	case s.ticket == 0 || p.lent || p.loans != s.loans:
+	case l == nil || t == 0 || l.lent || l.loans != loans:
 	case o.sent:
-		p.remote.Report(now, s.ticket, o.response)
+		l.remote.Report(now, t, o.response)
 	default:
-		p.remote.Leave(now, s.ticket)
+		l.remote.Leave(now, t)
 	}
 }
 
 // hold lets nothing leave in any process.
-func (p *sharedLink) hold(now, d time.Duration, class ratelimits.Class) {
-	if p != nil && !p.lent {
-		p.remote.Hold(now, d, class)
+func (l *sharedLink) hold(now, d time.Duration, class ratelimits.Class) {
+	if l != nil && !l.lent {
+		l.remote.Hold(now, d, class)
 	}
 }
 
 // join gives a waiter in the queue its ticket.
-func (p *sharedLink) join(now time.Duration, w *waiter) {
-	if p != nil && !p.lent && w.ticket == 0 {
-		w.ticket = p.remote.Join(now, w.Arrived-HeadStart)
+func (l *sharedLink) join(now time.Duration, w *waiter) {
+	if l != nil && !l.lent && w.ticket == 0 {
+		w.ticket = l.remote.Join(now, w.Arrived-HeadStart)
 	}
 }
 
 // leave takes the ticket of a waiter back that leaves the queue.
-func (p *sharedLink) leave(now time.Duration, w *waiter) {
-	if p == nil || w.ticket == 0 {
+func (l *sharedLink) leave(now time.Duration, w *waiter) {
+	if l == nil || w.ticket == 0 {
 		return
 	}
-	p.remote.Leave(now, w.ticket)
+	l.remote.Leave(now, w.ticket)
 	w.ticket = 0
 }
 
 // next returns when something may leave. ok is false if only the others can tell.
-func (p *sharedLink) next(now time.Duration) (at time.Duration, ok bool) {
-	if p.lent { // until a moment ago
-		p.endLoan(now)
+func (l *sharedLink) next(now time.Duration) (at time.Duration, ok bool) {
+	if l.lent { // until a moment ago
+		l.endLoan(now)
 	}
-	if hold := p.bucket.window.HoldWait(now); hold > 0 {
+	if hold := l.bucket.window.HoldWait(now); hold > 0 {
 		return now + hold, true
 	}
-	_, ok = p.remote.Granted(now)
+	_, ok = l.remote.Granted(now)
 	return now, ok
 }
 
 // take takes the permit that was granted first. Tickets are interchangeable: if it was another waiter's, that one gets the ticket of
 // the one who leaves.
-func (p *sharedLink) take(now time.Duration, w *waiter) Ticket {
-	t, _ := p.remote.Granted(now)
-	p.remote.Take(now, t)
+func (l *sharedLink) take(now time.Duration, w *waiter) Ticket {
+	t, _ := l.remote.Granted(now)
+	l.remote.Take(now, t)
 	if w.ticket != t {
-		p.exchange(t, w.ticket)
+		l.exchange(t, w.ticket)
 	}
 	w.ticket = 0
 	return t
 }
 
 // exchange gives whoever waits with one ticket another one.
-func (p *sharedLink) exchange(t, other Ticket) {
-	for q := range p.bucket.queues.all {
+func (l *sharedLink) exchange(t, other Ticket) {
+	for q := range l.bucket.queues.all {
 		for w := range q.waiters {
 			if w.ticket == t {
 				w.ticket = other
@@ -287,12 +261,12 @@ func (p *sharedLink) exchange(t, other Ticket) {
 }
 
 // close ends the link of a bucket that is forgotten, and returns what was lent.
-func (p *sharedLink) close(now time.Duration) {
-	if p == nil {
+func (l *sharedLink) close(now time.Duration) {
+	if l == nil {
 		return
 	}
-	if p.lent {
-		p.endLoan(now)
+	if l.lent {
+		l.endLoan(now)
 	}
-	p.remote.Close()
+	l.remote.Close()
 }

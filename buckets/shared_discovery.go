@@ -7,12 +7,12 @@ import (
 // discoveryLink is the link of an UNKNOWN bucket to those of other processes: only one of them at a time finds out where the route belongs.
 // The bucket's lock guards it.
 type discoveryLink struct {
-	bucket    *bucket
-	discovery SharedDiscovery
-	asked     bool // for the permission to find out
-	known     bool // of others since
-	may       bool // the permission was given
-	probing   bool // the request that finds out is in flight
+	bucket  *bucket
+	remote  SharedDiscovery
+	asked   bool // for the permission to find out
+	known   bool // of others since
+	may     bool // the permission was given
+	probing bool // the request that finds out is in flight
 }
 
 // newDiscoveryLink returns the link of an UNKNOWN bucket that was just made, nil if there is none.
@@ -21,17 +21,17 @@ func (m *RESTBucketManager) newDiscoveryLink(b *bucket) *discoveryLink {
 	if session == nil || b.group.kind != unknownGroup || m.settings.unknown == UnknownUnlimited {
 		return nil
 	}
-	s := &discoveryLink{bucket: b}
-	s.discovery = session.Discovery(b.group.authentication.credential, b.group.route.String(), s.changed)
-	return s
+	d := &discoveryLink{bucket: b}
+	d.remote = session.Discovery(b.group.authentication.credential, b.group.route.String(), d.changed)
+	return d
 }
 
 // changed is called when the discovery has something new to say.
-func (s *discoveryLink) changed() {
-	b := s.bucket
+func (d *discoveryLink) changed() {
+	b := d.bucket
 	m := b.manager()
 	b.mu.Lock()
-	hash := s.discovery.Hash()
+	hash := d.remote.Hash()
 	b.mu.Unlock()
 	if hash != "" && m.adoptHash(b, hash) {
 		return
@@ -41,59 +41,59 @@ func (s *discoveryLink) changed() {
 	if b.evicted.Load() {
 		return
 	}
-	s.known = true
+	d.known = true
 	now := b.now()
-	b.dispatchFree(now)
+	b.dispatchNow(now)
 	b.refuseLate(now) // those who do not wait
 	b.refuseOverdue(now)
 }
 
 // allows reports that this process may find out where the route belongs. If nobody has asked for that, it asks.
-func (s *discoveryLink) allows(now time.Duration) bool {
-	if s == nil || s.may {
+func (d *discoveryLink) allows(now time.Duration) bool {
+	if d == nil || d.may {
 		return true
 	}
-	if s.asked && s.discovery.May(now) {
-		s.may = true
+	if d.asked && d.remote.May(now) {
+		d.may = true
 		return true
 	}
-	if !s.asked {
-		s.asked, s.known = true, false
-		s.discovery.Ask(now)
+	if !d.asked {
+		d.asked, d.known = true, false
+		d.remote.Ask(now)
 	}
 	return false
 }
 
 // probeSent says that a request leaves to find out.
-func (s *discoveryLink) probeSent() {
-	if s != nil {
-		s.may, s.probing = false, true
+func (d *discoveryLink) probeSent() {
+	if d != nil {
+		d.may, d.probing = false, true
 	}
 }
 
 // release gives back a permission that nobody needs.
-func (s *discoveryLink) release(now time.Duration) {
-	if s != nil && s.asked && !s.probing && (s.may || s.discovery.May(now)) {
-		s.may, s.asked = false, false
-		s.discovery.Found(now, "")
+func (d *discoveryLink) release(now time.Duration) {
+	if d != nil && d.asked && !d.probing && (d.may || d.remote.May(now)) {
+		d.may, d.asked = false, false
+		d.remote.Found(now, "")
 	}
 }
 
 // found tells the others what it has found, nothing if that is empty.
-func (s *discoveryLink) found(now time.Duration, hash string) {
-	if s != nil && s.probing {
-		s.probing, s.asked = false, false
-		s.discovery.Found(now, hash)
+func (d *discoveryLink) found(now time.Duration, hash string) {
+	if d != nil && d.probing {
+		d.probing, d.asked = false, false
+		d.remote.Found(now, hash)
 	}
 }
 
 // canTell reports that it is known whether somebody may leave.
-func (s *discoveryLink) canTell() bool {
-	return s.asked && s.known || s.probing || s.discovery.Err() != nil
+func (d *discoveryLink) canTell() bool {
+	return d.asked && d.known || d.probing || d.remote.Err() != nil
 }
 
-func (s *discoveryLink) close() {
-	if s != nil {
-		s.discovery.Close()
+func (d *discoveryLink) close() {
+	if d != nil {
+		d.remote.Close()
 	}
 }

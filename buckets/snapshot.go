@@ -79,16 +79,16 @@ type users map[*limitGroup][]*routeEntry
 
 func (m *RESTBucketManager) users() users {
 	u := make(users)
-	add := func(f *limitGroup, e *routeEntry) {
-		if !slices.Contains(u[f], e) {
-			u[f] = append(u[f], e)
+	add := func(group *limitGroup, e *routeEntry) {
+		if !slices.Contains(u[group], e) {
+			u[group] = append(u[group], e)
 		}
 	}
 	for _, e := range m.entries.All() {
 		add(e.group.Load(), e)
 		if others := e.groupsByMajor.Load(); others != nil {
-			for _, f := range others.All() {
-				add(f, e)
+			for _, group := range others.All() {
+				add(group, e)
 			}
 		}
 	}
@@ -131,14 +131,14 @@ func (b *bucket) snapshot() BucketSnapshot {
 const longestShown = 64
 
 // shown returns the bucket hash as it may be shown.
-func (f *limitGroup) shown() string {
+func (group *limitGroup) shown() string {
 	switch {
-	case f.kind == unknownGroup:
+	case group.kind == unknownGroup:
 		return UnknownHash
-	case f.secret.Load() || len(f.hash) > longestShown:
-		return "#" + strconv.FormatUint(maphash.String(f.authentication.global.manager.seed, f.hash)&0xffffff, 16)
+	case group.secret.Load() || len(group.hash) > longestShown:
+		return "#" + strconv.FormatUint(maphash.String(group.authentication.global.manager.seed, group.hash)&0xffffff, 16)
 	}
-	return f.hash
+	return group.hash
 }
 
 // waitsFor returns what the first of those who wait waits for, and how long.
@@ -150,7 +150,7 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	switch {
 	case first == nil:
 		return WaitsForSubLimit, max(opens-now, 0)
-	case b.away(now, &first.ask) != nil:
+	case b.unreachable(now, &first.ask) != nil:
 		return WaitsForOutage, 0
 	case b.queues.ordered > 0 && b.serial(&first.ask):
 		return WaitsForOrdered, 0

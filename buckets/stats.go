@@ -139,48 +139,48 @@ func newRequestCounters() requestCounters {
 	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
 }
 
-func (t requestCounters) shardOf(b *bucket) *counterShard { return &t[b.key%uint64(len(t))] }
+func (c requestCounters) shardOf(b *bucket) *counterShard { return &c[b.key%uint64(len(c))] }
 
 // countGrant counts a request that was granted, under its bucket's lock.
-func (t *counterShard) countGrant(h *held) {
-	h.counters = t
-	t.granted.Add(1)
+func (c *counterShard) countGrant(h *held) {
+	h.counters = c
+	c.granted.Add(1)
 }
 
 // reserve counts one that may be about to be granted, until unreserve.
-func (t *counterShard) reserve() { t.adopted.Add(1) }
+func (c *counterShard) reserve() { c.adopted.Add(1) }
 
-func (t *counterShard) unreserve() {
-	if t != nil {
-		t.adopted.Add(^uint64(0))
+func (c *counterShard) unreserve() {
+	if c != nil {
+		c.adopted.Add(^uint64(0))
 	}
 }
 
 // inFlight returns how many that were counted here have not ended. What happens meanwhile makes it too large, never too small.
-func (t *counterShard) inFlight() int64 {
-	ended := t.lost.Load() + t.others.Load()
-	for class := range t.responses {
-		ended += t.responses[class].Load()
+func (c *counterShard) inFlight() int64 {
+	ended := c.lost.Load() + c.others.Load()
+	for class := range c.responses {
+		ended += c.responses[class].Load()
 	}
-	return int64(t.granted.Load() + t.adopted.Load() - ended)
+	return int64(c.granted.Load() + c.adopted.Load() - ended)
 }
 
 // countEnd counts the end of a request.
-func (t *counterShard) countEnd(o *outcome) {
+func (c *counterShard) countEnd(o *outcome) {
 	switch class := o.response.Class; {
 	case !o.sent || class >= ratelimits.NumClasses:
-		t.others.Add(1)
+		c.others.Add(1)
 	case o.response.Status == 0:
-		t.lost.Add(1)
+		c.lost.Add(1)
 	default:
-		t.responses[class].Add(1)
+		c.responses[class].Add(1)
 	}
 }
 
 // inFlight returns how many of all that were counted have not ended.
-func (t requestCounters) inFlight() (n int64) {
-	for i := range t {
-		n += t[i].inFlight()
+func (c requestCounters) inFlight() (n int64) {
+	for i := range c {
+		n += c[i].inFlight()
 	}
 	return n
 }
@@ -194,17 +194,17 @@ type counterTotals struct {
 func (s *counterTotals) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
 
 // add adds them. What happens meanwhile makes what is in flight too small, never too large.
-func (s *counterTotals) add(t requestCounters) {
-	for i := range t {
-		s.granted += t[i].granted.Load()
-		s.adopted += t[i].adopted.Load()
+func (s *counterTotals) add(c requestCounters) {
+	for i := range c {
+		s.granted += c[i].granted.Load()
+		s.adopted += c[i].adopted.Load()
 		for class := range s.responses {
-			n := t[i].responses[class].Load()
+			n := c[i].responses[class].Load()
 			s.responses[class] += n
 			s.ended += n
 		}
-		lost := t[i].lost.Load()
+		lost := c[i].lost.Load()
 		s.lost += lost
-		s.ended += lost + t[i].others.Load()
+		s.ended += lost + c[i].others.Load()
 	}
 }

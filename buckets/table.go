@@ -45,8 +45,8 @@ func (t *table) makeShard(key uint64) *tableShard {
 	return t.shard(key)
 }
 
-func (t *table) hash(f *limitGroup, m major) uint64 {
-	return mix(mix(f.id^t.seeds[0], m.id^t.seeds[1]), m.token^t.seeds[2]) & t.mask
+func (t *table) hash(group *limitGroup, m major) uint64 {
+	return mix(mix(group.id^t.seeds[0], m.id^t.seeds[1]), m.token^t.seeds[2]) & t.mask
 }
 
 // mix multiplies, and folds the two halves of the product into one.
@@ -56,8 +56,8 @@ func mix(a, b uint64) uint64 {
 }
 
 // find returns the bucket of a limit group and a major parameter, nil if there is none. It does not block.
-func (t *table) find(f *limitGroup, m major) *bucket {
-	for key := t.hash(f, m); ; key++ {
+func (t *table) find(group *limitGroup, m major) *bucket {
+	for key := t.hash(group, m); ; key++ {
 		part := t.shard(key)
 		if part == nil {
 			return nil
@@ -66,22 +66,22 @@ func (t *table) find(f *limitGroup, m major) *bucket {
 		if !ok {
 			return nil
 		}
-		if b.group == f && b.major == m {
+		if b.group == group && b.major == m {
 			return b
 		}
 	}
 }
 
 // findOrMake returns the bucket of a limit group and a major parameter, made if there is none, and whether there was.
-func (t *table) findOrMake(f *limitGroup, m major, create func() *bucket) (b *bucket, found bool) {
-	for key := t.hash(f, m); ; {
+func (t *table) findOrMake(group *limitGroup, m major, create func() *bucket) (b *bucket, found bool) {
+	for key := t.hash(group, m); ; {
 		b, found := t.makeShard(key).LoadOrCompute(key, func() (*bucket, bool) {
 			b := create()
 			b.key = key
 			return b, false
 		})
 		switch {
-		case b.group == f && b.major == m:
+		case b.group == group && b.major == m:
 			return b, found
 		case b.collide():
 			key++
