@@ -75,7 +75,8 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	b.lock()
 	now := b.now()
 	b.link.refreshLoan()
-	if b.queues != nil || b.reading > 0 || !b.isFor(entry, group, major) || b.undiscovered(entry) || m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+	if b.queues != nil || b.reading > 0 || !b.isFor(entry, group, major) || b.undiscovered(entry) ||
+		m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -303,7 +304,7 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 }
 
 // withdraw takes a waiter out of wherever it waits and lets the others move up. It reports false if the waiter has been
-// answered already.
+// resolved already.
 func (m *RESTBucketManager) withdraw(w *waiter) bool {
 	for {
 		b := w.bucket.Load()

@@ -31,7 +31,7 @@ func (m *RESTBucketManager) AcquireFunc(ctx context.Context, r *Request, granted
 	}
 }
 
-// watch lets the waiter leave the queue when the context ends, until it is answered.
+// watch lets the waiter leave the queue when the context ends, until it is resolved.
 func (w *waiter) watch(ctx context.Context) {
 	m := w.entry.manager
 	unwatch := context.AfterFunc(ctx, func() {
@@ -41,7 +41,7 @@ func (w *waiter) watch(ctx context.Context) {
 		}
 	})
 	if !w.unwatch.CompareAndSwap(nil, &unwatch) {
-		unwatch() // it has been answered since
+		unwatch() // it has been resolved since
 	}
 }
 

@@ -33,7 +33,7 @@ type authentication struct {
 	queued     map[*bucket]struct{} // those with a queue
 }
 
-// queueOpened and shut are told when a bucket, which is locked, has got a queue, and has none any more.
+// queueOpened and queueClosed are told when a bucket, which is locked, has got a queue, and has none any more.
 func (a *authentication) queueOpened(b *bucket) {
 	a.queuedLock.Lock()
 	defer a.queuedLock.Unlock()
@@ -78,7 +78,7 @@ func (m *RESTBucketManager) hash(r *Request) uint64 {
 	return 0
 }
 
-// authentication returns the gate of a request's credential. The lock for moves is held.
+// authentication returns that of a request, made if there is none. The lock for moves is held.
 func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
 	if a, ok := m.authentications.Load(id); ok {
 		return a
@@ -89,7 +89,10 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		groups: make(map[groupKey]*limitGroup), byMajor: majorIndex{first: make(map[major]*bucket)}, queued: make(map[*bucket]struct{}),
 	}
-	a.global = &gate{manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(m.settings.globalLimit)}
+	a.global = &gate{
+		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
+		limit: ratelimits.NewGlobal(m.settings.globalLimit),
+	}
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
 		a.global.connect(session)

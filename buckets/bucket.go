@@ -35,7 +35,7 @@ type bucket struct {
 	reading   int32         // refusals of which only the headers are known
 	limitOf   *routeEntry
 	namings   *naming        // one for each route whose responses have named the bucket's hash
-	sent      uint32         // how many requests have been sent from here, wrapping
+	sent      uint32         // requests that have been sent from here, wrapping
 	fresh     bool           // nobody has locked it yet
 	link      *sharedLink    // nil if it is not shared
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
@@ -130,8 +130,8 @@ func (b *bucket) removeInFlight(h *held) {
 	h.next, h.previous = nil, nil
 }
 
-// bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is a
-// place of discovery for all of them.
+// bucket returns the bucket of a limit group and a major parameter. The UNKNOWN bucket of a route has no major parameter: it is for
+// all of them.
 func (m *RESTBucketManager) bucket(group *limitGroup, major major) *bucket {
 	b, _ := m.findBucket(group, major)
 	return b

@@ -21,7 +21,7 @@ type budget struct {
 	others   func() int   // the invalid responses of other processes that count together with ours
 	invalid  atomic.Int64 // of the latest period, or more: it is counted again when that matters
 	theirs   atomic.Int64 // others, when it was counted last
-	tight    atomic.Bool  // so much is in flight in some places that no share is certain: all look closely
+	tight    atomic.Bool  // so much is in flight in some shards that no allowance is certain: all look closely
 
 	mu     sync.Mutex
 	counts *ratelimits.Budget // of invalid responses only
@@ -57,12 +57,12 @@ func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) e
 	}
 }
 
-// hasPlenty reports that so much is left that the requests counted by one counter do not use up its share.
+// hasPlenty reports that so much is left that the requests counted by one shard do not use up its allowance.
 func (b *budget) hasPlenty(c *counterShard) bool {
 	return b.limit == 0 || !b.tight.Load() && c.inFlight() < b.allowance() && b.theirs.Load() == int64(b.others())
 }
 
-// allowance is how much each counter may have in flight without a close look. All shares together are half of what is left; the
+// allowance is how much each shard may have in flight without a close look. All together that is half of what is left; the
 // other half is for those that need more.
 func (b *budget) allowance() int64 {
 	return (int64(b.limit-plenty) - b.invalid.Load()) / int64(2*len(b.counters))
@@ -90,7 +90,7 @@ func (b *budget) report(now time.Duration) (fraction float64) {
 	return fraction
 }
 
-// count counts the invalid responses in the latest period, and looks whether those in flight leave all counters their shares. The
+// count counts the invalid responses in the latest period, and looks whether those in flight leave all shards their allowance. The
 // lock is held.
 func (b *budget) count(now time.Duration) int64 {
 	others := b.others()

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// What is charged goes along with a route that moves, also into a family that had buckets before.
-func TestChargesMoveIntoAFamilyThatHadBucketsBefore(t *testing.T) {
+// What is charged goes along with a route that moves, also into a limit group that had buckets before.
+func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)

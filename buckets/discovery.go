@@ -55,7 +55,7 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r 
 	return true
 }
 
-// agreesAgain reports that a route that lives apart names the limit that the others name.
+// agreesAgain reports that a separate route names the limit that the others name.
 func (group *limitGroup) agreesAgain(r *ratelimits.Response) bool {
 	return group.sameHash != nil && r.Limited && group.sameHash.latestLimit.Load() == int32(r.Limit)
 }

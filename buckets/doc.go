@@ -12,7 +12,7 @@
 //	Acquire ── bucket ── edge ── global limit ── Lease ── send ── Update
 //	             │ no permit, a hold, others ahead: in the queue
 //
-// A route that no response has named a bucket hash for lives in its UNKNOWN bucket. That one has no limit, but a discovery rule
+// A route that no response has named a bucket hash for is in its UNKNOWN bucket. That one has no limit, but a discovery rule
 // ([UnknownMode]): the first request goes alone, and the others move to the real buckets of their own major parameters
 // when its response names the hash. A success without limits makes the route unlimited until one carries them; an error without
 // them proves nothing. Of what responses say of a hash the newest sent request counts, and each major parameter has its own.

@@ -286,11 +286,11 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := started(t)
 				discover(t, m, message(1), limited("messages", 2, 1, 4*time.Second))
-				flying := ask(m, message(1))
+				inFlight := ask(m, message(1))
 				waiting := patient(m, 5*time.Second)
 				require.False(t, waiting.done())
 				wait(2 * time.Second)
-				flying.update(refused(c.class, 3700*time.Millisecond))
+				inFlight.update(refused(c.class, 3700*time.Millisecond))
 				err := tooLong(t, waiting)
 				assert.Equal(t, 5*time.Second, err.Max)
 				assert.Equal(t, 2*time.Second, err.Waited)

@@ -138,8 +138,8 @@ func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t)
 		familiar(t, m)
-		flying := everything(m)
-		for _, c := range flying {
+		inFlight := everything(m)
+		for _, c := range inFlight {
 			c.update(silent)
 		}
 		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "they left before the first refusal came back")

@@ -45,7 +45,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	return true
 }
 
-// collectUnused forgets routes that have not been used for long, limit groups that no route lives in and that have no buckets, and
+// collectUnused forgets routes that have not been used for long, limit groups that have neither routes nor buckets, and
 // authentications and servers that are left without any. There may be very many, so the lock for moves is taken for each.
 func (m *RESTBucketManager) collectUnused() {
 	now := m.now()
@@ -87,7 +87,7 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 	e.authentication.entries.Add(-1)
 }
 
-// evictMajors forgets the homes of major parameters whose buckets are forgotten.
+// evictMajors forgets the groups of single major parameters whose buckets are forgotten.
 func (m *RESTBucketManager) evictMajors(e *routeEntry) {
 	byMajor := e.groupsByMajor.Load()
 	if byMajor == nil {

@@ -121,7 +121,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 				first := ask(m, message(1))
 				panics := 0
-				calm := func(f func()) {
+				safely := func(f func()) {
 					defer func() {
 						if recover() != nil {
 							panics++
@@ -129,11 +129,11 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 					}()
 					f()
 				}
-				calm(func() {
+				safely(func() {
 					first.lease.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
 				})
-				calm(func() { m.Throttle(time.Second) })
-				calm(func() {
+				safely(func() { m.Throttle(time.Second) })
+				safely(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 					defer cancel()
 					lease, _ := m.Acquire(ctx, message(1), bot)
@@ -143,7 +143,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 				for range 2 {
 					lease, err := m.Acquire(context.Background(), message(2), bot)
 					require.NoError(t, err)
-					calm(func() { lease.Update(plain(401)) })
+					safely(func() { lease.Update(plain(401)) })
 				}
 				assert.NotZero(t, panics)
 				wait(5 * time.Second)

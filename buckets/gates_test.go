@@ -145,7 +145,7 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "lane of a hidden limit", fields: []string{"name"},
+		name: "sub-limit", fields: []string{"name"},
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			renamed := gate{fields: []string{"name"}}.call(m)

@@ -182,7 +182,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 	}
 }
 
-// LiftHolds ends all holds of this manager at once: those of buckets, of hidden limits, of global limits and of the edge, and what
+// LiftHolds ends all holds of this manager at once: those of buckets, of sub-limits, of global limits and of the edge, and what
 // Throttle holds. Where something was held by a 429 one request goes first, and what it is answered counts again. Holds that
 // processes share stay. It does not block.
 func (m *RESTBucketManager) LiftHolds() {

@@ -408,7 +408,7 @@ func (u *hubShare) Wanted() bool {
 	return u.lent && u.owner == u && u.wanted
 }
 
-func (u *hubShare) Return(now time.Duration, s ratelimits.State, flying []time.Duration) (tickets []buckets.Ticket) {
+func (u *hubShare) Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) (tickets []buckets.Ticket) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if u.session.closed {
@@ -424,7 +424,7 @@ func (u *hubShare) Return(now time.Duration, s ratelimits.State, flying []time.D
 		u.owner, u.wanted, u.window = nil, false, ratelimits.NewWindow(at, s)
 		u.flush(at)
 	}
-	for _, sent := range flying {
+	for _, sent := range inFlight {
 		ticket := u.issue()
 		ticket.granted, ticket.taken, ticket.sent = true, true, u.at(sent)
 		if u.owner == nil {

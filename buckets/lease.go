@@ -181,7 +181,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	if o.response.Class == ratelimits.ClassShared {
 		m.holdResource(h.bucket.Load(), &o.response)
 	}
-	for _, c := range h.provisional { // it has departed, so nobody changes them any more
+	for _, c := range h.provisional { // it is not in flight any more, so nobody changes them
 		c.end(o)
 	}
 	if o.held > 0 {

@@ -18,8 +18,10 @@ type limitGroup struct {
 	authentication *authentication
 	groupKey
 	id       uint64      // no two of a manager have the same
-	routes   int         // that live here, each major parameter counted that lives elsewhere than its route, and those apart from it; guarded by the lock for moves
-	sameHash *limitGroup // that has the hash for all routes, if this one has it for one that is apart; nil if it does not exist
+	sameHash *limitGroup // of a separate group: the one of all other routes with that hash, nil if it does not exist
+	// routes is how many belong here, each major parameter counted that belongs elsewhere than its route, and separate groups of the
+	// same hash. The lock for moves guards it.
+	routes int
 
 	latestLimit  atomic.Int32 // the limit that the latest response named
 	limitChanged atomic.Int64 // when a route named another limit than before, a time.Duration
@@ -37,18 +39,18 @@ type limitGroup struct {
 // groupKey names a limit group of an authentication.
 type groupKey struct {
 	kind  groupKind
-	hash  string       // as the server named it; empty for places without a name
-	route routes.Route // of the only route that lives here; zero if the hash is what they share
+	hash  string       // as the server named it; empty if it named none
+	route routes.Route // the only one that belongs here; zero if the hash decides
 }
 
-// groupKind is what kind of home a limit group is to its routes.
+// groupKind says which routes belong to a limit group.
 //
-//	named     the home of every route whose responses name its hash
-//	unknown   the UNKNOWN bucket of one route: a place of discovery, with no major parameter
-//	nameless  the home of one route whose responses name no hash
+//	hash      every route whose responses name its hash
+//	unknown   one route whose hash is not known: its UNKNOWN bucket, which has no major parameter
+//	route     one route whose responses name no hash
 //	unlimited the same, and its responses carry no limits either
-//	unstable   the home of one route whose responses name different hashes all the time: one request at a time
-//	apart     the home of one route whose limits contradict those of another one that names the same hash, until they agree
+//	unstable  one route whose responses name different hashes all the time: one request at a time
+//	separate  one route whose limits contradict those of another one that names the same hash, until they agree
 type groupKind uint8
 
 const (
@@ -65,7 +67,7 @@ func (group *limitGroup) hasHash() bool {
 	return group.kind == hashGroup || group.kind == separateGroup
 }
 
-// add adds a bucket to the limit group's, and leave takes it out again.
+// add adds a bucket to the limit group's, and remove takes it out again.
 func (group *limitGroup) add(b *bucket) {
 	group.mu.Lock()
 	defer group.mu.Unlock()
@@ -133,14 +135,14 @@ func (e *routeEntry) groupOfHash(hash string) *limitGroup {
 }
 
 // routeEntry is what is known of one route under one authentication: the limit group in which its buckets are. A major parameter whose
-// responses name another bucket hash than those of others has a home of its own.
+// responses name another bucket hash than those of others has a limit group of its own.
 type routeEntry struct {
 	manager        *RESTBucketManager
 	authentication *authentication
 	route          routes.Route
 	exempt         bool // from the global limit
 	group          atomic.Pointer[limitGroup]
-	groupsByMajor  atomic.Pointer[xsync.Map[major, *limitGroup]] // of major parameters that live elsewhere; nil if there was never any
+	groupsByMajor  atomic.Pointer[xsync.Map[major, *limitGroup]] // of major parameters that belong elsewhere; nil if there was never any
 	used           atomic.Bool                                   // since the garbage collector looked last
 	evicted        atomic.Bool
 
@@ -161,7 +163,7 @@ type routeEntry struct {
 	changedTo *limitGroup
 }
 
-// groupOf returns the limit group in which the route lives with a major parameter.
+// groupOf returns the limit group to which the route belongs with a major parameter.
 func (e *routeEntry) groupOf(m major) *limitGroup {
 	if byMajor := e.groupsByMajor.Load(); byMajor != nil {
 		if group, ok := byMajor.Load(m); ok {
@@ -214,9 +216,9 @@ func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 	return e
 }
 
-// assign makes a limit group the home of the route, which counts there unless it has been forgotten: a response may come that late.
-// Major parameters that live neither where the route did nor in the limit group that it leaves stay there, if it is a limit group of that kind. The
-// manager's lock for moves is held.
+// assign lets the route belong to a limit group, which counts it unless it has been forgotten: a response may come that late. Major
+// parameters that belonged neither where the route did nor to the group that it leaves stay where they are, if the new one is that of a
+// hash. The lock for moves is held.
 func (e *routeEntry) assign(group, left *limitGroup) {
 	e.changedTo = nil
 	old := e.group.Swap(group)
@@ -238,7 +240,7 @@ func (e *routeEntry) assign(group, left *limitGroup) {
 	}
 }
 
-// assignMajor makes a limit group the home of the route with one major parameter. The manager's lock for moves is held.
+// assignMajor lets the route belong to a limit group with one major parameter. The lock for moves is held.
 func (e *routeEntry) assignMajor(m major, group *limitGroup) {
 	if e.evicted.Load() {
 		return
@@ -255,7 +257,7 @@ func (e *routeEntry) assignMajor(m major, group *limitGroup) {
 	}
 }
 
-// unassign lets a major parameter live where its route does. The manager's lock for moves is held.
+// unassign lets a major parameter belong where its route does. The lock for moves is held.
 func (e *routeEntry) unassign(byMajor *xsync.Map[major, *limitGroup], m major) {
 	if old, ok := byMajor.LoadAndDelete(m); ok {
 		old.routes--

@@ -68,8 +68,8 @@ func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 	}
 }
 
-// move lets requests of a route, waiting or in flight, move to another limit group: those in b, or those in all buckets of its limit group, each
-// to the bucket of its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It
+// move lets requests of a route, waiting or in flight, move to another limit group: those in b, or those in all buckets of its group,
+// each to the bucket of its own major parameter. Those who wait keep their order; new ones of the route wait for the move to end. It
 // returns the buckets that have to be dispatched.
 func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope moveScope) []*bucket {
 	if scope < majorMoves {
@@ -114,8 +114,8 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 	return result
 }
 
-// bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its limit group, and of major
-// parameters that live elsewhere unless they stay there.
+// bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its group, and of
+// major parameters that belong elsewhere unless they stay there.
 func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
 	all := []*bucket{b}
 	if b.group.kind == unknownGroup {
@@ -227,7 +227,7 @@ func (b *bucket) accept(w *waiter) {
 	b.awaitOverdue(b.now(), w)
 }
 
-// adoptHash lets the route of an UNKNOWN bucket live where another process has found that it belongs. It reports whether it did.
+// adoptHash lets the route of an UNKNOWN bucket move to where another process has found that it belongs. It reports whether it did.
 func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()

@@ -23,7 +23,7 @@ func later(f, other forecast) forecast {
 	return f
 }
 
-// foresee is predict as far as the bucket itself is concerned.
+// predictBucket is predict as far as the bucket itself is concerned.
 func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
 	if b.link != nil && !b.link.lent {
 		return b.link.predict(now, ahead)
@@ -31,8 +31,8 @@ func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
 	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
 }
 
-// foresee returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
-// which take turns with it.
+// predict returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
+// which are served in turn with it.
 func (g *gate) predict(now time.Duration, ahead int) forecast {
 	if g.open.Load() {
 		return forecast{}
@@ -84,7 +84,7 @@ func (b *bucket) predict(now time.Duration, a *ask, ahead int) forecast {
 	return f
 }
 
-// ahead returns how many wait before an ask at its place. Those whom a hidden limit holds are before nobody else.
+// ahead returns how many wait before an ask at its place. Those whom a sub-limit holds are before nobody else.
 func (b *bucket) ahead(a *ask, arrived time.Duration) (n int) {
 	if b.queues == nil {
 		return 0
@@ -131,12 +131,16 @@ func (m *RESTBucketManager) full(a *ask, waiting int) error {
 	return nil
 }
 
-// refusal returns how long an ask will have to wait, and the error if that is too long. answered is false as long as others have
+// refusal returns how long an ask will have to wait, and the error if that is too long. known is false as long as others have
 // to be asked whether it can leave at once.
-func (b *bucket) refusal(now time.Duration, a *ask, ahead int, answered bool) (forecast, error) {
+func (b *bucket) refusal(now time.Duration, a *ask, ahead int, known bool) (forecast, error) {
 	f := b.predict(now, a, ahead)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
-	if a.atOnce && answered || f.wait > 0 && now+f.wait > a.latest+2*precision && !(a.atOnce && !answered) {
+	late := f.wait > 0 && now+f.wait > a.latest+2*precision
+	if a.atOnce {
+		late = known
+	}
+	if late {
 		return f, a.tooLong(now, b, f)
 	}
 	return f, nil
@@ -198,8 +202,8 @@ func (b *bucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
 func (b *bucket) refuseLate(now time.Duration) {
 	late := b.refuseWaiters(func(w *waiter, ahead int) error {
-		answered := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
-		_, err := b.refusal(now, &w.ask, ahead, answered)
+		known := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
+		_, err := b.refusal(now, &w.ask, ahead, known)
 		return err
 	})
 	if late {
@@ -344,10 +348,11 @@ func (m *RESTBucketManager) outage() error {
 	return nil
 }
 
-// away returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
+// unreachable returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
-	if err == nil || b.link.decides(now) && (b.discovery == nil || b.discovery.may || b.discovery.probing) && (a.exempt || b.group.authentication.global.certain(now)) {
+	discovers := b.discovery == nil || b.discovery.may || b.discovery.probing
+	if err == nil || b.link.decides(now) && discovers && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
 	}
 	return err

@@ -67,8 +67,8 @@ func TestTooLongErrorNamesTheClassOfTheHold(t *testing.T) {
 	}
 }
 
-// A request that does not want to wait goes at once if it can. The lane of a hidden limit on other requests is not in its way.
-func TestLaneOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
+// A request that does not want to wait goes at once if it can. The sub-limit on other requests is not in its way.
+func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)
@@ -102,33 +102,33 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	for name, c := range map[string]struct {
 		remaining int
 		prepare   func(m *buckets.RESTBucketManager)
-		raise     func(m *buckets.RESTBucketManager, flying *caller)
+		raise     func(m *buckets.RESTBucketManager, inFlight *caller)
 	}{
 		"by a 429 of the bucket": {
 			1, func(m *buckets.RESTBucketManager) {},
-			func(_ *buckets.RESTBucketManager, flying *caller) {
-				flying.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 100, 0, time.Minute))
+			func(_ *buckets.RESTBucketManager, inFlight *caller) {
+				inFlight.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 100, 0, time.Minute))
 			},
 		},
 		"by a global 429 in line for the global limit": {
 			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(_ *buckets.RESTBucketManager, flying *caller) {
-				flying.update(refused(ratelimits.ClassGlobal, time.Minute))
+			func(_ *buckets.RESTBucketManager, inFlight *caller) {
+				inFlight.update(refused(ratelimits.ClassGlobal, time.Minute))
 			},
 		},
 		"by a throttle in line for the global limit": {
 			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(m *buckets.RESTBucketManager, flying *caller) {
+			func(m *buckets.RESTBucketManager, inFlight *caller) {
 				m.Throttle(time.Minute)
-				flying.update(roomy)
+				inFlight.update(roomy)
 			},
 		},
 		"by the edge in line for the edge": {
 			90, func(m *buckets.RESTBucketManager) {
 				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
 			},
-			func(_ *buckets.RESTBucketManager, flying *caller) {
-				flying.update(refused(ratelimits.ClassEdge, time.Minute))
+			func(_ *buckets.RESTBucketManager, inFlight *caller) {
+				inFlight.update(refused(ratelimits.ClassEdge, time.Minute))
 			},
 		},
 	} {
@@ -137,12 +137,12 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := started(t)
 				discover(t, m, message(1), limited("messages", 100, c.remaining, 5*time.Second))
-				flying := ask(m, message(1))
-				require.True(t, flying.granted())
+				inFlight := ask(m, message(1))
+				require.True(t, inFlight.granted())
 				c.prepare(m)
 				short, first, hasty, second := patient(m, 30*time.Second), ask(m, message(1)), patient(m, 20*time.Second), ask(m, message(1))
 				require.Equal(t, 4, m.Stats().Waiting)
-				c.raise(m, flying)
+				c.raise(m, inFlight)
 				wait(0)
 				for _, c := range []*caller{short, hasty} {
 					err := tooLong(t, c)
@@ -168,9 +168,9 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
 		discover(t, m, message(1), limited("messages", 10, 1, 10*time.Second))
-		flying := ask(m, message(1))
+		inFlight := ask(m, message(1))
 		waiting := asks(m, message(1), 10)
-		flying.update(limited("messages", 1, 0, 10*time.Second))
+		inFlight.update(limited("messages", 1, 0, 10*time.Second))
 		for i, c := range waiting {
 			assert.Equal(t, i >= 2, c.done(), "number %d", i)
 		}

@@ -56,15 +56,15 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 }
 
 // crowd lets n wait in a known bucket with a limit of five, while five are in flight.
-func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (flying, waiting []*caller) {
+func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (inFlight, waiting []*caller) {
 	t.Helper()
 	discover(t, m, message(1), limited("first", 5, 5, time.Second))
 	wait(1100 * time.Millisecond)
-	flying = asks(m, message(1), 5)
-	require.Equal(t, 5, granted(t, flying))
+	inFlight = asks(m, message(1), 5)
+	require.Equal(t, 5, granted(t, inFlight))
 	waiting = asks(m, message(1), n)
 	require.Zero(t, granted(t, waiting))
-	return flying, waiting
+	return inFlight, waiting
 }
 
 // windows answers everybody, in order, from fixed windows of five that begin when the first of them is answered.
@@ -96,10 +96,10 @@ func TestHashThatChangesWhileAHundredWait(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				m := started(t)
-				flying, waiting := crowd(t, m, 100)
+				inFlight, waiting := crowd(t, m, 100)
 				before := m.Stats().Granted
-				flying[0].update(first)
-				for _, c := range flying[1:] {
+				inFlight[0].update(first)
+				for _, c := range inFlight[1:] {
 					c.update(limited("second", 5, 0, time.Second))
 				}
 				assert.Equal(t, 100-granted(t, waiting), m.Stats().Waiting)
@@ -118,8 +118,8 @@ func TestHashThatFlipsKeepsOrderAndEndsInSingleFile(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)
-		flying, waiting := crowd(t, m, 100)
-		for _, c := range flying {
+		inFlight, waiting := crowd(t, m, 100)
+		for _, c := range inFlight {
 			c.update(limited("first", 5, 1, time.Second))
 		}
 		wait(time.Second)
@@ -196,8 +196,8 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 		discover(t, m, message(1), limited("", 2, 1, time.Second))
 		nameless := snapshot(t, m, "")
 		assert.Equal(t, "POST /channels/{channel_id}/messages", nameless.Route)
-		flying, waiting := ask(m, message(1)), asks(m, message(1), 3)
-		flying.update(limited("messages", 2, 0, time.Second))
+		inFlight, waiting := ask(m, message(1)), asks(m, message(1), 3)
+		inFlight.update(limited("messages", 2, 0, time.Second))
 		require.Zero(t, granted(t, waiting))
 		wait(1100 * time.Millisecond)
 		assert.Equal(t, 2, granted(t, waiting))

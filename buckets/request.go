@@ -32,7 +32,7 @@ type Request struct {
 	// global limit, no hold, no budget of invalid requests.
 	Server string
 	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
-	// hidden limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
+	// sub-limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
 	// limit. It is called at most twice, when the request has to wait or has met such a limit, and never under a lock. It
 	// may be nil. A panic in it counts as no fields.
 	Fields func() []string
@@ -70,7 +70,7 @@ func fieldNames(fields func() []string) (names []string) {
 	return fields()
 }
 
-// subLimitKeyOf is what Discord's hidden limits on the contents of a body can be told apart by: the compiled route and the names of
+// subLimitKeyOf is what Discord's sub-limits on the contents of a body can be told apart by: the compiled route and the names of
 // the fields that the body sets. It is never 0.
 func subLimitKeyOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
 	var h maphash.Hash

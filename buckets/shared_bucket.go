@@ -52,7 +52,7 @@ func (b *bucket) sharedKey() SharedKey {
 	return key
 }
 
-// decides reports that the window decides what leaves, and nobody else. A nil partner is that of a bucket that is not shared. Until the
+// decides reports that the window decides what leaves, and nobody else. A nil link is that of a bucket that is not shared. Until the
 // next look the answer stays the same.
 func (l *sharedLink) decides(now time.Duration) bool { return l == nil || l.lent && now < l.until }
 
@@ -151,7 +151,7 @@ func (l *sharedLink) state(now time.Duration, inFlight int) ratelimits.State {
 	return s
 }
 
-// divide returns this process's share of a limit that nobody keeps for all at the moment.
+// divide returns this process's part of a limit that nobody keeps for all at the moment.
 func (l *sharedLink) divide(s ratelimits.State) ratelimits.State {
 	if l.processes > 1 && s.Limit > 0 {
 		s.Limit = max(s.Limit/l.processes, 1)

@@ -6,8 +6,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// globalPart is this process's part of a global limit that processes share. The gate's lock guards it. That of a limit that is not shared is
-// nil.
+// globalPart is this process's part of a global limit that processes share, nil if they do not. The gate's lock guards it.
 type globalPart struct {
 	remote  SharedGlobal
 	divided bool // there is a limit, and not only holds

@@ -26,7 +26,7 @@ func nilPointer(s Shared) bool {
 // Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.
 func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 
-// joinSession starts the session of a manager that shares, part ends it.
+// joinSession starts the session of a manager that shares, and leaveSession ends it.
 func (m *RESTBucketManager) joinSession() {
 	if s := m.settings.shared; s != nil {
 		session := s.Join(m.settings.clock, m.origin)

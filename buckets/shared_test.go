@@ -193,7 +193,7 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()
 	rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
 	for name, prepare := range map[string]func(t *testing.T, h *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute{
-		"lane": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
+		"sub-limit": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
 			known(t, 5, a, b)
 			discover(t, a, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 4, time.Second))
 			return message(1)

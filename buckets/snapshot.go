@@ -38,8 +38,8 @@ type BucketSnapshot struct {
 	ResetAfter, HoldAfter time.Duration
 	// InFlight and Waiting are the requests under way and in the queue.
 	InFlight, Waiting int
-	// WaitsFor says what the first of those who wait waits for, WaitsForNothing if nobody does, and WaitAfter how long at most it will, 0 if only
-	// the outcome of a request in flight, or another process, can tell.
+	// WaitsFor says what the first of those who wait waits for, WaitsForNothing if nobody does, and WaitAfter how long it will, 0 if
+	// only the outcome of a request in flight, or another process, can tell.
 	WaitsFor  WaitsFor
 	WaitAfter time.Duration
 }

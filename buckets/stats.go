@@ -119,8 +119,8 @@ func (m *RESTBucketManager) Stats() Stats {
 	}
 }
 
-// requestCounters count what happens to every request to one server. They are spread over several cache lines, and a bucket always uses the same
-// one, so that requests of different buckets seldom meet.
+// requestCounters count what happens to every request to one server. They are spread over several cache lines, and a bucket always
+// uses the same one, so that requests of different buckets seldom meet.
 type requestCounters []counterShard
 
 type counterShard struct {

@@ -57,7 +57,7 @@ func TestSnapshotOfABucket(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t)
 		as(m, "", message(7)).update(limited("messages", 5, 2, 10*time.Second))
-		flying := as(m, "", message(7))
+		inFlight := as(m, "", message(7))
 		as(m, "", message(7)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 1, 10*time.Second))
 		waiting := as(m, "", message(7))
 		b := snapshot(t, m, "messages")
@@ -73,7 +73,7 @@ func TestSnapshotOfABucket(t *testing.T) {
 		wait(5 * time.Second)
 		assert.Equal(t, 15*time.Second+time.Millisecond, snapshot(t, m, "messages").HoldAfter)
 		waiting.cancel()
-		flying.update(limited("messages", 5, 1, 10*time.Second))
+		inFlight.update(limited("messages", 5, 1, 10*time.Second))
 	})
 }
 

@@ -28,7 +28,7 @@ var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "chann
 // channelOK has room for more.
 var channelOK = limited("channel", 100, 90, 15*time.Second)
 
-func TestHiddenLimitHoldsOneShapeOnly(t *testing.T) {
+func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -74,7 +74,7 @@ func TestOrderOfFieldsDoesNotMatter(t *testing.T) {
 }
 
 // Those that wait already when the limit is met move behind the others.
-func TestQueuedRequestsOfTheShapeStepAside(t *testing.T) {
+func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -140,8 +140,8 @@ func TestAfterAHiddenLimitOneGoesAtATime(t *testing.T) {
 	})
 }
 
-// However the one under way ends, the next one of the lane follows.
-func TestLaneGoesOnHoweverARequestEnds(t *testing.T) {
+// However the one under way ends, the next one of the sub-limit follows.
+func TestSubLimitGoesOnHoweverARequestEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -151,7 +151,7 @@ func TestLaneGoesOnHoweverARequestEnds(t *testing.T) {
 		for range 5 {
 			all = append(all, call(background, m, change("1", "name")))
 		}
-		all[1].cancel() // in the lane
+		all[1].cancel() // in the sub-limit
 		wait(10*time.Minute + time.Second)
 		require.True(t, all[0].granted())
 		all[0].lease.Return()
@@ -224,16 +224,16 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	})
 }
 
-// When the hash changes, those in a lane move with everybody else, and their hold with them.
-func TestLaneMovesWithItsRoute(t *testing.T) {
+// When the hash changes, those behind a sub-limit move with everybody else, and their hold with them.
+func TestSubLimitMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, flying := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+		first, inFlight := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
 		first.update(renamed)
 		name := call(background, m, change("1", "name"))
-		flying.update(limited("renamed bucket", 100, 99, 15*time.Second))
+		inFlight.update(limited("renamed bucket", 100, 99, 15*time.Second))
 		topic := call(background, m, change("1", "topic"))
 		assert.True(t, topic.granted())
 		assert.False(t, name.granted())
@@ -246,17 +246,17 @@ func TestLaneMovesWithItsRoute(t *testing.T) {
 	})
 }
 
-func TestThoseInALaneAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
+func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, change("1").Route, channelOK)
-		flying := call(background, m, change("1", "name"))
+		inFlight := call(background, m, change("1", "name"))
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
 		short := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, change("1", "name"))
 		long := call(background, m, change("1", "name"))
 		require.Equal(t, 2, m.Stats().Waiting)
-		flying.update(renamed)
+		inFlight.update(renamed)
 		err := tooLong(t, short)
 		assert.Equal(t, ratelimits.ClassSubLimit, err.Class)
 		assert.Equal(t, 10*time.Minute, err.Wait.Round(time.Second))
@@ -268,7 +268,7 @@ func TestThoseInALaneAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 	})
 }
 
-// lined returns callers that wait in the lane of a hidden limit on names, which has just refused one for a second.
+// lined returns callers that wait in the sub-limit on names, which has just refused one for a second.
 func lined(t *testing.T, m *buckets.RESTBucketManager, n int) (all []*caller) {
 	t.Helper()
 	discover(t, m, change("1").Route, channelOK)
@@ -351,13 +351,13 @@ func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, change("1").Route, channelOK)
-		flying := call(background, m, change("1", "name"))
+		inFlight := call(background, m, change("1", "name"))
 		call(background, m, change("1", "name")).update(renamedForASecond)
 		name := call(background, m, change("1", "name"))
 		ordered := buckets.ContextWithOrdered(background)
 		first, second := call(ordered, m, change("1", "topic")), call(ordered, m, change("1", "topic"))
 		require.True(t, first.granted() && !second.done() && !name.done())
-		flying.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
+		inFlight.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
 		wait(3100 * time.Millisecond)
 		require.True(t, name.granted())
 		assert.False(t, second.done())

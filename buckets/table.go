@@ -27,7 +27,7 @@ type table struct {
 
 type tableShard = xsync.Map[uint64, *bucket]
 
-// shardBits are those of the key that say in which part it is.
+// shardBits is how many bits of the key say in which shard it is.
 const shardBits = 8
 
 func newTable() *table {
@@ -37,7 +37,7 @@ func newTable() *table {
 // shard returns the map in which a key is or may be, nil if there is none.
 func (t *table) shard(key uint64) *tableShard { return t.shards[key>>(64-shardBits)].Load() }
 
-// makeShard is part, and makes it if there is none.
+// makeShard is shard, and makes it if there is none.
 func (t *table) makeShard(key uint64) *tableShard {
 	if t.shard(key) == nil {
 		t.shards[key>>(64-shardBits)].CompareAndSwap(nil, xsync.NewMap[uint64, *bucket]())

@@ -24,7 +24,7 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	mine := buckets.Request{Route: message(1), Authorization: bot}
 	for _, c := range []struct {
 		name   string
-		refuse func(t *testing.T, m *buckets.RESTBucketManager, flying *caller)
+		refuse func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller)
 	}{
 		{"throttle", func(_ *testing.T, m *buckets.RESTBucketManager, _ *caller) {
 			m.Throttle(time.Minute)
@@ -35,9 +35,9 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 			require.True(t, other.granted())
 			other.update(inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
 		}},
-		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, flying *caller) {
+		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller) {
 			discover(t, m, list(1), inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
-			flying.update(limited("held", 100, 80, time.Minute))
+			inFlight.update(limited("held", 100, 80, time.Minute))
 		}},
 		{"edge", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
 			discover(t, m, list(2), refused(ratelimits.ClassEdge, time.Minute))
@@ -52,18 +52,18 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 				m := started(t, buckets.WithMaxRateLimit(time.Hour))
 				discover(t, m, message(1), roomy)
 				discover(t, m, list(2), limited("lists", 100, 90, time.Minute))
-				flying, before := ask(m, message(1)), call(buckets.ContextWithOrdered(background), m, mine)
-				require.True(t, flying.granted() && before.granted())
+				inFlight, before := ask(m, message(1)), call(buckets.ContextWithOrdered(background), m, mine)
+				require.True(t, inFlight.granted() && before.granted())
 				first, next := impatient(m, mine), ask(m, message(1))
 				require.False(t, first.done() || next.done(), "they wait for the ordered one in flight")
 
-				c.refuse(t, m, flying)
+				c.refuse(t, m, inFlight)
 				tooLong(t, first)
 				wait(time.Minute + 5*time.Second)
 				assert.True(t, next.granted(), "the ordered one is in flight still, but the next one does not wait for it")
 				next.update(roomy)
 				before.update(roomy)
-				flying.update(roomy)
+				inFlight.update(roomy)
 				drained(t, m)
 			})
 		})

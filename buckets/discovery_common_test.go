@@ -107,26 +107,26 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 					discover(t, m, list(1), limited("same", 50, 49, time.Second))
 					wait(2 * time.Second)
 				}
-				apart, other := message(1), list(1)
+				separate, other := message(1), list(1)
 				for b := range m.Buckets() {
 					if b.Hash == "same" && b.Route == list(1).Route().String() {
-						apart, other = other, apart
+						separate, other = other, separate
 					}
 				}
-				for range 10 { // the one that lives apart is used all the time, the other one not at all
+				for range 10 { // the one that is separate is used all the time, the other one not at all
 					wait(idle / 10)
-					discover(t, m, apart, limited("same", 20, 19, time.Second))
+					discover(t, m, separate, limited("same", 20, 19, time.Second))
 				}
 				for range 8 { // both name the same limit now
 					wait(2 * time.Second)
 					discover(t, m, other, limited("same", 20, 19, time.Second))
 					wait(10 * time.Millisecond)
-					discover(t, m, apart, limited("same", 20, 18, time.Second))
+					discover(t, m, separate, limited("same", 20, 18, time.Second))
 				}
 				wait(2 * time.Second)
 				n := 0
 				for range 20 {
-					for _, route := range []routes.CompiledRoute{apart, other} {
+					for _, route := range []routes.CompiledRoute{separate, other} {
 						c := ask(m, route)
 						if c.granted() {
 							n++
@@ -164,7 +164,7 @@ func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	})
 }
 
-// Requests that waited in single file while their route was erratic do not go on so when it is not any more.
+// Requests that waited in order while their route was unstable do not go on so when it is not any more.
 func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -173,16 +173,16 @@ func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
 			wait(2 * time.Millisecond)
 		}
-		flying := ask(m, message(1))
+		inFlight := ask(m, message(1))
 		second := ask(m, message(1))
-		require.True(t, flying.granted() && !second.granted(), "one at a time")
+		require.True(t, inFlight.granted() && !second.granted(), "one at a time")
 		second.cancel()
 		wait(0)
-		flying.update(limited("first", 50, 49, time.Second))
+		inFlight.update(limited("first", 50, 49, time.Second))
 		wait(10*time.Minute + time.Second) // then its hashes are believed again
-		flying = ask(m, message(1))
+		inFlight = ask(m, message(1))
 		waiting := asks(m, message(1), 20)
-		flying.update(limited("first", 50, 49, time.Second))
+		inFlight.update(limited("first", 50, 49, time.Second))
 		wait(time.Millisecond)
 		late := ask(m, message(1))
 		assert.Equal(t, "first", snapshotOf2(t, m, "first", "1").Hash)

@@ -24,22 +24,22 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 		"new ones first":  {3, 0, 4, 1, 5, 2},
 		"old ones at end": {3, 4, 5, 0, 1, 2},
 	} {
-		for _, apart := range []time.Duration{0, time.Millisecond} {
-			t.Run(name+" "+apart.String(), func(t *testing.T) {
+		for _, separate := range []time.Duration{0, time.Millisecond} {
+			t.Run(name+" "+separate.String(), func(t *testing.T) {
 				t.Parallel()
 				bubble(t, func(t *testing.T) {
 					m := started(t)
 					discover(t, m, message(1), old)
-					var flying []*caller
+					var inFlight []*caller
 					for range 6 {
-						flying = append(flying, ask(m, message(1)))
-						wait(apart)
+						inFlight = append(inFlight, ask(m, message(1)))
+						wait(separate)
 					}
 					for _, i := range order {
 						if i < 3 { // sent before it changed
-							flying[i].update(old)
+							inFlight[i].update(old)
 						} else {
-							flying[i].update(new)
+							inFlight[i].update(new)
 						}
 					}
 					late := ask(m, message(1))
@@ -351,13 +351,13 @@ func TestRoutesThatAgreeAgainShareTheirBucket(t *testing.T) {
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
 			wait(2 * time.Second)
 		}
-		apart := 0
+		separate := 0
 		for b := range m.Buckets() {
 			if b.Hash == "same" && b.Route != "" {
-				apart++
+				separate++
 			}
 		}
-		require.Equal(t, 1, apart, "one of them")
+		require.Equal(t, 1, separate, "one of them")
 		for range 8 {
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 5, 3, time.Second))

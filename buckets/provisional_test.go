@@ -84,12 +84,12 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 		discover(t, m, message(1), limited("channel", 10, 9, time.Minute))
-		flying := asks(m, list(1), 3)
-		require.Equal(t, 3, granted(t, flying))
+		inFlight := asks(m, list(1), 3)
+		require.Equal(t, 3, granted(t, inFlight))
 		require.Equal(t, 6, bucketOf(t, m, "1").Remaining)
-		flying[0].update(limited("channel", 10, 8, time.Minute))
+		inFlight[0].update(limited("channel", 10, 8, time.Minute))
 		assert.Equal(t, 6, bucketOf(t, m, "1").Remaining)
-		for i, c := range flying[1:] {
+		for i, c := range inFlight[1:] {
 			c.update(limited("channel", 10, 7-i, time.Minute))
 		}
 		assert.Equal(t, 6, bucketOf(t, m, "1").Remaining)

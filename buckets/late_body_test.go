@@ -144,7 +144,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 		m.LiftHolds()
 		wait(time.Millisecond)
 		switch g.name {
-		case "global throttle", "global 429", "hold of the bucket", "hold of the resource", "edge", "lane of a hidden limit":
+		case "global throttle", "global 429", "hold of the bucket", "hold of the resource", "edge", "sub-limit":
 			require.True(t, c.granted())
 		default:
 			require.False(t, c.granted(), "it waits for something else")
