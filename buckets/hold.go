@@ -46,18 +46,19 @@ func holdAfter(now time.Duration, r *ratelimits.Response, refusals *ratelimits.R
 	return max(least, askedHold(r, refusals.Row()))
 }
 
-// refuse holds the gates back that the response to a request is about.
-func (a *authentication) refuse(now time.Duration, o *outcome) {
+// refuse holds the gate back that the response to a request is about.
+func (a *authentication) refuse(o *outcome) {
 	switch o.response.Class {
 	case ratelimits.ClassEdge:
-		o.held = a.edge.refuse(now, &o.response)
+		o.held = a.edge.refuse(&o.response)
 	case ratelimits.ClassGlobal:
-		o.held = a.global.refuse(now, &o.response)
+		o.held = a.global.refuse(&o.response)
 	}
 }
 
 // refuse takes in a 429 that is about the gate. It returns for how long everything is held back, 0 if it was already.
-func (g *gate) refuse(now time.Duration, r *ratelimits.Response) time.Duration {
+func (g *gate) refuse(r *ratelimits.Response) time.Duration {
+	now := g.manager.now()
 	g.mu.Lock()
 	g.open.Store(false)
 	g.probing = true

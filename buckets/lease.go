@@ -159,7 +159,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	h.counters.countEnd(o) // after that, so that it is never in neither
 	auth := h.entry.authentication
-	auth.refuse(m.now(), o)
+	auth.refuse(o)
 	b := h.lock()
 	now := b.now()
 	if auth.edge.tracks(h.edge) {
@@ -222,9 +222,12 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	} else {
 		b.window.Report(now, h.permit, *r)
 	}
-	b.refuse(now, h, o)
-	if b.group.kind == routeGroup && withoutLimits(r) {
+	switch {
+	case r.Class == ratelimits.ClassOK && b.group.kind == hashGroup: // as almost always
+	case b.group.kind == routeGroup && withoutLimits(r):
 		b.window.Unlimit()
+	default:
+		b.refuse(now, h, o)
 	}
 	if free && r.Class != ratelimits.ClassOK {
 		o.held = max(o.held, b.window.HoldWait(now))
