@@ -23,11 +23,12 @@ type authentication struct {
 	anonymous    bool         // there is no credential
 	edge         *gate        // of the server
 	global       *gate        // its global limit
-	entries      atomic.Int64 // route entries that refer to it
 	undiscovered atomic.Int64 // requests in flight whose bucket is not known
 
-	groups  map[groupKey]*limitGroup // guarded by the manager's lock for moves
-	byMajor majorIndex               // of all buckets that limit something, or will
+	// Guarded by the manager's lock for moves.
+	groups map[groupKey]*limitGroup
+	unused map[*limitGroup]struct{} // to which no route belongs
+	routes map[*routeEntry]struct{}
 
 	queuedLock sync.Mutex
 	queued     map[*bucket]struct{} // those with a queue
@@ -87,7 +88,8 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	server := m.server(r.Server)
 	a := &authentication{
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		groups: make(map[groupKey]*limitGroup), byMajor: majorIndex{first: make(map[major]*bucket)}, queued: make(map[*bucket]struct{}),
+		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
+		queued: make(map[*bucket]struct{}),
 	}
 	a.global = &gate{
 		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,

@@ -41,7 +41,6 @@ type bucket struct {
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 
 	nextInGroup, previousInGroup *bucket // guarded by the limit group's lock
-	nextOfMajor                  *bucket // guarded by the lock of the index by major parameter
 }
 
 func (b *bucket) manager() *RESTBucketManager { return b.group.authentication.global.manager }
@@ -145,7 +144,7 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 	if b := m.buckets.find(group, major); b != nil {
 		return b, true
 	}
-	b, found = m.buckets.findOrMake(group, major, func() *bucket {
+	return m.buckets.findOrMake(group, major, func() *bucket {
 		b := &bucket{group: group, major: major, fresh: true}
 		if group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
 			b.window.Unlimit()
@@ -154,10 +153,6 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 		group.add(b)
 		return b
 	})
-	if !found {
-		group.authentication.byMajor.add(b)
-	}
-	return b, found
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.

@@ -38,7 +38,6 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 		b.group.lastPeriod.Store(int64(b.window.Period()))
 	}
 	b.group.remove(b)
-	b.group.authentication.byMajor.remove(b)
 	b.link.close(now) // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)
@@ -78,13 +77,13 @@ func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
 		return
 	}
 	m.entries.Delete(key)
-	e.group.Load().routes--
+	e.group.Load().use(-1)
 	if byMajor := e.groupsByMajor.Load(); byMajor != nil {
 		for _, group := range byMajor.All() {
-			group.routes--
+			group.use(-1)
 		}
 	}
-	e.authentication.entries.Add(-1)
+	delete(e.authentication.routes, e)
 }
 
 // evictMajors forgets the groups of single major parameters whose buckets are forgotten.
@@ -109,15 +108,16 @@ func (m *RESTBucketManager) evictMajors(e *routeEntry) {
 func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for key, group := range a.groups {
-		if group.routes == 0 && group.empty() {
-			delete(a.groups, key)
+	for group := range a.unused {
+		if group.empty() {
+			delete(a.unused, group)
+			delete(a.groups, group.groupKey)
 			if group.sameHash != nil {
-				group.sameHash.routes--
+				group.sameHash.use(-1)
 			}
 		}
 	}
-	if len(a.groups) == 0 && a.entries.Load() == 0 && a.global.idle(now) {
+	if len(a.groups) == 0 && len(a.routes) == 0 && a.global.idle(now) {
 		m.authentications.Delete(a.id)
 		a.global.close()
 		a.server.authentications--

@@ -107,6 +107,16 @@ func (group *limitGroup) empty() bool {
 	return group.buckets == nil
 }
 
+// use counts routes that belong to the limit group, or leave it if n is negative. The lock for moves is held.
+func (group *limitGroup) use(n int) {
+	group.routes += n
+	if group.routes == 0 {
+		group.authentication.unused[group] = struct{}{}
+	} else {
+		delete(group.authentication.unused, group)
+	}
+}
+
 // groupFor returns the limit group of that kind for the route. The lock for moves is held.
 func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
 	key := groupKey{kind: kind, hash: hash}
@@ -118,10 +128,11 @@ func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
 		group = &limitGroup{authentication: e.authentication, groupKey: key, id: e.manager.groupIDs.Add(1)}
 		if kind == separateGroup {
 			if group.sameHash = e.authentication.groups[groupKey{kind: hashGroup, hash: hash}]; group.sameHash != nil {
-				group.sameHash.routes++ // so that it stays
+				group.sameHash.use(1) // so that it stays
 			}
 		}
 		e.authentication.groups[key] = group
+		group.use(0)
 	}
 	return group
 }
@@ -206,12 +217,12 @@ func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
 		return e
 	}
 	e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, r), route: key.route, exempt: key.route.GlobalExempt()}
-	e.authentication.entries.Add(1)
 	start := unknownGroup
 	if key.route.OneShot() {
 		start = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
 	}
 	e.assign(e.groupFor(start, ""), nil)
+	e.authentication.routes[e] = struct{}{}
 	m.entries.Store(key, e)
 	return e
 }
@@ -226,9 +237,9 @@ func (e *routeEntry) assign(group, left *limitGroup) {
 		return
 	}
 	if old != nil {
-		old.routes--
+		old.use(-1)
 	}
-	group.routes++
+	group.use(1)
 	byMajor := e.groupsByMajor.Load()
 	if byMajor == nil {
 		return
@@ -253,13 +264,13 @@ func (e *routeEntry) assignMajor(m major, group *limitGroup) {
 	e.unassign(byMajor, m)
 	if group != e.group.Load() {
 		byMajor.Store(m, group)
-		group.routes++
+		group.use(1)
 	}
 }
 
 // unassign lets a major parameter belong where its route does. The lock for moves is held.
 func (e *routeEntry) unassign(byMajor *xsync.Map[major, *limitGroup], m major) {
 	if old, ok := byMajor.LoadAndDelete(m); ok {
-		old.routes--
+		old.use(-1)
 	}
 }

@@ -3,7 +3,6 @@ package buckets
 import (
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -27,60 +26,12 @@ func (b *bucket) undiscovered(e *routeEntry) bool {
 	return b.group.kind == unknownGroup || b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
 }
 
-// majorIndex finds the buckets of a credential by their major parameter: those that limit something, and the UNKNOWN ones of all routes.
-type majorIndex struct {
-	mu    sync.Mutex
-	first map[major]*bucket // the others follow by nextOfMajor
-}
-
-// unknownMajor stands for that of the UNKNOWN buckets. Nothing else has a token and no id.
-var unknownMajor = major{token: 1}
-
-func (b *bucket) indexed() major {
-	if b.group.kind == unknownGroup {
-		return unknownMajor
-	}
-	return b.major
-}
-
-// add adds a bucket that was just made, and can be found.
-func (x *majorIndex) add(b *bucket) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if b.group.kind == unlimitedGroup || b.evicted.Load() {
-		return
-	}
-	m := b.indexed()
-	b.nextOfMajor, x.first[m] = x.first[m], b
-}
-
-// remove takes out a bucket that is evicted.
-func (x *majorIndex) remove(b *bucket) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	m := b.indexed()
-	before := x.first[m]
-	switch {
-	case before == b && b.nextOfMajor == nil:
-		delete(x.first, m)
-	case before == b:
-		x.first[m] = b.nextOfMajor
-	default:
-		for before != nil && before.nextOfMajor != b {
-			before = before.nextOfMajor
-		}
-		if before != nil {
-			before.nextOfMajor = b.nextOfMajor
-		}
-	}
-}
-
-// of returns the buckets of a major parameter.
-func (x *majorIndex) of(m major) (all []*bucket) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for b := x.first[m]; b != nil; b = b.nextOfMajor {
-		all = append(all, b)
+// groupsOf returns the limit groups to which requests with a major parameter belong: as many as routes at most, however many channels have
+// a hash of their own. The lock for moves is held.
+func (a *authentication) groupsOf(m major) map[*limitGroup]struct{} {
+	all := make(map[*limitGroup]struct{}, len(a.routes))
+	for e := range a.routes {
+		all[e.groupOf(m)] = struct{}{}
 	}
 	return all
 }
@@ -92,11 +43,11 @@ func (m *RESTBucketManager) chargeProvisionally(h *held) {
 	}
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	for _, b := range h.entry.authentication.byMajor.of(h.major) {
+	for group := range h.entry.authentication.groupsOf(h.major) {
 		if !h.undiscovered.Load() { // it has moved
 			return
 		}
-		if b != h.bucket.Load() {
+		if b := m.buckets.find(group, h.major); b != nil && group.kind != unknownGroup && b != h.bucket.Load() {
 			h.chargeTo(b)
 		}
 	}
@@ -118,8 +69,13 @@ func (m *RESTBucketManager) chargeUndiscovered(there *bucket) {
 	if there.group.kind == unknownGroup || there.group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
 		return
 	}
-	for _, b := range append(a.byMajor.of(unknownMajor), a.byMajor.of(there.major)...) {
-		if b == there {
+	for group := range a.groupsOf(there.major) {
+		major := there.major
+		if group.kind == unknownGroup {
+			major = noMajor
+		}
+		b := m.buckets.find(group, major)
+		if b == nil || b == there {
 			continue
 		}
 		b.lock()
