@@ -47,24 +47,18 @@ func (a *authentication) queueClosed(b *bucket) {
 	delete(a.queued, b)
 }
 
-// waiting yields all buckets in which somebody may wait, each locked.
-func (a *authentication) waiting(yield func(*bucket) bool) bool {
+// eachQueued calls a function with all buckets in which somebody may wait, each locked.
+func (a *authentication) eachQueued(f func(*bucket)) {
 	a.queuedLock.Lock()
 	all := slices.Collect(maps.Keys(a.queued))
 	a.queuedLock.Unlock()
 	for _, b := range all {
-		if !b.visit(yield) {
-			return false
-		}
+		func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			f(b)
+		}()
 	}
-	return true
-}
-
-// visit calls a function with the bucket locked.
-func (b *bucket) visit(f func(*bucket) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return f(b)
 }
 
 // hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is

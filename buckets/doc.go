@@ -27,6 +27,21 @@
 // What a 429 holds back depends on its class, see [ratelimits.Class]; a request that is acquired again after one, with the
 // same [Request], stands where it stood before. [RESTBucketManager.LiftHolds] ends holds by hand.
 //
+// # Where to find what
+//
+//	who leaves next, and who is woken?                dispatch.go; before a gate (edge, global limit): gate.go
+//	where does somebody wait, in which order?         queue.go
+//	how long will a request wait, is that too long?   predict.go
+//	what does a 429 hold back, and for how long?      hold.go
+//	to which bucket does a route belong?              discovery.go; what is remembered of it: limit_group.go
+//	who goes along when a route moves?                move.go
+//	where is a request charged whose bucket is not known? provisional.go
+//	who is forgotten, and when?                       evict.go
+//	what happens when a request comes, and ends?      acquire.go, lease.go
+//	what do processes share?                          shared.go; of a bucket shared_bucket.go, of the global limit shared_global.go,
+//	                                                  of discovery shared_discovery.go
+//	why does a bucket wait?                           snapshot.go
+//
 // # Life
 //
 // A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. In between, a
@@ -38,17 +53,17 @@
 // # Scale
 //
 // A request whose bucket is known and has room takes the bucket's lock twice, and looks up its route and its bucket in maps that
-// are read without locks. It counts in a cache line that it shares with a part of the buckets only. So what requests of
+// are read without locks. It counts in a cache line that it has in common with some of the buckets only. So what requests of
 // different buckets have in common is only read, except with a global limit: its slots are behind one lock for each
 // credential, which bounds a credential at some millions of requests a second, while Discord allows it fifty. Requests of
 // one bucket wait for its lock, and more cores do not help them.
 //
-// A bucket takes less than 500 bytes, everything included, until it is forgotten. The garbage collector looks at every bucket once in a
+// A bucket takes less than 450 bytes, everything included, until it is forgotten. The garbage collector looks at every bucket once in a
 // poll period, one after the other, holding one bucket's lock at a time; that takes it a second for some millions of them. The table of
-// buckets is in 256 parts, as a part that grows stops those who make buckets in it meanwhile.
+// buckets is in 256 shards, as one that grows stops those who make buckets in it meanwhile.
 //
 // So 64 cores are bounded by memory: each request touches about ten cache lines, none of which another core writes, unless it
-// asks for the same bucket. And 100 million buckets take 46 GB; the collector is busy for most of a minute with
-// them, so the poll period should be minutes then ([WithPollPeriod]); a part that grows has 400,000 of them, and stops those who
+// asks for the same bucket. And 100 million buckets take 43 GB; the collector is busy for most of a minute with
+// them, so the poll period should be minutes then ([WithPollPeriod]); a shard that grows has 400,000 of them, and stops those who
 // make buckets in it for tens of milliseconds. Beyond that, several managers should share the credentials among them.
 package buckets

@@ -273,35 +273,33 @@ func (g *gate) refuseLate() {
 	if g.manager.waiting.Load() == 0 {
 		return
 	}
-	for b := range g.waiting {
-		b.refuseLate(b.now())
-	}
+	g.eachQueued(func(b *bucket) { b.refuseLate(b.now()) })
 }
 
 // refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
 // must not wait for it.
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
-	for b := range g.waiting {
+	g.eachQueued(func(b *bucket) {
 		if b.queues == nil || b.queues.line != g {
-			continue
+			return
 		}
 		b.refuseOverdue(b.now())
 		if b.refuseLate(b.now()); err != nil {
 			b.refuseAll(err)
 		}
-	}
+	})
 }
 
-// waiting yields all buckets below the gate in which somebody may wait, each locked.
-func (g *gate) waiting(yield func(*bucket) bool) {
-	if a := g.authentication; a != nil {
-		a.waiting(yield)
+// eachQueued calls a function with all buckets below the gate in which somebody may wait, each locked.
+func (g *gate) eachQueued(f func(*bucket)) {
+	if g.authentication != nil {
+		g.authentication.eachQueued(f)
 		return
 	}
 	for _, a := range g.manager.authentications.All() {
-		if a.edge == g && !a.waiting(yield) {
-			return
+		if a.edge == g {
+			a.eachQueued(f)
 		}
 	}
 }

@@ -65,9 +65,13 @@ func (l *sharedLink) refreshLoan() {
 
 // changed is called when there is something new to say of the bucket.
 func (l *sharedLink) changed() {
-	b := l.bucket
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	l.bucket.mu.Lock()
+	defer l.bucket.mu.Unlock()
+	l.bucket.othersChanged()
+}
+
+// othersChanged is called when other processes have something new to say of the bucket, which is locked.
+func (b *bucket) othersChanged() {
 	if b.evicted.Load() {
 		return
 	}

@@ -38,14 +38,8 @@ func (d *discoveryLink) changed() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.evicted.Load() {
-		return
-	}
 	d.known = true
-	now := b.now()
-	b.dispatchNow(now)
-	b.refuseLate(now) // those who do not wait
-	b.refuseOverdue(now)
+	b.othersChanged()
 }
 
 // allows reports that this process may find out where the route belongs. If nobody has asked for that, it asks.
