@@ -178,9 +178,9 @@ func (b *bucket) usedUp(now time.Duration) time.Duration {
 // passOnKnowledge holds back in another bucket what finds this one used up, as nobody knows to which of both it belongs, unless that one
 // knows better, or will at once from the answer that makes the route move; and what is held here by limits that are not those of the
 // bucket: the resource's, those of bodies, and, unless both have a hash, whatever it is.
-func (b *bucket) passOnKnowledge(to *bucket, answered bool) {
+func (b *bucket) passOnKnowledge(to *bucket, told bool) {
 	now := b.now()
-	if wait := b.usedUp(now); wait > 0 && !answered && !to.window.Known() {
+	if wait := b.usedUp(now); wait > 0 && !told && !to.window.Known() {
 		to.hold(to.now(), wait, ratelimits.ClassOK)
 	}
 	b.passOnHolds(to, b.group.hasHash() && to.group.hasHash() && b.window.HoldClass(now) != ratelimits.ClassShared)

@@ -170,7 +170,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 	if qs == nil {
 		return false
 	}
-	if qs.line != nil || len(qs.subLimits) > 0 && a.request.subLimitKey == 0 {
+	if len(qs.subLimits) > 0 && a.request.subLimitKey == 0 {
 		return true
 	}
 	first, _ := b.first(now)

@@ -310,3 +310,26 @@ func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
 		h.ends(t, all)
 	})
 }
+
+// What a sub-limit holds again is in the way of nobody in other processes.
+func TestSubLimitThatIsHeldAgainGivesItsTicketBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 2, a, b)
+		name := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }}
+		wait(2 * time.Second)
+		first, second := call(context.Background(), a, name), call(context.Background(), a, name)
+		require.True(t, first.granted() && second.granted())
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 2, 0, 4*time.Second))
+		held := call(context.Background(), a, name)
+		wait(2 * time.Second)
+		require.False(t, held.done(), "the bucket is used up")
+		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 2, 0, 2*time.Second))
+		others := asks(b, message(1), 2)
+		wait(3 * time.Second)
+		require.False(t, held.done())
+		assert.Equal(t, 2, granted(t, others))
+	})
+}

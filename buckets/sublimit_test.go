@@ -367,3 +367,49 @@ func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// Whoever waits for a sub-limit, too, is no earlier in the bucket than when it came.
+func TestSubLimitOvertakesNobodyInTheBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 1, 0, 10*time.Second))
+		older, younger := call(background, m, change("1", "topic")), call(background, m, change("1", "name"))
+		wait(5 * time.Second)
+		require.False(t, older.done() || younger.done(), "the bucket is used up, the hold of the sub-limit is over")
+		wait(6 * time.Second)
+		assert.True(t, older.granted())
+		require.False(t, younger.done())
+		older.update(limited("channel", 1, 0, 10*time.Second))
+		wait(11 * time.Second)
+		assert.True(t, younger.granted())
+	})
+}
+
+// A bucket in which only somebody behind a sub-limit waits keeps its place in line for the global limit.
+func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "channel", 100, 90, 10*time.Second))
+		wait(time.Second)
+		discover(t, m, message(2), limited("messages", 100, 90, 10*time.Second))
+		wait(time.Second)
+		sub := call(background, m, change("1", "name"))
+		require.False(t, sub.done(), "held a little longer")
+		taken := ask(m, message(2))
+		require.True(t, taken.granted(), "the slot is taken")
+		taken.update(limited("messages", 100, 89, 10*time.Second))
+		wait(100 * time.Millisecond)
+		require.False(t, sub.done(), "it stands in line now")
+		other := ask(m, message(2))
+		require.False(t, other.done())
+		call(background, m, change("1", "name")).cancel()
+		wait(950 * time.Millisecond)
+		assert.True(t, sub.granted(), "first come")
+		require.False(t, other.done())
+		sub.update(limited("channel", 100, 89, 10*time.Second))
+		wait(time.Second)
+		assert.True(t, other.granted())
+	})
+}
