@@ -14,8 +14,17 @@ type charge struct {
 	sure     int32         // so many of them were certainly counted
 	counted  int32         // the most that the server had counted by their responses
 	foreign  bool          // some are somebody else's
-	blind    bool          // no response has said when they come back
+	blind    blindness     // no response has said when they come back
 }
+
+// blindness is why no response has said when a request comes back.
+type blindness uint8
+
+const (
+	heard      blindness = iota // one has
+	unsaid                      // it has named no limits
+	unanswered                  // there was none
+)
 
 // ledger lists the charges in the order in which they come back. Requests in flight are not in it.
 type ledger struct {
@@ -80,15 +89,14 @@ func (l *ledger) nth(n int32) time.Duration {
 	return l.last()
 }
 
-// expire takes off what has come back, and returns how many of that were certainly counted. blind says that of some of them it was no more
-// than a guess.
-func (l *ledger) expire(now time.Duration) (sure int32, blind bool) {
+// expire takes off what has come back, and returns how many of that were certainly counted, and of how many it was no more than a guess.
+func (l *ledger) expire(now time.Duration) (sure int32, blind blindness) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
 		c := &list[over]
 		l.count(c, -1)
 		sure += c.sure
-		blind = blind || c.blind
+		blind = max(blind, c.blind)
 		over++
 	}
 	if l.many != nil {
@@ -136,7 +144,7 @@ func coarsen(list []charge) []charge {
 		if i+1 < len(list) {
 			later := &list[i+1]
 			c.join(later, interval{min(c.reset.low, later.reset.low), later.reset.high})
-			c.blind = c.blind || later.blind
+			c.blind = max(c.blind, later.blind)
 		}
 		half = append(half, c)
 	}

@@ -37,6 +37,7 @@ type Window struct {
 	recalled  bool // what is known is from before the window was forgotten
 	probing   bool
 	probeOut  bool // the one request that goes first is in flight
+	alone     bool // it goes only when nothing else is
 
 	longest  time.Duration // longest reset-after of late: the period is probably not longer
 	outcome  time.Duration // when the latest outcome came
@@ -63,7 +64,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if at, ok := w.Next(now); !ok || at > now {
 		return Permit{}, false
 	}
-	w.probeOut = w.probing
+	w.probeOut, w.alone = w.probing, false
 	w.inflight++
 	w.evidence.fixed.said = w.said(now) + 1
 	return Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing}, true
@@ -79,7 +80,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		}
 	}
 	switch {
-	case w.probing && w.probeOut:
+	case w.probing && (w.probeOut || w.alone && w.inflight > 0):
 		return 0, false
 	case w.unlimited:
 		return now, true
@@ -114,8 +115,8 @@ func (w *Window) advance(now time.Duration) {
 	if w.ledger.total > 0 && w.ledger.next() <= now {
 		sure, blind := w.ledger.expire(now)
 		w.expired += uint32(sure)
-		if blind { // the period may be longer than it seemed
-			w.probing = true
+		if blind > heard { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
+			w.probing, w.alone = true, blind == unanswered && w.evidence.refuted&leaky == 0
 		}
 	}
 	if w.trouble != nil {
@@ -166,7 +167,7 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	case w.limit == 0:
 		w.unheard++
 	case r.Class == ClassOK:
-		w.blind(now, p)
+		w.blind(now, p, r.Status == 0)
 	default: // it was not counted
 		w.unsay(p)
 	}
@@ -202,14 +203,17 @@ func (w *Window) unsay(p Permit) {
 }
 
 // blind charges a request that was answered without limits: the server may have counted it, or not.
-func (w *Window) blind(now time.Duration, p Permit) {
+func (w *Window) blind(now time.Duration, p Permit, lost bool) {
 	w.unheard++
 	w.unsay(p)
 	closes := w.evidence.fixed.closes
-	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, blind: true}
+	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, blind: unsaid}
+	if lost {
+		c.blind = unanswered
+	}
 	switch {
 	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
-		c.reset, c.blind = closes, false
+		c.reset, c.blind = closes, heard
 	case w.evidence.kind() == KindLeaky:
 		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick
 	}
@@ -219,7 +223,7 @@ func (w *Window) blind(now time.Duration, p Permit) {
 // charge enters a charge in the ledger.
 func (w *Window) charge(c *charge) {
 	switch {
-	case w.evidence.windows() && !c.blind:
+	case w.evidence.windows() && c.blind == heard:
 		w.ledger.window(c, w.longest)
 		return
 	case w.evidence.mayBeNext():
