@@ -273,7 +273,10 @@ func (g *gate) refuseLate() {
 	if g.manager.waiting.Load() == 0 {
 		return
 	}
-	g.eachQueued(func(b *bucket) { b.refuseLate(b.now()) })
+	g.eachQueued(func(b *bucket) {
+		b.dispatchNow(b.now()) // nobody is refused who can leave, but has not been looked at yet
+		b.refuseLate(b.now())
+	})
 }
 
 // refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or

@@ -96,7 +96,6 @@ func (g *gate) changed() {
 	closed := !g.syncPart(now)
 	longer := g.limit.HoldWait(now) > held
 	first := g.part.asked && !g.part.known
-	g.part.known = g.part.known || first
 	g.mu.Unlock()
 	if longer {
 		g.refuseLate()
@@ -104,7 +103,10 @@ func (g *gate) changed() {
 	if closed {
 		g.refuseClosed(now)
 	}
-	if g.serve(); first {
+	if g.serve(); first { // it is known when those in line have been served
+		g.mu.Lock()
+		g.part.known = true
+		g.mu.Unlock()
 		g.refuseLate() // those who do not wait
 	}
 }

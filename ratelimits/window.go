@@ -37,7 +37,7 @@ type Window struct {
 	recalled  bool // what is known is from before the window was forgotten
 	probing   bool
 	probeOut  bool // the one request that goes first is in flight
-	alone     bool // it goes only when nothing else is
+	alone     bool // it goes only when nothing else is charged
 
 	longest  time.Duration // longest reset-after of late: the period is probably not longer
 	outcome  time.Duration // when the latest outcome came
@@ -82,6 +82,8 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	switch {
 	case w.probing && (w.probeOut || w.alone && w.inflight > 0):
 		return 0, false
+	case w.probing && w.alone && w.ledger.total > 0:
+		return w.ledger.last(), true
 	case w.unlimited:
 		return now, true
 	case w.limit == 0:

@@ -77,13 +77,11 @@ func TestLostRequestStaysChargedWhereTheWindowMayHaveClosedBeforeIt(t *testing.T
 // A sliding bucket gives it back a period after it was processed, which was at the latest when it was given up.
 func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
 	t.Parallel()
-	b := known(t, 5, second)
+	b := known(t, 2, second)
 	b.Lost(900*ms, b.send(0))
-	b.burst(900*ms, 3)
-	b.closedUntil(900*ms, second+rounding)
-	p := b.burst(second+rounding, 1)[0] // what was answered is back
-	b.Report(1100*ms, p, ok(5, 1, second))
-	b.closedUntil(1100*ms, 1900*ms+rounding)
+	b.closedUntil(900*ms, second+rounding) // what was answered is back
+	b.exchange(second+rounding, ok(2, 0, second))
+	b.closedUntil(second+rounding, 2*second+2*rounding) // one is to go alone
 }
 
 // Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and those that are in
