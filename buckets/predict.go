@@ -319,11 +319,14 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter) bool {
 		if b.link.remote.Err() != nil {
 			return true
 		}
-		if w == nil || w.ticket == 0 || !b.link.remote.Answered(w.ticket) || b.leaves(now) {
+		if w == nil || w.ticket == 0 || !b.link.remote.Answered(w.ticket) {
 			return false
 		}
 	case b.discovery != nil && !b.discovery.canTell():
 		return false
+	}
+	if w != nil && b.leaves(now) {
+		return false // somebody is about to
 	}
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true

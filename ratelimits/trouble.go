@@ -73,7 +73,7 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	wait := r.wait(unsaidWait)
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
 		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
-		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, foreign: true})
+		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, foreign: true})
 	}
 	wait = max(wait, w.again(now))
 	w.suspect(now+min(wait, LongestTrust), w.longest)
