@@ -58,12 +58,12 @@
 // credential, which bounds a credential at some millions of requests a second, while Discord allows it fifty. Requests of
 // one bucket wait for its lock, and more cores do not help them.
 //
-// A bucket takes less than 450 bytes, everything included, until it is forgotten. The garbage collector looks at every bucket once in a
+// A bucket takes less than 500 bytes, everything included, until it is forgotten. The garbage collector looks at every bucket once in a
 // poll period, one after the other, holding one bucket's lock at a time; that takes it a second for some millions of them. The table of
 // buckets is in 256 shards, as one that grows stops those who make buckets in it meanwhile.
 //
 // So 64 cores are bounded by memory: each request touches about ten cache lines, none of which another core writes, unless it
-// asks for the same bucket. And 100 million buckets take 43 GB; the collector is busy for most of a minute with
+// asks for the same bucket. And 100 million buckets take 50 GB; the collector is busy for most of a minute with
 // them, so the poll period should be minutes then ([WithPollPeriod]); a shard that grows has 400,000 of them, and stops those who
 // make buckets in it for tens of milliseconds. Beyond that, several managers should share the credentials among them.
 package buckets
