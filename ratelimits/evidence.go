@@ -116,7 +116,7 @@ func (w *Window) refute(s *sample) {
 	if e.refuted&next == 0 && e.next.refutes(s, longest, l) {
 		e.refuted |= next
 	}
-	if e.refuted&(log|next) != log|next && s.spent <= l.certainly(s) {
+	if e.refuted&(log|next) != log|next && s.spent <= l.certainly(s, w.longest) {
 		e.refuted |= log | next
 	}
 }

@@ -31,6 +31,8 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 			h.room, h.span, h.vain = passed, 0, 0
 		case n == h.room:
 			h.vain = min(h.vain+1, maxVain)
+		case n < h.room/2: // it lets less through than it did
+			h.room = max(n, 1)
 		case n < h.room: // it takes longer until they come back, or somebody else is there
 			h.span = min(h.span+wait, 2*h.span)
 		}
@@ -62,9 +64,12 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 	if h.room == 0 || now >= h.until {
 		return now, true
 	}
-	switch n := h.count(now); {
-	case n+inflight < h.room:
+	n := h.count(now)
+	if n+inflight < h.room {
 		return now, true
+	}
+	h.until = max(h.until, now+3*h.span) // it is not forgotten as long as somebody waits for it
+	switch {
 	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // one that could not have gone soon anyway
 		return now, inflight == 0
 	}
@@ -73,11 +78,14 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 
 // predict returns when a request may leave that has so many others ahead of it, as far as that is known.
 func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
-	before := inflight + int32(ahead)
-	at, ok := h.next(now, before)
-	if !ok || at <= now {
+	n := h.count(now)
+	late := int(n+inflight) + ahead - int(h.room)
+	if h.room == 0 || now >= h.until || late < 0 {
 		return now
 	}
-	late := h.count(now) + before - h.room
-	return at + times(int(late/h.room), h.span)
+	at := now // if all of them are in flight
+	if n > 0 {
+		at = h.passed.next()
+	}
+	return at + times(late/int(h.room), h.span)
 }

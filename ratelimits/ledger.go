@@ -2,6 +2,7 @@ package ratelimits
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -15,6 +16,7 @@ type charge struct {
 	counted  int32         // the most that the server had counted by their responses
 	foreign  bool          // some are somebody else's
 	blind    blindness     // no response has said when they come back
+	trip     uint16        // the first was sent at most so many milliseconds before received
 }
 
 // blindness is why no response has said when a request comes back.
@@ -36,9 +38,12 @@ type ledger struct {
 	unsure int32     // that may not have been counted
 }
 
-// finest is how many charges are told apart. Of more, neighbours are taken together, which costs the earlier one a part of a
-// period.
-const finest = 64
+// So many charges are told apart. One more is taken together with the one before it if both come back within a coarse-th part of the time
+// until all of them do.
+const (
+	finest = 64
+	coarse = 32
+)
 
 func (l *ledger) list() []charge {
 	if l.many != nil {
@@ -116,39 +121,38 @@ func (l *ledger) add(c *charge) {
 		return
 	case l.many == nil:
 		l.many = append(make([]charge, 0, 4), l.first[0])
-	case len(l.many) == cap(l.many) && (l.gone > 0 || len(l.many) >= finest):
+	case len(l.many) == cap(l.many) && l.gone > 0:
 		l.many, l.gone = l.many[:copy(l.many, l.list())], 0
-		if len(l.many) >= finest {
-			l.many = coarsen(l.many)
-		}
 	}
 	i := len(l.many)
 	for i > int(l.gone) && l.many[i-1].reset.high > c.reset.high {
 		i--
+	}
+	if list := l.list(); len(list) >= finest && i > int(l.gone) {
+		if o := &l.many[i-1]; c.reset.high-o.reset.low <= (l.last()-list[0].reset.high)/coarse+c.reset.high-c.reset.low {
+			o.join(c, interval{min(o.reset.low, c.reset.low), c.reset.high})
+			o.blind = max(o.blind, c.blind)
+			return
+		}
 	}
 	l.many = slices.Insert(l.many, i, *c)
 }
 
 // join takes two charges together.
 func (c *charge) join(o *charge, reset interval) {
+	first := min(c.sent(), o.sent())
 	c.received, c.counted = max(c.received, o.received), max(c.counted, o.counted)
 	c.reset.low, c.reset.high = reset.low, reset.high
 	c.n, c.sure, c.foreign = c.n+o.n, c.sure+o.sure, c.foreign || o.foreign
+	c.travelled(first)
 }
 
-// coarsen takes each two neighbours together.
-func coarsen(list []charge) []charge {
-	half := list[:0]
-	for i := 0; i < len(list); i += 2 {
-		c := list[i]
-		if i+1 < len(list) {
-			later := &list[i+1]
-			c.join(later, interval{min(c.reset.low, later.reset.low), later.reset.high})
-			c.blind = max(c.blind, later.blind)
-		}
-		half = append(half, c)
-	}
-	return half
+// sent is a time at which none of them had been sent yet, but for those that took more than a minute.
+func (c *charge) sent() time.Duration { return c.received - time.Duration(c.trip)*time.Millisecond }
+
+// travelled notes when the first of them was sent.
+func (c *charge) travelled(sent time.Duration) {
+	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
 // settle takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of

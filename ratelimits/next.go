@@ -23,7 +23,7 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	}
 	list := l.list()
 	for i := range list {
-		if c := &list[i]; s.after > c.received+period-s.sent+2*tick && c.certainly(s) {
+		if c := &list[i]; s.after > c.received+period-s.sent+2*tick && c.certainly(s, period) {
 			return true
 		}
 	}

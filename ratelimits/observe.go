@@ -7,16 +7,17 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var s sample
 	s.read(now, p.sent, r)
 	since := int32(w.answered - p.answered - 1) // answered since it was sent: may have been processed after it
+	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.unlimited || w.recalled
 	if first {
-		w.limit, w.longest, w.unlimited, w.recalled = int32(r.Limit), 0, false, false
+		w.limit, w.longest, w.unlimited, w.recalled = limit, 0, false, false
 		w.ledger.clear()
 		w.evidence = evidence{}
 	}
-	if t := w.trouble; int32(r.Limit) != w.limit {
-		w.resize(now, int32(r.Limit))
+	if t := w.trouble; limit != w.limit {
+		w.resize(now, p.sent, limit)
 	} else if t != nil {
-		t.raised = 0
+		t.raised, t.raisedTwice = 0, false
 	}
 	w.unheard = min(w.unheard, since) // whatever was answered before it was sent is in its count
 	if p.unheard {
@@ -25,11 +26,12 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var c charge
 	c.received, c.n, c.counted = now, 1, s.spent
 	c.reset.low, c.reset.high = s.reset.low, s.reset.high
+	c.travelled(s.sent)
 	v := consistent
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-	} else {
+	} else if r.Class == ClassUser { // others' times are not the bucket's
 		w.longest = max(w.longest, s.after)
 	}
 	switch {
@@ -62,8 +64,15 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	if longer {
 		w.longest = s.after
 	}
-	if next := w.evidence.mayBeNext(); next || longer {
+	next := w.evidence.mayBeNext()
+	if next || longer {
 		w.ledger.occupy(w.longest, next)
+	}
+	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {
+		if w.evidence.kind() != KindNext {
+			w.longest = w.recent
+		}
+		w.recent, w.recentSince, w.passed = s.after, s.received, 0
 	}
 	return v
 }
@@ -104,13 +113,18 @@ func (w *Window) settle(s *sample, since int32) {
 // resize takes in that the limit is another one than before. A lower one counts at once. A higher one, like a higher
 // Remaining, proves nothing for now; a period later it counts if two responses in a row have named it,
 // and then grows by doubling, as it may be a mistake of the server's that would cost a 429 for each request it lets go.
-func (w *Window) resize(now time.Duration, limit int32) {
-	w.evidence.forget()
-	if limit > w.limit {
-		t := w.inTrouble()
-		t.raisedTwice = limit == t.raised
-		t.raised, t.raisedAt = limit, now
+func (w *Window) resize(now, sent time.Duration, limit int32) {
+	t := w.inTrouble()
+	switch {
+	case limit < w.limit:
+		w.limit, t.loweredAt = limit, now
+		t.raised, t.raisedTwice = 0, false
+	case sent < t.loweredAt: // it was another one then
 		return
+	case limit == t.raised:
+		t.raisedTwice = true
+	default:
+		t.raised, t.raisedTwice, t.raisedAt = limit, false, now
 	}
-	w.limit = limit
+	w.evidence.forget()
 }

@@ -6,29 +6,41 @@ import "time"
 // the hold, what a hidden limit lets through, the charges that have to come back, and a period for each full window that those ahead
 // need. It is 0 where nothing is known that would make it wait.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
-	w.advance(now)
-	ahead = min(max(ahead, 0), largestSensible)
-	at := w.predict(now, ahead)
-	if t := w.trouble; t != nil {
-		at = max(at, t.hold.Until(), t.hidden.predict(now, w.inflight, ahead))
+	at, ok := w.Next(now)
+	if !ok {
+		at = now
 	}
-	return max(at-now, 0)
+	ahead = min(max(ahead, 0), mostAhead)
+	t := w.troubles()
+	at = max(at, t.hidden.predict(now, w.inflight, ahead), w.predict(max(now, t.hold.Until()), ahead))
+	return at - now
 }
 
+// mostAhead is how many are ahead of somebody at most, for predictions.
+const mostAhead = 1_000_000_000
+
+// predict is what the ledger says: so many have to come back before somebody leaves, and of those who leave until then each comes back with
+// the last, or a period after the one whose place it has taken.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
-	late := ahead - int(max(w.limit-w.charged(now), 0))
-	if w.limit == 0 || w.unlimited || late < 0 {
+	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
+	n := ahead + 1 + int(w.charged(now)) - limit
+	if limit == 0 || w.unlimited || n <= 0 {
 		return now
 	}
 	period := w.longest
 	if w.evidence.kind() == KindLeaky {
-		period = times(int(w.limit), w.evidence.leaky.slot.high)
+		period = times(limit, w.evidence.leaky.slot.high)
 	}
-	at := now + period // if all of them are in flight
-	if w.ledger.total > 0 {
-		at = w.ledger.nth(int32(late%int(w.limit)) + 1)
+	rounds := (max(n-max(total, limit), 0) + limit - 1) / limit
+	n -= rounds * limit
+	at := now + period // with those that are in flight
+	switch {
+	case n <= total:
+		at = max(now, w.ledger.nth(int32(n)))
+	case total > 0 && n > total+inflight:
+		at = max(now, w.ledger.last())
 	}
-	return at + times(late/int(w.limit), period)
+	return at + times(rounds, period)
 }
 
 // times returns n times d, a hundred years at most: nobody can be told to wait any longer.

@@ -30,9 +30,9 @@ func NewWindow(now time.Duration, s State) Window {
 	case s.Unlimited:
 		w.unlimited = true
 	case s.Limit > 0:
-		w.limit, w.longest = int32(min(s.Limit, largestSensible)), max(s.Period, 0)
+		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
 		if s.Reset > 0 {
-			w.unheard = int32(min(max(s.Used, 0), largestSensible))
+			w.unheard = int32(min(max(s.Used, 0), mostCounted))
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
 		}
 	}
@@ -52,6 +52,8 @@ func (w *Window) State(now time.Duration) State {
 		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
 	}
 	switch {
+	case w.recalled: // which is no more than a guess
+		s.Limit, s.Used = 0, int(w.unheard)
 	case w.limit == 0 && !w.unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:

@@ -14,6 +14,7 @@ type trouble struct {
 	doubted     time.Duration // then it is long ago that a response was left out
 	raised      int32         // a higher limit that the latest response named, at raisedAt: believed a period later
 	raisedTwice bool          // and the one before it, too
+	loweredAt   time.Duration // when a response named a lower limit; those to requests of before name the one that was
 	raisedAt    time.Duration
 	hidden      hiddenLimit
 }
@@ -47,10 +48,8 @@ func (t *trouble) next(now time.Duration, inflight int32) (at time.Duration, ok 
 
 // advance lets time do its work.
 func (t *trouble) advance(w *Window, now time.Duration) {
-	if t.raised > w.limit && (w.ledger.total == 0 || now >= t.raisedAt+w.longest) {
-		if t.raisedTwice {
-			w.limit = min(t.raised, 2*w.limit)
-		}
+	if t.raisedTwice && (w.ledger.total == 0 || now >= t.raisedAt+w.longest) {
+		w.limit = min(t.raised, 2*w.limit)
 		t.raised, t.raisedTwice = 0, false
 	}
 }
@@ -125,7 +124,7 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 
 // LiftHold ends the hold, and what the 429 that caused it has said of the bucket is forgotten. One request goes first all the same.
 func (w *Window) LiftHold(now time.Duration) {
-	if w.HoldWait(now) == 0 {
+	if w.HoldWait(now) == 0 && w.HoldClass(now) == ClassOK {
 		return
 	}
 	if w.HoldClass(now) == ClassUser {

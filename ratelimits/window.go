@@ -28,7 +28,7 @@ type Window struct {
 	limit     int32 // requests per period; 0: not known
 	inflight  int32
 	unheard   int32  // answered, and not certainly in the count of a response
-	passed    int32  // let through since the last 429 of a hidden limit
+	passed    int32  // let through of late, since the last 429 of a hidden limit
 	answered  uint32 // outcomes so far, wrapping: orders sends against outcomes
 	countedAt uint32 // answered, when the server's count was last all that is said
 	expired   uint32 // certain charges that have come back, wrapping, for the same reason
@@ -39,12 +39,17 @@ type Window struct {
 	probeOut  bool // the one request that goes first is in flight
 	alone     bool // it goes only when nothing else is charged
 
-	longest  time.Duration // longest reset-after of late: the period is probably not longer
+	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
+	longest, recent, recentSince time.Duration
+
 	outcome  time.Duration // when the latest outcome came
 	ledger   ledger
 	evidence evidence
 	trouble  *trouble // only after it had some
 }
+
+// mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
+const mostCounted = 100_000_000
 
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
@@ -238,7 +243,7 @@ func (w *Window) charge(c *charge) {
 // goes first, and the first response that carries limits replaces it. But should there be none, it bounds what goes.
 func (w *Window) Recall(limit int, period time.Duration) {
 	if limit > 0 && w.limit == 0 && !w.unlimited {
-		w.limit, w.longest = int32(min(limit, largestSensible)), period
+		w.limit, w.longest = int32(min(limit, mostCounted)), period
 		w.recalled, w.probing = true, true
 	}
 }
