@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -158,4 +159,79 @@ func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
 		})
 	}
 	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
+}
+
+// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at once.
+func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.sendUntil(20 * second)
+	s.finish()
+	s.until(s.now + 2100*ms) // all have come back
+	start, predicted := s.now, s.Predict(s.now, 20)
+	s.send(21)
+	assert.InEpsilon(t, s.now-start, predicted, 0.5, "really %v", s.now-start)
+}
+
+// Nothing leaves during a hold, so what those ahead need comes on top of it.
+func TestPredictionAddsTheQueueToTheHold(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Fixed(5, second)), steady(20*ms))
+	s.send(10)
+	s.finish()
+	s.Hold(s.now, 20*second)
+	start, predicted := s.now, s.Predict(s.now, 99)
+	s.send(100)
+	assert.InEpsilon(t, s.now-start, predicted, 0.25)
+}
+
+// What Next says cannot be later than what Predict says of the same request.
+func TestPredictionAfterTheLimitWentDownWaitsForEnoughPlaces(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for i := range 6 {
+		b.exchange(time.Duration(i)*second, ok(10, 9-i, 10*second)) // a log
+	}
+	b.exchange(6*second, ok(2, 0, 10*second))
+	at, certain := b.Next(6 * second)
+	require.True(t, certain)
+	assert.GreaterOrEqual(t, b.Predict(6*second, 0), at-6*second)
+	assert.GreaterOrEqual(t, b.Predict(6*second, 1), b.Predict(6*second, 0))
+}
+
+// A window that has just been spoken of as full is full until then, also for who predicts.
+func TestPredictionIsNeverShorterThanNext(t *testing.T) {
+	t.Parallel()
+	for name, rule := range rulesOfEveryKind(5, second) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule.Faults = []discordsim.Fault{{Every: 4, Status: 502}}
+			s := serve(t, rule, between(3, 5*ms, 80*ms))
+			for range 300 {
+				for !s.sendNow() {
+					if at, certain := s.Next(s.now); certain {
+						require.GreaterOrEqual(t, s.Predict(s.now, 0), at-s.now, "at %v", s.now)
+					}
+					s.wait()
+				}
+			}
+		})
+	}
+}
+
+// The places of requests in flight come back a period after them, not with the one place that comes back next.
+func TestPredictionCountsThoseInFlight(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Sliding(5, 10*second)), steady(20*ms))
+	s.send(30)
+	s.until(s.now + 20*second)
+	start := s.now
+	s.send(1)
+	s.until(start + 9900*ms)
+	s.send(4) // in flight
+	begin, predicted := s.now, s.Predict(s.now, 1)
+	s.send(2)
+	assert.InEpsilon(t, s.now-begin, predicted, 0.25, "really %v", s.now-begin)
 }

@@ -90,3 +90,17 @@ func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	to.Report(20*ms, moved, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: 10 * second})
 	assert.Equal(t, 3, to.Remaining(20*ms), "the lost one may have come later")
 }
+
+// A guess stays a guess when it is handed on.
+func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Recall(5, second)
+	require.False(t, b.Known())
+	other := ratelimits.NewWindow(0, b.State(0))
+	assert.False(t, other.Known())
+	p, granted := other.Take(0)
+	require.True(t, granted)
+	other.Report(10*ms, p, ok(50, 49, second))
+	assert.Equal(t, 50, other.Limit(), "the first answer replaces a guess")
+}

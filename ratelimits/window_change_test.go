@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 func TestLoweredLimitCountsAtOnce(t *testing.T) {
@@ -147,4 +149,100 @@ func TestNoNumbersOfASuccessStopTheBucketForEver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// raisedAt is a limit that becomes another one 5 s after the beginning.
+func raisedAt(before, after discordsim.Quota) discordsim.Rule {
+	rule := always(before)
+	rule.Changes = []discordsim.Change{{At: 5 * second, Quota: after}}
+	return rule
+}
+
+// A bucket of one request per period never has two answers while anything is charged, so that a raised limit is never "named twice".
+func TestRaisedLimitIsBelievedByABucketOfOneRequest(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]discordsim.Rule{
+		"fixed":       raisedAt(discordsim.Fixed(1, second), discordsim.Fixed(10, second)),
+		"sliding log": raisedAt(discordsim.Sliding(1, second), discordsim.Sliding(10, second)),
+		"leaky":       raisedAt(discordsim.Leaky(1, second), discordsim.Leaky(10, second)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, rule, steady(20*ms))
+			s.sendUntil(60 * second)
+			assert.Equal(t, 10, s.Limit(), "after 55 periods in which every answer named 10")
+		})
+	}
+}
+
+// Where answers keep coming, the moment from which on a period is waited keeps moving, too.
+func TestRaisedLimitIsBelievedByABucketThatIsAlwaysInUse(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]discordsim.Rule{
+		"sliding log": raisedAt(discordsim.Sliding(5, second), discordsim.Sliding(50, second)),
+		"leaky":       raisedAt(discordsim.Leaky(5, second), discordsim.Leaky(50, second)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, rule, steady(20*ms))
+			for s.now < 60*second {
+				s.sendEvery(400*ms, 1)
+			}
+			s.finish()
+			assert.Equal(t, 50, s.Limit(), "after 55 periods in which every answer named 50")
+			assert.GreaterOrEqual(t, s.Remaining(s.now), 40)
+		})
+	}
+}
+
+// Answers to requests that were sent before the limit went down name the old one. They are not news.
+func TestAnswersFromBeforeALowerLimitDoNotRaiseIt(t *testing.T) {
+	t.Parallel()
+	b := known(t, 10, second)
+	early := b.many(100*ms, 2)
+	b.exchange(200*ms, ok(5, 1, 800*ms)) // the limit has gone down
+	b.Report(300*ms, early[0], ok(10, 8, 900*ms))
+	b.Report(300*ms, early[1], ok(10, 7, 900*ms))
+	b.left(2*second, 5)
+	b.burst(2*second, 5)
+}
+
+// The same against the server: requests that take long come back with the old limit after it went down.
+func TestSlowAnswersDoNotRaiseALimitThatWentDown(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(100, 2*second))
+	rule.Changes = []discordsim.Change{{At: 5 * second, Quota: discordsim.Fixed(10, 2*second)}}
+	back := 10 * ms
+	s := serve(t, rule, func() trip { return trip{10 * ms, back} })
+	s.send(1)
+	s.until(4 * second)
+	back = 3 * second
+	s.send(20) // answered at 7 s
+	back = 10 * ms
+	s.until(6300 * ms)
+	s.send(3) // these answers say that the limit is 10
+	s.until(9 * second)
+	s.send(60)
+	s.finish()
+	assert.Zero(t, s.world.Report().Avoidable.Total(), "%d refusals", len(s.refusals))
+}
+
+// Sums of numbers that are allowed one by one overflow.
+func TestLargestLimitDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	const limit, left = 1_000_000_000, 100_000_000
+	b := newBucket(t)
+	b.exchange(0, ok(limit, limit-1, second))
+	early := b.send(0)
+	for i := range 3 {
+		now := time.Duration(2*i+2) * second
+		b.exchange(now, ok(limit, left, second))
+	}
+	b.Report(6500*ms, early, ok(limit, limit-1, second))
+	state := b.State(6500 * ms)
+	assert.GreaterOrEqual(t, state.Used, left, "more than so many are not counted")
+	assert.LessOrEqual(t, b.Remaining(6500*ms), left)
+	at, certain := b.Next(6500 * ms)
+	assert.True(t, certain, "nothing is in flight")
+	assert.Less(t, at, 10*second)
 }

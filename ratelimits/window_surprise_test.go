@@ -217,3 +217,59 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.Positive(t, before)
 	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
 }
+
+// sharedAfter is a bucket with a hidden limit, used slowly for some time, and then as fast as possible.
+func afterSlowUse(t *testing.T, slowly int) (refusals int) {
+	t.Helper()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.sendEvery(1500*ms, slowly)
+	s.refusals = nil
+	s.sendUntil(s.now + 120*second)
+	return len(s.refusals)
+}
+
+// How many had passed since the beginning of time says nothing of how many a hidden limit lets through at once.
+func TestHiddenLimitIsLearntAlsoAfterSlowUse(t *testing.T) {
+	t.Parallel()
+	fresh := afterSlowUse(t, 0)
+	used := afterSlowUse(t, 300)
+	assert.LessOrEqual(t, used, fresh+3, "%d refusals of a new window", fresh)
+}
+
+// A resource whose places come back one by one is met by everything that is in flight, again and again.
+func TestHiddenLimitThatGivesBackPlaceAfterPlaceIsLearnt(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(5, 10*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.sendUntil(60 * second)
+	early := len(s.refusals)
+	s.sendUntil(600 * second)
+	assert.LessOrEqual(t, len(s.refusals)-early, 50, "in nine minutes, after %d in the first one", early)
+}
+
+// When the hold itself is over, the hidden limit that the 429 has shown cannot be lifted any more.
+func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(2, 600*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.send(3)
+	s.finish()
+	require.Len(t, s.refusals, 1)
+	s.send(3) // after the hold, two and one more in vain
+	s.finish()
+	require.Len(t, s.refusals, 2)
+	s.send(2)
+	s.finish()
+	at, certain := s.Next(s.now)
+	require.True(t, certain)
+	require.Zero(t, s.HoldWait(s.now))
+	require.Greater(t, at, s.now+60*second)
+	require.Equal(t, ratelimits.ClassShared, s.HoldClass(s.now))
+	s.LiftHold(s.now)
+	at, _ = s.Next(s.now)
+	assert.LessOrEqual(t, at, s.now+2*second)
+}
