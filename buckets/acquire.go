@@ -63,7 +63,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 		return Lease{}, false
 	}
 	entry := m.entry(r)
-	major := m.majorOf(r.Route)
+	major := m.majorOf(&r.Route)
 	group := entry.groupOf(major)
 	if group.kind == unknownGroup || group.kind == unstableGroup {
 		return Lease{}, false
@@ -229,7 +229,7 @@ type ask struct {
 }
 
 // major returns the major parameter of what is asked for.
-func (a *ask) major() major { return a.entry.manager.majorOf(a.request.Route) }
+func (a *ask) major() major { return a.entry.manager.majorOf(&a.request.Route) }
 
 // asked returns when it was asked.
 func (a *ask) asked() time.Duration { return a.latest - a.longest }

@@ -16,7 +16,7 @@ var noMajor major
 const hashed = 1 << 63
 
 // majorOf returns the major parameter of a route.
-func (m *RESTBucketManager) majorOf(route routes.CompiledRoute) major {
+func (m *RESTBucketManager) majorOf(route *routes.CompiledRoute) major {
 	p := major{id: route.MajorNumber()}
 	if p.id == 0 {
 		id := route.MajorID()
