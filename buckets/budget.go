@@ -19,9 +19,11 @@ type budget struct {
 	period   time.Duration
 	counters requestCounters
 	others   func() int   // the invalid responses of other processes that count together with ours
-	invalid  atomic.Int64 // of the latest period, or more: it is counted again when that matters
 	theirs   atomic.Int64 // others, when it was counted last
-	tight    atomic.Bool  // so much is in flight in some shards that no allowance is certain: all look closely
+
+	// allowance is how much each shard may have in flight without a close look. All together that is half of what was left when it was
+	// counted last; the other half is for those that need more. It is 0 if so much is in flight in some shards that none is certain.
+	allowance atomic.Int64
 
 	mu     sync.Mutex
 	counts *ratelimits.Budget // of invalid responses only
@@ -32,7 +34,9 @@ type budget struct {
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
 func newBudget(limit int, period time.Duration, others func() int) *budget {
-	return &budget{limit: limit, period: period, counters: newRequestCounters(), others: others, counts: ratelimits.NewBudget(limit, period)}
+	b := &budget{limit: limit, period: period, counters: newRequestCounters(), others: others, counts: ratelimits.NewBudget(limit, period)}
+	b.divide(0)
+	return b
 }
 
 // take takes a place for a request that is about to be sent from a bucket, unless there is plenty; or returns why it must
@@ -59,13 +63,7 @@ func (b *budget) take(now time.Duration, a *ask, from *bucket, p *gatePermits) e
 
 // hasPlenty reports that so much is left that the requests counted by one shard do not use up its allowance.
 func (b *budget) hasPlenty(c *counterShard) bool {
-	return b.limit == 0 || !b.tight.Load() && c.inFlight() < b.allowance() && b.theirs.Load() == int64(b.others())
-}
-
-// allowance is how much each shard may have in flight without a close look. All together that is half of what is left; the
-// other half is for those that need more.
-func (b *budget) allowance() int64 {
-	return (int64(b.limit-plenty) - b.invalid.Load()) / int64(2*len(b.counters))
+	return b.limit == 0 || c.inFlight() < b.allowance.Load() && b.theirs.Load() == int64(b.others())
 }
 
 // report takes in an invalid response, and returns the fraction of the budget that was passed by it, 0 if none.
@@ -90,19 +88,26 @@ func (b *budget) report(now time.Duration) (fraction float64) {
 	return fraction
 }
 
-// count counts the invalid responses in the latest period, and looks whether those in flight leave all shards their allowance. The
-// lock is held.
+// count counts the invalid responses in the latest period, and divides what is left. The lock is held.
 func (b *budget) count(now time.Duration) int64 {
 	others := b.others()
 	b.theirs.Store(int64(others))
 	used := int64(b.counts.Used(now) + others)
-	b.invalid.Store(used)
-	most, share := used, b.allowance()
-	for i := range b.counters {
-		most += max(b.counters[i].inFlight(), share)
-	}
-	b.tight.Store(most > int64(b.limit-plenty))
+	b.divide(used)
 	return used
+}
+
+// divide gives all shards their allowance, if what is in flight leaves room for it.
+func (b *budget) divide(used int64) {
+	left := int64(b.limit-plenty) - used
+	allowance := max(left/int64(2*len(b.counters)), 0)
+	for i := range b.counters {
+		left -= max(b.counters[i].inFlight(), allowance)
+	}
+	if left < 0 {
+		allowance = 0
+	}
+	b.allowance.Store(allowance)
 }
 
 // used returns the number of invalid responses in the latest period.
