@@ -53,8 +53,9 @@ func checked(ctx context.Context, r *Request) error {
 	return ctx.Err()
 }
 
-// acquireFast grants a request whose bucket is known, has room, and has nobody waiting in it, as is so for most requests. Then it
-// does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing.
+// acquireFast grants a request of a route whose hash is known, if its bucket has room and nobody waits there, as is so for most requests.
+// Then it does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing, but for a
+// bucket that it may have made, as request would have to.
 func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease, bool) {
 	if checked(ctx, r) != nil || m.closed() || m.settings.ordered {
 		return Lease{}, false
@@ -68,9 +69,9 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	if group.kind == unknownGroup || group.kind == unstableGroup {
 		return Lease{}, false
 	}
-	b := m.buckets.find(group, major)
-	if b == nil {
-		return Lease{}, false
+	b, found := m.findBucket(group, major)
+	if !found {
+		m.chargeNew(b)
 	}
 	b.lock()
 	now := b.now()
