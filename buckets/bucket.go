@@ -34,7 +34,7 @@ type bucket struct {
 	limit     int32         // that the latest response named, and the route that it was for
 	reading   int32         // refusals of which only the headers are known
 	limitOf   *routeEntry
-	namings   *naming        // one for each route whose responses have named the bucket's hash
+	namings   naming         // one for each route whose responses have named the bucket's hash, as most have but one
 	sent      uint32         // requests that have been sent from here, wrapping
 	fresh     bool           // nobody has locked it yet
 	link      *sharedLink    // nil if it is not shared

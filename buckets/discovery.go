@@ -90,7 +90,7 @@ func (b *bucket) contradicted(now time.Duration, h *held, r *ratelimits.Response
 	return false
 }
 
-// naming is the newest request of a route whose response has named the hash of the bucket that it is in.
+// naming is the newest request of a route whose response has named the hash of the bucket that it is in. Without a route it is none.
 type naming struct {
 	route *routeEntry
 	sent  time.Duration
@@ -100,7 +100,7 @@ type naming struct {
 
 // namingOf returns that of a route, nil if none of its responses has named the bucket's hash.
 func (b *bucket) namingOf(e *routeEntry) *naming {
-	n := b.namings
+	n := &b.namings
 	for n != nil && n.route != e {
 		n = n.next
 	}
@@ -121,7 +121,12 @@ func (b *bucket) name(h *held, r *ratelimits.Response) {
 	}
 	switch newest := b.namingOf(h.entry); {
 	case newest == nil:
-		b.namings = &naming{h.entry, h.permit.Sent(), h.order, b.namings}
+		n := naming{h.entry, h.permit.Sent(), h.order, nil}
+		if b.namings.route != nil {
+			older := b.namings
+			n.next = &older
+		}
+		b.namings = n
 	case !b.overtaken(h):
 		newest.sent, newest.order = h.permit.Sent(), h.order
 	}
