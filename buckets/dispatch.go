@@ -145,8 +145,11 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	}
 }
 
-// dispatchFree dispatches with what it can take by itself, and gives back what is left.
+// dispatchNow dispatches with what it can take by itself, and gives back what is left.
 func (b *bucket) dispatchNow(now time.Duration) {
+	if b.queues == nil && b.link == nil && b.discovery == nil { // as mostly
+		return
+	}
 	var p gatePermits
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)

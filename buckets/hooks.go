@@ -107,11 +107,8 @@ func (s *settings) held(h Held) {
 	}
 }
 
-func (s *settings) budgetUsed(b *budget, fraction float64, now func() time.Duration) {
-	if fraction == 0 {
-		return
-	}
-	u := BudgetUsed{Used: b.used(now()), Limit: b.limit, Period: b.period, Fraction: fraction}
+func (s *settings) budgetUsed(b *budget, fraction float64, now time.Duration) {
+	u := BudgetUsed{Used: b.used(now), Limit: b.limit, Period: b.period, Fraction: fraction}
 	s.warn("much of the budget of invalid requests is used up", slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period))
 	if s.hooks.BudgetUsed != nil {
 		s.hooks.BudgetUsed(u)

@@ -187,7 +187,9 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	if o.held > 0 {
 		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
 	}
-	m.settings.budgetUsed(h.entry.authentication.server.budget, fraction, m.now)
+	if fraction > 0 {
+		m.settings.budgetUsed(auth.server.budget, fraction, m.now())
+	}
 }
 
 // lock locks the bucket in which the lease is in flight and returns it.
