@@ -62,13 +62,13 @@ func (m *RESTBucketManager) collectUnused() {
 }
 
 // evictEntry forgets a route that was not used since the last time it was asked.
-func (m *RESTBucketManager) evictEntry(key entryKey, e *routeEntry) {
+func (m *RESTBucketManager) evictEntry(key uint64, e *routeEntry) {
 	if e.used.Swap(false) {
 		return
 	}
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	if m.closed() || e.evicted.Load() {
+	if m.closed() || e.evicted.Load() || e.collided.Load() {
 		return
 	}
 	e.evicted.Store(true)

@@ -156,6 +156,7 @@ type routeEntry struct {
 	groupsByMajor  atomic.Pointer[xsync.Map[major, *limitGroup]] // of major parameters that belong elsewhere; nil if there was never any
 	used           atomic.Bool                                   // since the garbage collector looked last
 	evicted        atomic.Bool
+	collided       atomic.Bool // another one stands at a later key because of it, so it stays
 
 	// moving is locked while the route's requests move to another limit group. Those who find changing set wait for it.
 	moving   sync.Mutex
@@ -192,17 +193,40 @@ func (e *routeEntry) waitForMove() {
 	}
 }
 
-// entry returns what is known of a request's route under its authentication.
-func (m *RESTBucketManager) entry(r *Request) *routeEntry {
-	key := entryKey{r.Route.Route(), m.hash(r)}
+// findEntry returns what is known of a route under an authentication, nil if that is nothing, and the key at which it is or belongs.
+//
+// The keys are hashes, and two that are the same are dealt with as in the table of buckets.
+func (m *RESTBucketManager) findEntry(route routes.Route, authentication uint64) (e *routeEntry, key uint64) {
+	key = m.buckets.mix(route.Hash(), authentication)
 	for {
 		e, ok := m.entries.Load(key)
 		if !ok {
-			e = m.newEntry(key, r)
+			return nil, key
 		}
-		if !e.used.Load() {
-			e.used.Store(true)
+		if e.route == route && e.authentication.id == authentication {
+			return e, key
 		}
+		e.collided.Store(true)
+		key++
+	}
+}
+
+// use tells the garbage collector that the route is used.
+func (e *routeEntry) use() {
+	if !e.used.Load() {
+		e.used.Store(true)
+	}
+}
+
+// entry returns what is known of a request's route under its authentication.
+func (m *RESTBucketManager) entry(r *Request) *routeEntry {
+	route, authentication := r.Route.Route(), m.hash(r)
+	for {
+		e, _ := m.findEntry(route, authentication)
+		if e == nil {
+			e = m.newEntry(route, authentication, r)
+		}
+		e.use()
 		if !e.evicted.Load() { // the collector sets it first and then looks at used again
 			return e
 		}
@@ -210,15 +234,16 @@ func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 }
 
 // newEntry makes what is not there yet. Nobody can find it before it is complete, and what panics meanwhile leaves nothing behind.
-func (m *RESTBucketManager) newEntry(key entryKey, r *Request) *routeEntry {
+func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, r *Request) *routeEntry {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	if e, ok := m.entries.Load(key); ok {
+	e, key := m.findEntry(route, authentication)
+	if e != nil {
 		return e
 	}
-	e := &routeEntry{manager: m, authentication: m.authentication(key.authentication, r), route: key.route, exempt: key.route.GlobalExempt()}
+	e = &routeEntry{manager: m, authentication: m.authentication(authentication, r), route: route, exempt: route.GlobalExempt()}
 	start := unknownGroup
-	if key.route.OneShot() {
+	if route.OneShot() {
 		start = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
 	}
 	e.assign(e.groupFor(start, ""), nil)

@@ -48,7 +48,7 @@ type RESTBucketManager struct {
 	stop  chan struct{}
 	gone  chan struct{} // closed when the garbage collector has ended
 
-	entries         *xsync.Map[entryKey, *routeEntry]
+	entries         *xsync.Map[uint64, *routeEntry] // see findEntry
 	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
 
@@ -62,11 +62,6 @@ type RESTBucketManager struct {
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
 
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
-}
-
-type entryKey struct {
-	route          routes.Route
-	authentication uint64
 }
 
 // The states of a manager: fresh, running after Start, ended after Close, and running again after another Start.
@@ -89,7 +84,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		origin:          s.clock.Now(),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
-		entries:         xsync.NewMap[entryKey, *routeEntry](),
+		entries:         xsync.NewMap[uint64, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}

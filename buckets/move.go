@@ -231,8 +231,8 @@ func (b *bucket) accept(w *waiter) {
 func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, ok := m.entries.Load(entryKey{b.group.route, b.group.authentication.id})
-	if !ok || m.closed() || e.group.Load() != b.group {
+	e, _ := m.findEntry(b.group.route, b.group.authentication.id)
+	if e == nil || m.closed() || e.group.Load() != b.group {
 		return false
 	}
 	m.dispatchAll(m.move(e, b, e.groupOfHash(hash), routeMoves))

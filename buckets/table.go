@@ -49,6 +49,9 @@ func (t *table) hash(group *limitGroup, m major) uint64 {
 	return mix(mix(group.id^t.seeds[0], m.id^t.seeds[1]), m.token^t.seeds[2]) & t.mask
 }
 
+// mix mixes two hashes.
+func (t *table) mix(a, b uint64) uint64 { return mix(a^t.seeds[0], b^t.seeds[1]) & t.mask }
+
 // mix multiplies, and folds the two halves of the product into one.
 func mix(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)

@@ -61,3 +61,55 @@ func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
 		assert.NotZero(t, m.Stats().Evicted)
 	})
 }
+
+// The same for what is known of routes, of which some are used all the time, and others are forgotten. Which hashes are the same is
+// another matter each time.
+func TestRoutesWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
+	t.Parallel()
+	forgotten := 0
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) { forgotten += useRoutesWithFewHashes(t) })
+	}
+	assert.NotZero(t, forgotten)
+}
+
+// useRoutesWithFewHashes uses fifteen routes for twelve hours, each of them not for three of these, and returns how often one was forgotten.
+func useRoutesWithFewHashes(t *testing.T) (forgotten int) {
+	m := NewRESTBucketManager(WithGlobalLimit(0), WithPollPeriod(time.Minute), WithMaxRateLimit(0))
+	m.buckets.mask = 15
+	require.NoError(t, m.Start())
+	defer m.Close()
+	type one struct {
+		route         routes.Route
+		authorization string
+	}
+	used := map[one]int{}
+	for hour := range 12 {
+		for i, route := range []routes.Route{routes.CreateMessage, routes.ListMessages, routes.GetChannel, routes.UpdateChannel, routes.ListChannelInvites} {
+			for j, authorization := range []string{"Bot one", "Bot two", "Bot three"} {
+				if (hour/3+i+j)%3 == 0 {
+					continue
+				}
+				compiled, err := route.Compile("1")
+				require.NoError(t, err)
+				request := Request{Route: compiled, Authorization: authorization}
+				entry := m.entry(&request)
+				require.Equal(t, route, entry.route)
+				require.Equal(t, m.hash(&request), entry.authentication.id)
+				if before, met := used[one{route, authorization}]; met && entry.group.Load().kind == unknownGroup {
+					require.Less(t, before, hour-1, "it was in use")
+					forgotten++
+				}
+				used[one{route, authorization}] = hour
+				lease, err := m.Acquire(context.Background(), compiled, authorization)
+				require.NoError(t, err)
+				lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: route.Name(), Limit: 1, ResetAfter: time.Second})
+				require.Same(t, entry, m.entry(&request))
+				require.Equal(t, route.Name(), entry.group.Load().hash)
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+	}
+	return forgotten
+}

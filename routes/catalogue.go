@@ -1,14 +1,12 @@
 package routes
 
-import "unique"
-
 // operation makes a Route of the catalogue: method, template and name as in Discord's published API description.
 func operation(method, template, name string, flags ...Flag) Route {
 	d := define(method, template, name)
 	for _, flag := range flags {
 		d.flags |= flag
 	}
-	return Route{unique.Make(d)}
+	return d.route()
 }
 
 // Applications: commands, emojis, entitlements, role connections.

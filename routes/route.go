@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"hash/maphash"
 	"log/slog"
 	"unique"
 )
@@ -24,6 +25,16 @@ type definition struct {
 	major    Major
 	flags    Flag
 	variant  variant
+	hash     uint64 // of all the others
+}
+
+var seed = maphash.MakeSeed()
+
+// route returns the Route of the definition.
+func (d definition) route() Route {
+	d.hash = 0
+	d.hash = maphash.Comparable(seed, d)
+	return Route{unique.Make(d)}
 }
 
 // variant tells Routes apart that have method and template in common.
@@ -75,7 +86,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	for _, flag := range flags {
 		d.flags |= flag
 	}
-	return Route{unique.Make(d)}, nil
+	return d.route(), nil
 }
 
 // define derives from a valid template all that can be derived.
@@ -94,7 +105,7 @@ func (r Route) definition() definition {
 // as returns the given variant of the route.
 func (d definition) as(v variant) Route {
 	d.variant = v
-	return Route{unique.Make(d)}
+	return d.route()
 }
 
 // IsZero reports whether r is the zero value, which is no route.
@@ -117,6 +128,15 @@ func (r Route) Major() Major {
 		return MajorNone
 	}
 	return r.handle.Value().major
+}
+
+// Hash returns a number that stands for the Route where looking it up has to be quick. Two Routes have the same one with a probability
+// of 2^-64. It is another one in each process, and 0 for the zero Route.
+func (r Route) Hash() uint64 {
+	if r.IsZero() {
+		return 0
+	}
+	return r.handle.Value().hash
 }
 
 // GlobalExempt reports whether the route is outside the global limit of the bot. Discord's documentation exempts what an

@@ -1,7 +1,5 @@
 package routes
 
-import "unique"
-
 // seen are endpoints that the published API description lacks, collected from Discord's prose documentation, from its
 // change log and by client authors. They have no names and are in no promise: their only use is that [Match] gives them
 // a template of their own instead of one with placeholders.
@@ -78,5 +76,5 @@ var seen = [...]Route{
 }
 
 func other(method, template string) Route {
-	return Route{unique.Make(define(method, template, ""))}
+	return define(method, template, "").route()
 }

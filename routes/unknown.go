@@ -1,7 +1,5 @@
 package routes
 
-import "unique"
-
 // unknown makes the route of a clean path that the tree does not have.
 //
 // The template must say as much as it can, since endpoints that share a template share what is learnt about their limit.
@@ -32,7 +30,7 @@ func unknown(v verb, path string) Route {
 		n, rest = next, after
 	}
 	template = appendTail(template, rest)
-	return Route{unique.Make(define(verbs[v], string(template), ""))}
+	return define(verbs[v], string(template), "").route()
 }
 
 // appendTail adds what lies beyond the tree.
