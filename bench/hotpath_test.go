@@ -118,6 +118,18 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 			{"parsed", func(i int) { cycle(b, manager, known[i%len(known)], s.parsed) }},
 			{"parsing", func(i int) { cycle(b, manager, known[i%len(known)], s.parse()) }},
 		}
+		if size.buckets == 1 {
+			prepared := manager.Prepare(known[0], authorization)
+			preparedCycle := func(response ratelimits.Response) {
+				lease, err := prepared.Acquire(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				lease.Update(response)
+				lease.Release()
+			}
+			ways = append(ways, contender{"prepared-parsed", func(int) { preparedCycle(s.parsed) }}, contender{"prepared-parsing", func(int) { preparedCycle(s.parse()) }})
+		}
 		for _, way := range ways {
 			for _, callers := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/%d", way.name, size.name, callers), func(b *testing.B) {

@@ -57,10 +57,7 @@ func checked(ctx context.Context, r *Request) error {
 // Then it does exactly what request does, with fewer looks and copies. Otherwise it reports false and has changed nothing, but for a
 // bucket that it may have made, as request would have to.
 func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease, bool) {
-	if checked(ctx, r) != nil || m.closed() || m.settings.ordered {
-		return Lease{}, false
-	}
-	if t := tuningOf(ctx); t.ordered || t.priority {
+	if !m.ordinary(ctx, r) {
 		return Lease{}, false
 	}
 	entry := m.entry(r)
@@ -73,10 +70,24 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	if !found {
 		m.chargeNew(b)
 	}
+	return m.acquireFastFrom(b, r, entry, major)
+}
+
+// ordinary reports that nothing is asked for but permission.
+func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
+	if checked(ctx, r) != nil || m.closed() || m.settings.ordered {
+		return false
+	}
+	t := tuningOf(ctx)
+	return !t.ordered && !t.priority
+}
+
+// acquireFastFrom is acquireFast for a request that belongs into a bucket, as far as is known.
+func (m *RESTBucketManager) acquireFastFrom(b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
 	b.lock()
 	now := b.now()
 	b.link.refreshLoan()
-	if b.queues != nil || b.reading > 0 || !b.isFor(entry, group, major) || b.undiscovered(entry) ||
+	if b.queues != nil || b.reading > 0 || !b.isFor(entry, major) || b.undiscovered(entry) ||
 		m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
@@ -87,11 +98,15 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 		b.unlock()
 		return Lease{}, false
 	}
-	h.route, h.major, h.fields, h.subLimitKey = r.Route, major, r.Fields, r.subLimitKey
-	if h.arrived = r.arrived; h.arrived == 0 {
+	h.route, h.major, h.fields = r.Route, major, r.Fields
+	if r.arrived == 0 {
 		h.arrived = b.arrive(h.permit.Sent())
+	} else {
+		h.arrived, r.arrived = r.arrived, 0
 	}
-	r.subLimitKey, r.arrived = 0, 0
+	if r.subLimitKey != 0 { // nothing is written to a Request without a place, which others may use
+		h.subLimitKey, r.subLimitKey = r.subLimitKey, 0
+	}
 	b.addInFlight(h)
 	c.countGrant(h)
 	b.unlock()
@@ -99,8 +114,8 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 }
 
 // isFor reports that the bucket, which is locked, is where the route's requests with that major parameter belong.
-func (b *bucket) isFor(e *routeEntry, group *limitGroup, m major) bool {
-	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == group
+func (b *bucket) isFor(e *routeEntry, m major) bool {
+	return !b.evicted.Load() && !e.evicted.Load() && !e.changing.Load() && e.groupOf(m) == b.group
 }
 
 // tryTake takes all that a request needs, or returns nil.

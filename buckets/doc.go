@@ -37,7 +37,7 @@
 //	who goes along when a route moves?                move.go
 //	where is a request charged whose bucket is not known? provisional.go
 //	who is forgotten, and when?                       evict.go
-//	what happens when a request comes, and ends?      acquire.go, lease.go
+//	what happens when a request comes, and ends?      acquire.go, prepared.go, lease.go
 //	what do processes share?                          shared.go; of a bucket shared_bucket.go, of the global limit shared_global.go,
 //	                                                  of discovery shared_discovery.go
 //	why does a bucket wait?                           snapshot.go
