@@ -71,6 +71,7 @@ type limiterUnderTest struct {
 func limitersUnderTest() []limiterUnderTest {
 	return []limiterUnderTest{
 		{"ratelight", false, ratelightCycle},
+		{"ratelight-prepared", false, preparedCycle},
 		{"discordgo", false, discordgoCycle},
 		{"disgo", true, disgoCycle},
 		{"arikawa", false, arikawaCycle},
@@ -82,6 +83,31 @@ func channelNumber(n int) uint64 { return firstChannel + uint64(n) }
 
 // ratelightCycle has no global limit, as no benchmark sends as slowly as that.
 func ratelightCycle(tb testing.TB, n int) cycle {
+	manager, known := openRatelight(tb, n)
+	return func(route int) error {
+		return learn(manager.Acquire(context.Background(), known[route], "Bot benchmark"))
+	}
+}
+
+// preparedCycle has a handle for each route.
+func preparedCycle(tb testing.TB, n int) cycle {
+	manager, known := openRatelight(tb, n)
+	prepared := make([]*buckets.Prepared, n)
+	for i, route := range known {
+		prepared[i] = manager.Prepare(route, "Bot benchmark")
+	}
+	return func(route int) error { return learn(prepared[route].Acquire(context.Background())) }
+}
+
+func learn(lease buckets.Lease, err error) error {
+	if err == nil {
+		lease.Update(ratelimits.ParseResponse(http.StatusOK, manyLeft, nil))
+		lease.Release()
+	}
+	return err
+}
+
+func openRatelight(tb testing.TB, n int) (*buckets.RESTBucketManager, []routes.CompiledRoute) {
 	manager := buckets.NewRESTBucketManager(
 		buckets.WithGlobalLimit(0), buckets.WithPollPeriod(time.Hour), buckets.WithExpireAfter(time.Hour))
 	require.NoError(tb, manager.Start())
@@ -92,15 +118,7 @@ func ratelightCycle(tb testing.TB, n int) cycle {
 		known[i], err = routes.CreateMessage.Compile(text(channelNumber(i)))
 		require.NoError(tb, err)
 	}
-	return func(route int) error {
-		lease, err := manager.Acquire(context.Background(), known[route], "Bot benchmark")
-		if err != nil {
-			return err
-		}
-		lease.Update(ratelimits.ParseResponse(http.StatusOK, manyLeft, nil))
-		lease.Release()
-		return nil
-	}
+	return manager, known
 }
 
 func discordgoCycle(_ testing.TB, n int) cycle {
