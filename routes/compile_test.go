@@ -148,6 +148,23 @@ func TestNewFindsTheCatalogueByShape(t *testing.T) {
 	assert.Equal(t, marked, compiled.Route())
 }
 
+// A value that has a meaning of its own has it wherever it stands among the parameters.
+func TestRouteOfNewCompilesToWhatMatchFinds(t *testing.T) {
+	t.Parallel()
+	route, err := routes.New("GET", "/users/{user_id}/guilds/{guild_id}/member")
+	require.NoError(t, err)
+	compiled, err := route.Compile("@me", "1")
+	require.NoError(t, err)
+	assert.Equal(t, routes.GetMyGuildMember, compiled.Route())
+	matched, err := routes.Match("GET", compiled.Path())
+	require.NoError(t, err)
+	assert.Equal(t, matched, compiled)
+
+	compiled, err = route.Compile("2", "1")
+	require.NoError(t, err)
+	assert.Equal(t, route, compiled.Route())
+}
+
 func TestNewDerivesTheMajorParameter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -258,6 +258,7 @@ func TestMatchRefusesWhatIsNoAPIPath(t *testing.T) {
 		{"GET", "https://media.discordapp.net/attachments/1/2/a.png", routes.ErrNotAPI, 8},
 		{"GET", "https://images-ext-1.discordapp.net/external/x", routes.ErrNotAPI, 8},
 		{"GET", "https://x@cdn.discordapp.com?y", routes.ErrNotAPI, 8},
+		{"GET", "https://x:p@ss@cdn.discordapp.com/icons/1", routes.ErrNotAPI, 8},
 	} {
 		compiled, err := routes.Match(c.method, c.path)
 		require.ErrorIs(t, err, c.want, "%q %.40q", c.method, c.path)
