@@ -67,3 +67,23 @@ func TestServerThatHasRefusedIsForgottenWhenItsHoldIsOver(t *testing.T) {
 		assert.NotContains(t, m.servers, "one.example", "two days after a hold of a second")
 	})
 }
+
+// Resources that were used up for everybody are remembered no longer than they are held: there may be very many in time.
+func TestHoldsOfResourcesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithLogger(nil))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		route, err := routes.CreateMessage.Compile("1")
+		require.NoError(t, err)
+		answer := ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 5, Remaining: 4, ResetAfter: time.Second}
+		m.UpdateRateLimits(route, "Bot a", answer)
+		answer.Status, answer.Class, answer.HasRetryAfter, answer.RetryAfter = 429, ratelimits.ClassShared, true, time.Minute
+		m.UpdateRateLimits(route, "Bot a", answer)
+		time.Sleep(59 * time.Second)
+		require.Equal(t, 1, m.discord.holds.Size())
+		time.Sleep(2*time.Second + DefaultPollPeriod)
+		assert.Zero(t, m.discord.holds.Size())
+	})
+}
