@@ -413,3 +413,21 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 		assert.True(t, other.granted())
 	})
 }
+
+// Whoever waits behind a sub-limit that is held wants nothing of the global limit yet, so nobody waits for it there.
+func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), limited("messages", 100, 90, 10*time.Second))
+		wait(time.Second)
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 90, 10*time.Second))
+		call(background, m, change("1", "name"))
+		wait(time.Second)
+		call(background, m, change("1", "topic")).update(channelOK)
+		inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
+		require.Zero(t, granted(t, inLine))
+		err := tooLong(t, patient(m, 3*time.Second))
+		assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
+	})
+}
