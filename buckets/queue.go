@@ -249,16 +249,14 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 	return w
 }
 
-// insert puts a waiter into the queue in which it waits. Where tickets are needed all of the main queue have one, and those of a sub-limit
-// share the one of its first.
+// insert puts a waiter into the queue in which it waits. Where tickets are needed all of the main queue have one, and of a sub-limit that is
+// open its first.
 func (b *bucket) insert(now time.Duration, w *waiter) {
 	w.bucket.Store(b)
 	q := b.makeQueues().of(&w.ask)
 	q.waiting.Insert(&w.Element)
 	if q == &b.queues.main {
 		b.link.join(now, w)
-	} else if next := w.Next(); next != nil {
-		w.ticket, next.Value.ticket = next.Value.ticket, 0
 	}
 }
 
