@@ -203,6 +203,21 @@ func TestA401WhoseBodyIsNotDiscordsIsTakenBack(t *testing.T) {
 	}
 }
 
+// What the beginning of a long page has shown is known before its end.
+func TestALongPageIsJudgedByItsBeginning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		page := answer(http.StatusUnauthorized, "<html>"+strings.Repeat("login ", 10_000), "Content-Type: application/json")
+		transport := newTransport(t, newScript(page, answer(http.StatusOK, "{}")))
+		response, err := transport.RoundTrip(posting(t, 1))
+		require.NoError(t, err)
+		defer response.Body.Close()
+		_, err = io.ReadFull(response.Body, make([]byte, 5_000))
+		require.NoError(t, err)
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
+	})
+}
+
 // slowly answers some time later.
 func slowly(d time.Duration, f func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {

@@ -101,6 +101,22 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	})
 }
 
+// What was refused before holds were lifted is in no row with what is refused afterwards.
+func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		again := refuse("user", "0")
+		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
+		defer transport.Close()
+		waiting := send(transport, newMessage(t))
+		time.Sleep(2 * time.Second)
+		transport.LiftHolds()
+		assertStatus(t, http.StatusOK, waiting)
+		assert.InDelta(t, 2*time.Second, waiting.took, float64(slack))
+	})
+}
+
 // Retry-After counts from when the server answered, and a body can take a while.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
