@@ -74,7 +74,7 @@ func (e *fixedEvidence) over(s *sample, longest time.Duration) bool {
 
 // window charges requests that a window has counted: it takes them together with those of the same one, and drops those of windows before it.
 func (l *ledger) window(c *charge, longest time.Duration) {
-	now, list := c.received, l.list()
+	list := l.list()
 	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // as in most cases
 		l.count(c, 1)
 		list[0].join(c, list[0].reset.intersect(c.reset))
@@ -88,8 +88,6 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 		case o.reset.high >= c.reset.low:
 			i++
 			continue
-		case o.reset.low > now: // the window before cannot close after this one has opened: that was wrong
-			c.join(o, c.reset)
 		}
 		l.count(o, -1)
 		list = slices.Delete(list, i, i+1)
