@@ -368,6 +368,26 @@ func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
 	})
 }
 
+// The hold of a sub-limit ends for those who wait for it whatever holds longer was there before.
+func TestEachSubLimitOpensAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, change("1").Route, channelOK)
+		var waiting []*caller
+		for _, field := range []string{"name", "topic"} {
+			hold := map[string]time.Duration{"name": time.Minute, "topic": 10 * time.Second}[field]
+			call(background, m, change("1", field)).update(inBucket(refused(ratelimits.ClassSubLimit, hold), "channel", 100, 80, 15*time.Second))
+			waiting = append(waiting, call(background, m, change("1", field)))
+		}
+		wait(10100 * time.Millisecond)
+		assert.True(t, waiting[1].granted())
+		require.False(t, waiting[0].done())
+		wait(50 * time.Second)
+		assert.True(t, waiting[0].granted())
+	})
+}
+
 // Whoever waits for a sub-limit, too, is no earlier in the bucket than when it came.
 func TestSubLimitOvertakesNobodyInTheBucket(t *testing.T) {
 	t.Parallel()

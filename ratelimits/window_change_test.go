@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 func TestLoweredLimitCountsAtOnce(t *testing.T) {
@@ -124,6 +125,18 @@ func TestResetIsNotDeniedByAnswersFromBeforeIt(t *testing.T) {
 		b.Report(1500*ms, p, ok(5, 3-i, 900*ms))
 	}
 	assert.GreaterOrEqual(t, b.Reset(), 2500*ms)
+}
+
+// Whoever makes a Response by hand may put anything into it.
+func TestNumbersThatCannotBeAreNoLimits(t *testing.T) {
+	t.Parallel()
+	for _, r := range []ratelimits.Response{
+		ok(0, 0, second), ok(-1, 0, second), ok(1<<31, 0, second), ok(5, 9, second), ok(5, 5-1<<32, second), ok(5, -1<<40, second),
+	} {
+		b := newBucket(t)
+		b.exchange(0, r)
+		assert.LessOrEqual(t, b.opens(0), 2*second, "%+v", r)
+	}
 }
 
 func TestNoNumbersOfASuccessStopTheBucketForEver(t *testing.T) {

@@ -73,6 +73,19 @@ func TestRefusalMakesAFixedWindowSlowerOnlyForATime(t *testing.T) {
 	all(25, 5)
 }
 
+// A request that is told of less than a period although it is the first shows that there are windows.
+func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	b.Report(2*second, b.send(2*second), refused(5, 8*second))
+	b.exchange(30*second, ok(5, 4, 10*second))
+	b.exchange(43*second, ok(5, 4, 7*second))
+	for i, p := range b.burst(46*second, 4) {
+		b.Report(46*second, p, ok(5, 3-i, 4*second))
+	}
+	b.burst(50*second+5*ms, 5)
+}
+
 // What was answered without limits before any limit was known is no reason to wait.
 func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()

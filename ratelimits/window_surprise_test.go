@@ -62,6 +62,17 @@ func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	}
 }
 
+// However often that was in vain, it is tried again within a time that is not out of proportion.
+func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(10, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, second)}
+	s := serve(t, rule, steady(10*ms))
+	s.sendUntil(1_500 * second)
+	s.finish()
+	assert.GreaterOrEqual(t, len(s.refusals), 12)
+}
+
 func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
 	t.Parallel()
 	b := known(t, 20, time.Hour)

@@ -1,0 +1,53 @@
+package ratelimits
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The sums of a ledger are those of its charges, in their order, whatever has happened to them.
+func TestLedgerKeepsItsSums(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		duration := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
+		var l ledger
+		now := time.Duration(0)
+		for range 2_000 {
+			now += duration(100 * time.Millisecond)
+			reset := now + duration(20*time.Second)
+			c := charge{received: now, reset: interval{reset, reset + duration(time.Second)}, n: 1 + random.Int32N(3)}
+			c.sure = random.Int32N(c.n + 1)
+			switch random.IntN(20) {
+			case 0:
+				l.settle(now, random.Int32N(10))
+			case 1:
+				l.doubt(now-duration(10*time.Second), reset)
+			case 2:
+				l.lift(now + duration(time.Second))
+			case 3:
+				l.occupy(duration(10*time.Second), random.IntN(2) == 0)
+			case 4:
+				l.window(&c, 10*time.Second)
+			case 5:
+				if random.IntN(10) == 0 {
+					l.clear()
+				}
+			case 6, 7, 8:
+				l.expire(now)
+			default:
+				l.add(&c)
+			}
+			total, unsure, before := int32(0), int32(0), time.Duration(0)
+			for _, c := range l.list() {
+				require.LessOrEqual(t, before, c.reset.high)
+				total, unsure, before = total+c.n, unsure+c.n-c.sure, c.reset.high
+			}
+			require.Equal(t, total, l.total)
+			require.Equal(t, unsure, l.unsure)
+		}
+	}
+}
