@@ -136,6 +136,7 @@ func TestNumbersThatCannotBeAreNoLimits(t *testing.T) {
 		b := newBucket(t)
 		b.exchange(0, r)
 		assert.LessOrEqual(t, b.opens(0), 2*second, "%+v", r)
+		assert.Contains(t, []int{0, 5}, b.Limit(), "%+v", r)
 	}
 }
 
