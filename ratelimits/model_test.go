@@ -285,7 +285,7 @@ func play(t *rapid.T, window player) *stage {
 		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
 	}
 	foreign := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "foreign every") // ms
-	if config.Rules[0].Quota.NamesNext { // no answer need ever name the period of such a log if others use it
+	if config.Rules[0].Quota.NamesNext {                                             // no answer need ever name the period of such a log if others use it
 		foreign = 0
 	}
 	if foreign > 0 {

@@ -69,12 +69,23 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		w.ledger.occupy(w.longest, next)
 	}
 	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {
-		if w.evidence.kind() != KindNext {
-			w.longest = w.recent
-		}
+		w.shorten(s.received)
 		w.recent, w.recentSince, w.passed = s.after, s.received, 0
 	}
 	return v
+}
+
+// shorten forgets a reset-after that has not been seen again. A log that names its next place may not name its period for long; should the
+// bucket be one, a refusal will show it soon.
+func (w *Window) shorten(now time.Duration) {
+	if w.evidence.kind() == KindNext || w.recent >= w.longest {
+		return
+	}
+	if w.evidence.mayBeNext() {
+		t := w.inTrouble()
+		t.shortened, t.shortenedUntil = w.longest, now+2*w.longest
+	}
+	w.longest = w.recent
 }
 
 // foreign charges what a response had counted: its own request, and what can only be somebody else's.

@@ -23,7 +23,8 @@ const mostAhead = 1_000_000_000
 // the last, or a period after the one whose place it has taken.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	n := ahead + 1 + int(w.charged(now)) - limit
+	// Of those in flight only so many are taken for counted as the limit allows: more are here only because they may belong here.
+	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.unlimited || n <= 0 {
 		return now
 	}

@@ -7,16 +7,17 @@ const unsaidWait = time.Second
 
 // trouble is what a Window remembers of holds and refusals. Most buckets never make any, so it is kept apart.
 type trouble struct {
-	hold        Throttle
-	holdClass   Class // of the 429 that the hold comes from
-	refusals    Refusals
-	suspected   time.Duration // until then evidence.suspected holds
-	doubted     time.Duration // then it is long ago that a response was left out
-	raised      int32         // a higher limit that the latest response named, at raisedAt: believed a period later
-	raisedTwice bool          // and the one before it, too
-	loweredAt   time.Duration // when a response named a lower limit; those to requests of before name the one that was
-	raisedAt    time.Duration
-	hidden      hiddenLimit
+	hold                      Throttle
+	holdClass                 Class // of the 429 that the hold comes from
+	refusals                  Refusals
+	shortened, shortenedUntil time.Duration // what the period seemed to be, and was taken for shorter not long before
+	suspected                 time.Duration // until then evidence.suspected holds
+	doubted                   time.Duration // then it is long ago that a response was left out
+	raised                    int32         // a higher limit that the latest response named, at raisedAt: believed a period later
+	raisedTwice               bool          // and the one before it, too
+	loweredAt                 time.Duration // when a response named a lower limit; those to requests of before name the one that was
+	raisedAt                  time.Duration
+	hidden                    hiddenLimit
 }
 
 // noTrouble is what is read of a window that never had any. Nothing writes to it.
@@ -68,6 +69,11 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.evidence.others = true // perhaps
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
+	}
+	t := w.inTrouble()
+	if now < t.shortenedUntil && w.evidence.mayBeNext() {
+		w.longest, w.recentSince = t.shortened, now+suspectedPeriods*t.shortened
+		w.ledger.occupy(w.longest, true)
 	}
 	wait := r.wait(unsaidWait)
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {

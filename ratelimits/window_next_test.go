@@ -50,29 +50,6 @@ func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
 	}
 }
 
-// After a refusal a bucket of fixed windows may be a log that names its next place. It is taken for one only for a time.
-func TestRefusalMakesAFixedWindowSlowerOnlyForATime(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	b.Report(2*second, b.send(2*second), refused(5, 8*second))
-	all := func(round int, want int) { // one request, all others three seconds later
-		start := time.Duration(round) * 30 * second
-		b.exchange(start, ok(5, 4, 10*second))
-		for i, p := range b.burst(start+3*second, 4) {
-			b.Report(start+3*second, p, ok(5, 3-i, 7*second))
-		}
-		for i, p := range b.burst(start+10*second+5*ms, want) {
-			b.Report(start+10*second+5*ms, p, ok(5, 4-i, 10*second))
-		}
-	}
-	all(1, 1)
-	all(20, 1)
-	for round := 21; round < 25; round++ {
-		b.exchange(time.Duration(round)*30*second, ok(5, 4, 10*second))
-	}
-	all(25, 5)
-}
-
 // A request that is told of less than a period although it is the first shows that there are windows.
 func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
 	t.Parallel()
