@@ -80,12 +80,14 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
 	n := h.count(now)
 	late := int(n+inflight) + ahead - int(h.room)
-	if h.room == 0 || now >= h.until || late < 0 {
+	at := now
+	switch {
+	case h.room == 0 || now >= h.until || late < 0:
 		return now
-	}
-	at := now // if all of them are in flight
-	if n > 0 {
+	case n > 0:
 		at = h.passed.next()
+	case h.vain == 0: // it may let more through, nobody has tried
+		return now
 	}
 	return at + times(late/int(h.room), h.span)
 }
