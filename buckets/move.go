@@ -102,11 +102,13 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 		source.dispatchNow(source.now())
 		source.unlock()
 	}
+	held := e.heldResources()
 	if scope == majorMoves {
 		e.assignMajor(b.major, to)
 	} else {
 		e.assign(to, b.group)
 	}
+	e.holdMoved(held)
 	result := slices.Collect(maps.Keys(touched))
 	for _, b := range result {
 		m.chargeUndiscovered(b)

@@ -62,3 +62,22 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 		})
 	}
 }
+
+// A used-up resource is held for a credential whose route learns another hash of it meanwhile.
+func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			for _, channel := range []int{2, 3} {
+				as(m, credential, message(channel)).update(limited("old", 5, 4, time.Second))
+			}
+		}
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "old", 5, 4, time.Second))
+		wait(5 * time.Second)
+		for _, channel := range []int{2, 3} {
+			as(m, "Bot two", message(channel)).update(limited("new", 5, 4, time.Second))
+		}
+		assert.False(t, as(m, "Bot two", message(1)).granted(), "the channel is used up, whatever its bucket is called")
+	})
+}
