@@ -134,7 +134,7 @@ func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
 }
 
 // holdForAll holds a resource now in the buckets that there are, but for that of one limit group, and from the start in those that are
-// made until it is over. The lock for moves is held.
+// made until it is over. Other processes hear of it only from a bucket, so one that is shared is made. The lock for moves is held.
 func (m *RESTBucketManager) holdForAll(s *server, r resource, d time.Duration, except *limitGroup) {
 	s.holds.Compute(r, func(until time.Duration, _ bool) (time.Duration, xsync.ComputeOp) {
 		return max(until, m.now()+d), xsync.UpdateOp
@@ -144,12 +144,13 @@ func (m *RESTBucketManager) holdForAll(s *server, r resource, d time.Duration, e
 		if group == nil || group == except || a.server != s {
 			continue
 		}
-		if b := m.buckets.find(group, r.major); b != nil {
-			b.lock()
-			b.hold(b.now(), d, ratelimits.ClassShared)
-			b.refuseLate(b.now())
-			b.unlock()
+		if m.session() == nil && m.buckets.find(group, r.major) == nil {
+			continue
 		}
+		b := m.lockedBucket(group, r.major)
+		b.hold(b.now(), d, ratelimits.ClassShared)
+		b.refuseLate(b.now())
+		b.unlock()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -79,5 +80,19 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 			as(m, "Bot two", message(channel)).update(limited("new", 5, 4, time.Second))
 		}
 		assert.False(t, as(m, "Bot two", message(1)).granted(), "the channel is used up, whatever its bucket is called")
+	})
+}
+
+// What one process learns of a resource holds for the same credential in another one, too.
+func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		for _, m := range []*buckets.RESTBucketManager{a, b} {
+			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+		}
+		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is used up for everybody")
 	})
 }
