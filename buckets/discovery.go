@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -156,9 +155,6 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
 	there, failed := e.groupOfHash(r.Bucket), r.Status >= http.StatusBadRequest
-	if token := h.route.MajorToken(); token != "" && strings.Contains(r.Bucket, token) {
-		there.secret.Store(true)
-	}
 	switch {
 	case !current.hasHash() && current.kind != unknownGroup && failed && r.Class == ratelimits.ClassOK:
 		return there, requestMoves // errors have a limit of their own where successes have none

@@ -178,3 +178,47 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 		})
 	}
 }
+
+// A hash that another process has found out may contain a token, too.
+func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const token = "secret-token"
+		h := newHub(t)
+		a, b := pair(t, h)
+		route := compile(routes.ExecuteWebhook, "5", token)
+		probe, theirs := ask(a, route), ask(b, route)
+		require.True(t, probe.granted())
+		require.False(t, theirs.done())
+		probe.update(limited("webhook:"+token, 5, 4, time.Minute))
+		require.True(t, theirs.granted())
+		theirs.update(limited("webhook:"+token, 5, 3, time.Minute))
+		for _, m := range []*buckets.RESTBucketManager{a, b} {
+			for s := range m.Buckets() {
+				assert.NotContains(t, fmt.Sprintf("%+v", s), token)
+			}
+		}
+	})
+}
+
+// The same of two routes that name one hash and do not share it.
+func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const token = "secret-token"
+		m := started(t)
+		for range 5 {
+			discover(t, m, compile(routes.ExecuteWebhook, "5", token), limited("webhook:"+token, 5, 4, time.Second))
+			discover(t, m, compile(routes.GetWebhookByToken, "5", token), limited("webhook:"+token, 50, 49, time.Second))
+			wait(2 * time.Second)
+		}
+		n := 0
+		for s := range m.Buckets() {
+			if s.Hash != buckets.UnknownHash {
+				n++
+			}
+			assert.NotContains(t, fmt.Sprintf("%+v", s), token)
+		}
+		require.Equal(t, 2, n)
+	})
+}
