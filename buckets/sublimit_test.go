@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -411,5 +412,46 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 		sub.update(limited("channel", 100, 89, 10*time.Second))
 		wait(time.Second)
 		assert.True(t, other.granted())
+	})
+}
+
+// One who stands before all others does not wait longer because they are there.
+func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 1, 0, time.Minute))
+		wait(2 * time.Minute)
+		first := call(buckets.ContextWithMaxWait(background, 90*time.Second), m, change("1", "name"))
+		require.True(t, first.granted())
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		first.again(m)
+		require.False(t, first.done())
+		for range 5 {
+			require.False(t, call(background, m, change("1", "topic")).done())
+		}
+		m.Throttle(time.Second)
+		synctest.Wait()
+		require.NoError(t, first.failed(), "a second does not matter to it")
+		wait(time.Minute + time.Second)
+		assert.True(t, first.granted())
+	})
+}
+
+// Who goes first of those who wait for a sub-limit is told a wait of the first.
+func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, time.Minute))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		wait(5 * time.Second)
+		for range 5 {
+			require.False(t, call(background, m, change("1", "name")).done())
+		}
+		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m, change("1", "name"))
+		require.NoError(t, urgent.failed(), "it goes first")
+		wait(time.Minute)
+		assert.True(t, urgent.granted())
 	})
 }
