@@ -222,6 +222,7 @@ func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	h.permit = b.window.AdoptFrom(now, &from.window, h.permit)
 	h.ticket, _ = b.link.adopt(now, sent)
 	h.subLimit = nil
+	b.arrived = max(b.arrived, h.arrived) // its place if it comes back
 	b.addInFlight(h)
 	h.order = 0
 }

@@ -253,6 +253,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 // share the one of its first.
 func (b *bucket) insert(now time.Duration, w *waiter) {
 	w.bucket.Store(b)
+	b.arrived = max(b.arrived, w.Arrived) // it may have come from another bucket
 	q := b.makeQueues().of(&w.ask)
 	q.waiting.Insert(&w.Element)
 	if q == &b.queues.main {
