@@ -199,7 +199,11 @@ func (b *bucket) passOnHolds(to *bucket, ofBodies bool) {
 	}
 	if b.queues != nil {
 		for key, q := range b.queues.subLimits {
-			to.subLimit(to.now(), key).hold.Extend(to.now(), q.hold.Wait(now))
+			there := to.subLimit(to.now(), key)
+			there.hold.Extend(to.now(), q.hold.Wait(now))
+			if q.refusals.Row() > there.refusals.Row() {
+				there.refusals = q.refusals
+			}
 		}
 	}
 }
@@ -221,7 +225,9 @@ func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	now, sent := b.now(), h.permit.Sent()
 	h.permit = b.window.AdoptFrom(now, &from.window, h.permit)
 	h.ticket, _ = b.link.adopt(now, sent)
-	h.subLimit = nil
+	if h.subLimit != nil {
+		h.subLimit = b.subLimit(now, h.subLimitKey)
+	}
 	b.arrived = max(b.arrived, h.arrived) // its place if it comes back
 	b.addInFlight(h)
 	h.order = 0

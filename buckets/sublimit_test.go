@@ -455,3 +455,25 @@ func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 		assert.True(t, urgent.granted())
 	})
 }
+
+// Where the route moves, there is still no more than one of a sub-limit under way.
+func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		first := call(background, m, change("1", "name"))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
+		first.again(m)
+		second := call(background, m, change("1", "name"))
+		wait(2 * time.Second)
+		require.True(t, first.granted())
+		require.False(t, second.done())
+		other := call(background, m, change("1", "topic"))
+		require.True(t, other.granted())
+		other.update(limited("another", 100, 90, 15*time.Second)) // and so all of the route move
+		assert.False(t, second.granted(), "the first is still under way")
+		first.update(limited("another", 100, 89, 15*time.Second))
+		assert.True(t, second.granted())
+	})
+}
