@@ -16,12 +16,10 @@ import (
 //	global     everything of the credential, by its gate; for a route that is exempt from that, its bucket
 //	edge       everything that goes to the server, by its gate
 //
-// It holds for as long as it asks for, for a second if it does not say, and longer if it is one of several in a row. Afterwards one request
+// It holds for as long as it asks for, see ratelimits.Response.AskedWait, and longer if it is one of several in a row. Afterwards one request
 // goes first. A shorter hold never shortens a longer one.
 
 const (
-	// unsaidHold is how long something is held that was refused without a word on how long.
-	unsaidHold = time.Second
 	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
 	edgeHoldMin = 2 * time.Second
 	edgeHoldMax = 10 * time.Minute
@@ -31,13 +29,10 @@ const (
 
 // askedHold returns for how long a 429 asks to hold back what it is about, the latest of so many in a row.
 func askedHold(r *ratelimits.Response, row int) time.Duration {
-	switch {
-	case r.HasRetryAfter:
-		return min(r.RetryAfter, ratelimits.LongestTrust) + precision
-	case r.Class == ratelimits.ClassEdge:
+	if r.Class == ratelimits.ClassEdge && !r.HasRetryAfter {
 		return min(edgeHoldMin<<min(max(row-1, 0), 20), edgeHoldMax)
 	}
-	return unsaidHold
+	return r.AskedWait()
 }
 
 // holdAfter returns for how long a limit is held after a 429, and counts that one among those in a row. held says that it is held already.

@@ -96,3 +96,20 @@ func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is used up for everybody")
 	})
 }
+
+// A refusal that does not say how long holds the same for all credentials.
+func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		wait(2 * time.Second)
+		unsaid := inBucket(ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, "messages", 5, 4, time.Minute)
+		as(m, "Bot one", message(1)).update(unsaid)
+		wait(5 * time.Second)
+		one, two := as(m, "Bot one", message(1)), as(m, "Bot two", message(1))
+		assert.Equal(t, one.granted(), two.granted())
+	})
+}
