@@ -28,7 +28,7 @@ func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
 	if b.link != nil && !b.link.lent {
 		return b.link.predict(now, ahead)
 	}
-	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
+	return forecast{wait: b.window.Predict(now, ahead), class: b.window.WaitClass(now)}
 }
 
 // predict returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,

@@ -77,13 +77,24 @@ func (w *Window) Remaining(now time.Duration) int {
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles().hold.Wait(now) }
 
-// HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
+// HoldClass returns the class of the 429 that holds the window, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	t := w.troubles()
-	switch {
-	case t.hold.Wait(now) > 0:
+	if t := w.troubles(); t.hold.Wait(now) > 0 {
 		return t.holdClass
-	case t.hidden.predict(now, w.inflight, 0) > now:
+	}
+	return ClassOK
+}
+
+// WaitClass returns the class of the 429 because of which the next request has to wait: the one that holds the window, or has shown a hidden
+// limit. It is ClassOK if that is over earlier than the wait.
+func (w *Window) WaitClass(now time.Duration) Class {
+	w.advance(now)
+	t := w.troubles()
+	hold, hidden, at := t.hold.Until(), t.hidden.predict(now, w.inflight, 0), w.predict(now, 0)
+	switch {
+	case hold > now && hold >= max(hidden, at):
+		return t.holdClass
+	case hidden > now && hidden >= at:
 		return ClassShared
 	}
 	return ClassOK
