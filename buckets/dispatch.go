@@ -145,7 +145,7 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	}
 }
 
-// dispatchFree dispatches with what it can take by itself, and gives back what is left.
+// dispatchNow dispatches with what it can take by itself, and gives back what is left.
 func (b *bucket) dispatchNow(now time.Duration) {
 	var p gatePermits
 	b.dispatch(now, &p)
@@ -154,7 +154,7 @@ func (b *bucket) dispatchNow(now time.Duration) {
 
 // wakeAt lets the bucket, in which somebody waits, be looked at again at the given time.
 func (b *bucket) wakeAt(now, at time.Duration) {
-	if m := b.manager(); !m.closed() {
+	if m := b.manager(); !m.closed() && !b.evicted.Load() { // it may be of before a restart
 		b.queues.alarm.set(m.settings.clock, now, at, b.ring)
 	}
 }

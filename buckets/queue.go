@@ -177,7 +177,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 	return first != nil || !qs.of(a).open(now)
 }
 
-// open returns the queues, making them if need be.
+// makeQueues returns the queues, making them if need be.
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
@@ -186,7 +186,7 @@ func (b *bucket) makeQueues() *queues {
 	return b.queues
 }
 
-// shut drops the queues when nothing needs them.
+// dropQueues drops the queues when nothing needs them.
 func (b *bucket) dropQueues() {
 	qs := b.queues
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
