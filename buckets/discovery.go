@@ -25,6 +25,13 @@ const (
 	rolloutTime = time.Minute
 )
 
+// letsAllGo reports that the buckets of a limit group have no limit. That is also how UNKNOWN ones are if nobody shall wait for a discovery. In
+// the other UNKNOWN ones a window that knows no limit lets one request go alone, of all processes together if they share limits, and the
+// others when that has ended or has found where the route belongs.
+func (m *RESTBucketManager) letsAllGo(group *limitGroup) bool {
+	return group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited
+}
+
 // moveScope is what of a route a response says belongs elsewhere.
 type moveScope uint8
 
