@@ -111,9 +111,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 	}
 	e.holdMoved(held)
 	result := slices.Collect(maps.Keys(touched))
-	for _, b := range result {
-		m.chargeUndiscovered(b)
-	}
+	m.chargeUndiscovered(result...)
 	return result
 }
 
