@@ -77,16 +77,19 @@ func (w *Window) Remaining(now time.Duration) int {
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles().hold.Wait(now) }
 
-// HoldClass returns the class of the 429 that holds the window, ClassOK if none does.
+// HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	if t := w.troubles(); t.hold.Wait(now) > 0 {
+	t := w.troubles()
+	switch {
+	case t.hold.Wait(now) > 0:
 		return t.holdClass
+	case t.hidden.predict(now, w.inflight, 0) > now:
+		return ClassShared
 	}
 	return ClassOK
 }
 
-// WaitClass returns the class of the 429 because of which the next request has to wait: the one that holds the window, or has shown a hidden
-// limit. It is ClassOK if that is over earlier than the wait.
+// WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than for that 429.
 func (w *Window) WaitClass(now time.Duration) Class {
 	w.advance(now)
 	t := w.troubles()

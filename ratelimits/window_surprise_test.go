@@ -34,7 +34,7 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 		b.Report(now, p, ok(20, 16, time.Hour))
 	}
 	assert.Zero(t, b.HoldWait(now))
-	assert.Equal(t, ratelimits.ClassShared, b.WaitClass(now), "what the next one waits for")
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "what the next one waits for")
 	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
 	assert.Greater(t, eighth, 2*first, "three at a time")
 	at := b.opens(now)
