@@ -279,6 +279,7 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 	major := a.major()
 	for {
 		group := a.entry.groupOf(major)
+		group.noteToken(a.request.Route)
 		b, found := m.findBucket(group, major)
 		if !found {
 			m.chargeNew(b)

@@ -146,7 +146,7 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 	}
 	return m.buckets.findOrMake(group, major, func() *bucket {
 		b := &bucket{group: group, major: major, fresh: true}
-		if group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited {
+		if m.letsAllGo(group) {
 			b.window.Unlimit()
 		}
 		b.window.Recall(int(group.lastLimit.Load()), time.Duration(group.lastPeriod.Load()))

@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -25,6 +24,13 @@ const (
 	// heard of it.
 	rolloutTime = time.Minute
 )
+
+// letsAllGo reports that the buckets of a limit group have no limit. That is also how UNKNOWN ones are if nobody shall wait for a discovery. In
+// the other UNKNOWN ones a window that knows no limit lets one request go alone, of all processes together if they share limits, and the
+// others when that has ended or has found where the route belongs.
+func (m *RESTBucketManager) letsAllGo(group *limitGroup) bool {
+	return group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited
+}
 
 // moveScope is what of a route a response says belongs elsewhere.
 type moveScope uint8
@@ -161,9 +167,6 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
 	there, failed := e.groupOfHash(r.Bucket), r.Status >= http.StatusBadRequest
-	if token := h.route.MajorToken(); token != "" && strings.Contains(r.Bucket, token) {
-		there.secret.Store(true)
-	}
 	switch {
 	case !current.hasHash() && current.kind != unknownGroup && failed && r.Class == ratelimits.ClassOK:
 		return there, requestMoves // errors have a limit of their own where successes have none

@@ -157,7 +157,7 @@ func (b *bucket) dispatchNow(now time.Duration) {
 
 // wakeAt lets the bucket, in which somebody waits, be looked at again at the given time.
 func (b *bucket) wakeAt(now, at time.Duration) {
-	if m := b.manager(); !m.closed() {
+	if m := b.manager(); !m.closed() && !b.evicted.Load() { // it may be of before a restart
 		b.queues.alarm.set(m.settings.clock, now, at, b.ring)
 	}
 }

@@ -33,6 +33,7 @@
 //	where does somebody wait, in which order?         queue.go
 //	how long will a request wait, is that too long?   predict.go
 //	what does a 429 hold back, and for how long?      hold.go
+//	may UNKNOWN leave?                                discovery.go; one process at a time: shared_discovery.go
 //	to which bucket does a route belong?              discovery.go; what is remembered of it: limit_group.go
 //	who goes along when a route moves?                move.go
 //	where is a request charged whose bucket is not known? provisional.go

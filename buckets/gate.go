@@ -164,11 +164,13 @@ func (g *gate) enqueue(now time.Duration, b *bucket) {
 }
 
 // count is told that how many wait in a bucket may have changed that stands in line. It reports whether it still does: not if nobody
-// waits in it any more. One bucket in line stands for all who wait in it. The bucket's lock is held.
+// waits in it any more, or the first does not need the gate. One bucket in line stands for all who wait in it. The bucket's lock is held.
 func (g *gate) count(now time.Duration, b *bucket) bool {
+	first, _ := b.first(now)
+	needed := first != nil && !(first.exempt && g.authentication != nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.line.count(now, b)
+	return g.line.count(now, b, needed)
 }
 
 // moveOn lets the line move when it can. The lock is held.
@@ -249,18 +251,18 @@ func (l *line) push(now time.Duration, b *bucket) {
 	l.waiting += p.waiting
 }
 
-// count takes in how many wait now in a bucket, whose lock is held, and takes it out if nobody does. It reports whether the
+// count takes in how many wait now in a bucket, whose lock is held, and takes it out if it needs the gate no more. It reports whether the
 // bucket still stands in the line, or is about to be served.
-func (l *line) count(now time.Duration, b *bucket) bool {
+func (l *line) count(now time.Duration, b *bucket, needed bool) bool {
 	p := &b.queues.place
 	if !p.Queued() {
 		return true
 	}
-	n := b.queues.queued(now)
-	if n == 0 {
+	if !needed {
 		l.remove(p)
 		return false
 	}
+	n := b.queues.queued(now)
 	l.waiting += n - p.waiting
 	p.waiting = n
 	return true

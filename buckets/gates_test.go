@@ -3,12 +3,15 @@ package buckets_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // gate is a place where requests wait. prepare brings a manager into a state in which everybody who then asks with the
@@ -183,5 +186,37 @@ func drive(t *testing.T, all []*caller) {
 		if len(ended) < len(all) {
 			wait(100 * time.Millisecond)
 		}
+	}
+}
+
+// Somebody who does not need the global limit does not wait for it once the one who did has left.
+func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
+	t.Parallel()
+	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
+	require.NoError(t, err)
+	for _, how := range []string{"left", "overtaken"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, message(1), limited("h", 9, 8, time.Second))
+				discover(t, m, compile(exempt, "1"), limited("h", 9, 7, time.Second))
+				wait(2 * time.Second)
+				m.Throttle(time.Minute)
+				head := ask(m, message(1))
+				require.False(t, head.done())
+				ctx := background
+				if how == "overtaken" {
+					ctx = buckets.ContextWithPriority(ctx)
+				}
+				free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
+				if how == "left" {
+					require.False(t, free.done())
+					head.cancel()
+					synctest.Wait()
+				}
+				assert.True(t, free.granted(), "nothing holds it")
+			})
+		})
 	}
 }

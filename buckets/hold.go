@@ -16,12 +16,10 @@ import (
 //	global     everything of the credential, by its gate; for a route that is exempt from that, its bucket
 //	edge       everything that goes to the server, by its gate
 //
-// It holds for as long as it asks for, for a second if it does not say, and longer if it is one of several in a row. Afterwards one request
+// It holds for as long as it asks for, see ratelimits.Response.AskedWait, and longer if it is one of several in a row. Afterwards one request
 // goes first. A shorter hold never shortens a longer one.
 
 const (
-	// unsaidHold is how long something is held that was refused without a word on how long.
-	unsaidHold = time.Second
 	// A refusal of the edge that does not say how long is answered by holds that double from the one to the other.
 	edgeHoldMin = 2 * time.Second
 	edgeHoldMax = 10 * time.Minute
@@ -31,13 +29,10 @@ const (
 
 // askedHold returns for how long a 429 asks to hold back what it is about, the latest of so many in a row.
 func askedHold(r *ratelimits.Response, row int) time.Duration {
-	switch {
-	case r.HasRetryAfter:
-		return min(r.RetryAfter, ratelimits.LongestTrust) + precision
-	case r.Class == ratelimits.ClassEdge:
+	if r.Class == ratelimits.ClassEdge && !r.HasRetryAfter {
 		return min(edgeHoldMin<<min(max(row-1, 0), 20), edgeHoldMax)
 	}
-	return unsaidHold
+	return r.AskedWait()
 }
 
 // holdAfter returns for how long a limit is held after a 429, and counts that one among those in a row. held says that it is held already.
@@ -123,28 +118,60 @@ type resource struct {
 
 func (b *bucket) resource() resource { return resource{b.group.groupKey, b.major} }
 
-// holdResource holds back what other credentials want of a resource that is used up for everybody: now in the buckets that there are, and
-// from the start in those that are made until it is over.
+// holdResource holds back what other credentials want of a resource that is used up for everybody.
 func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
 	if b.group.kind == unknownGroup {
 		return
 	}
-	d := askedHold(r, 0)
-	b.server().holds.Compute(b.resource(), func(until time.Duration, _ bool) (time.Duration, xsync.ComputeOp) {
-		return max(until, m.now()+d), xsync.UpdateOp
-	})
 	m.moves.Lock()
 	defer m.moves.Unlock()
+	m.holdForAll(b.server(), b.resource(), askedHold(r, 0), b.group)
+}
+
+// holdForAll holds a resource now in the buckets that there are, but for that of one limit group, and from the start in those that are
+// made until it is over. Other processes hear of it only from a bucket, so one that is shared is made. The lock for moves is held.
+func (m *RESTBucketManager) holdForAll(s *server, r resource, d time.Duration, except *limitGroup) {
+	s.holds.Compute(r, func(until time.Duration, _ bool) (time.Duration, xsync.ComputeOp) {
+		return max(until, m.now()+d), xsync.UpdateOp
+	})
 	for _, a := range m.authentications.All() {
-		group := a.groups[b.group.groupKey]
-		if group == nil || group == b.group || a.server != b.server() {
+		group := a.groups[r.groupKey]
+		if group == nil || group == except || a.server != s {
 			continue
 		}
-		if other := m.buckets.find(group, b.major); other != nil {
-			other.lock()
-			other.hold(other.now(), d, ratelimits.ClassShared)
-			other.refuseLate(other.now())
-			other.unlock()
+		if m.session() == nil && m.buckets.find(group, r.major) == nil {
+			continue
+		}
+		b := m.lockedBucket(group, r.major)
+		b.hold(b.now(), d, ratelimits.ClassShared)
+		b.refuseLate(b.now())
+		b.unlock()
+	}
+}
+
+// heldResources returns the resources of a route that are held for everybody, and until when.
+func (e *routeEntry) heldResources() map[resource]time.Duration {
+	holds := e.authentication.server.holds
+	if holds.Size() == 0 {
+		return nil
+	}
+	held := make(map[resource]time.Duration)
+	for r, until := range holds.All() {
+		if e.groupOf(r.major).groupKey == r.groupKey {
+			held[r] = until
+		}
+	}
+	return held
+}
+
+// holdMoved holds what was held of a route before it moved where it belongs now: the resource is used up, whatever its bucket is called. The
+// lock for moves is held.
+func (e *routeEntry) holdMoved(held map[resource]time.Duration) {
+	m := e.manager
+	for r, until := range held {
+		to, left := e.groupOf(r.major).groupKey, until-m.now()
+		if to != r.groupKey && left > 0 {
+			m.holdForAll(e.authentication.server, resource{to, r.major}, left, nil)
 		}
 	}
 }

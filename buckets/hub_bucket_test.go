@@ -338,7 +338,7 @@ func (u *hubShare) Forecast(now time.Duration, ahead int) buckets.SharedForecast
 		waiting++
 	}
 	return buckets.SharedForecast{
-		Wait: u.window.Predict(at, waiting), Class: u.window.HoldClass(at), Limit: u.window.Limit(), Period: u.window.Period(),
+		Wait: u.window.Predict(at, waiting), Class: u.window.WaitClass(at), Limit: u.window.Limit(), Period: u.window.Period(),
 	}
 }
 

@@ -208,7 +208,9 @@ func (h *held) lock() *bucket {
 func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	b.removeInFlight(h)
 	b.link.report(now, h, o)
-	b.discovery.found(now, "")
+	if b.inFlight == nil { // else the one that finds out may still be under way
+		b.discovery.found(now, "")
+	}
 	if !o.sent {
 		b.window.Return(now, h.permit)
 		return

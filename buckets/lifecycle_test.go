@@ -251,3 +251,24 @@ func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := clockwork.NewFakeClock()
+		m := started(t, buckets.WithClock(clock))
+		timers := func() bool {
+			done, cancel := context.WithCancel(t.Context())
+			cancel()
+			return clock.BlockUntilContext(done, 1) == nil
+		}
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		old := call(background, m, change("1", "name"))
+		require.NoError(t, m.Close())
+		require.NoError(t, m.Start())
+		old.update(renamed)
+		require.NoError(t, m.Close())
+		synctest.Wait()
+		assert.False(t, timers(), "a timer is still set")
+	})
+}

@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type limitGroup struct {
 	lastLimit  atomic.Int64
 	lastPeriod atomic.Int64
 
-	secret atomic.Bool // the hash contains a token
+	secret atomic.Bool // the hash contains a token, as far as requests that came here can tell
 
 	mu      sync.Mutex
 	buckets *bucket // the first of them
@@ -65,6 +66,13 @@ const (
 // hasHash reports that its responses are expected to name the limit group's hash.
 func (group *limitGroup) hasHash() bool {
 	return group.kind == hashGroup || group.kind == separateGroup
+}
+
+// noteToken looks whether the hash contains the token of a request that comes here.
+func (group *limitGroup) noteToken(route routes.CompiledRoute) {
+	if token := route.MajorToken(); token != "" && strings.Contains(group.hash, token) {
+		group.secret.Store(true)
+	}
 }
 
 // add adds a bucket to the limit group's, and remove takes it out again.

@@ -21,6 +21,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		return
 	}
 	target, scope := h.entry.learn(now, b, h, &o.response)
+	target.noteToken(h.route)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
 	charge := provisionalCharge{bucket: b, permit: h.permit, ticket: h.ticket}
@@ -98,19 +99,19 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 		if source.group.kind != unknownGroup && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
-		source.moveOut(e, with)
+		source.moveOut(e, to, with)
 		source.dispatchNow(source.now())
 		source.unlock()
 	}
+	held := e.heldResources()
 	if scope == majorMoves {
 		e.assignMajor(b.major, to)
 	} else {
 		e.assign(to, b.group)
 	}
+	e.holdMoved(held)
 	result := slices.Collect(maps.Keys(touched))
-	for _, b := range result {
-		m.chargeUndiscovered(b)
-	}
+	m.chargeUndiscovered(result...)
 	return result
 }
 
@@ -140,12 +141,13 @@ func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
 	return all
 }
 
-// moveOut moves all that belongs to a route out of b, which is locked. transfer calls its function with the bucket of the
-// major parameter in which they belong from now on, locked.
-func (b *bucket) moveOut(e *routeEntry, transfer func(major, func(to *bucket))) {
+// moveOut moves all that belongs to a route out of b, which is locked, to another limit group. transfer calls its function with the bucket
+// there of the major parameter, locked.
+func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, func(to *bucket))) {
 	for h := b.inFlight; h != nil; {
 		next := h.next
 		if h.entry == e {
+			group.noteToken(h.route)
 			transfer(h.major, func(to *bucket) { b.moveInFlight(h, to) })
 		}
 		h = next
@@ -153,6 +155,7 @@ func (b *bucket) moveOut(e *routeEntry, transfer func(major, func(to *bucket))) 
 	for q := range b.queues.all {
 		for w := range q.waiters {
 			if w.entry == e {
+				group.noteToken(w.request.Route)
 				transfer(w.major(), func(to *bucket) {
 					b.remove(w)
 					to.accept(w)
@@ -194,7 +197,11 @@ func (b *bucket) passOnHolds(to *bucket, ofBodies bool) {
 	}
 	if b.queues != nil {
 		for key, q := range b.queues.subLimits {
-			to.subLimit(to.now(), key).hold.Extend(to.now(), q.hold.Wait(now))
+			there := to.subLimit(to.now(), key)
+			there.hold.Extend(to.now(), q.hold.Wait(now))
+			if q.refusals.Row() > there.refusals.Row() {
+				there.refusals = q.refusals
+			}
 		}
 	}
 }
@@ -216,7 +223,10 @@ func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	now, sent := b.now(), h.permit.Sent()
 	h.permit = b.window.AdoptFrom(now, &from.window, h.permit)
 	h.ticket, _ = b.link.adopt(now, sent)
-	h.subLimit = nil
+	if h.subLimit != nil {
+		h.subLimit = b.subLimit(now, h.subLimitKey)
+	}
+	b.arrived = max(b.arrived, h.arrived) // its place if it comes back
 	b.addInFlight(h)
 	h.order = 0
 }

@@ -28,7 +28,7 @@ func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
 	if b.link != nil && !b.link.lent {
 		return b.link.predict(now, ahead)
 	}
-	return forecast{wait: b.window.Predict(now, ahead), class: b.window.HoldClass(now)}
+	return forecast{wait: b.window.Predict(now, ahead), class: b.window.WaitClass(now)}
 }
 
 // predict returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
@@ -90,10 +90,7 @@ func (b *bucket) ahead(a *ask, arrived time.Duration) (n int) {
 		return 0
 	}
 	if q := b.queues.subLimitOf(a); q != nil {
-		n = q.waiting.Len()
-	}
-	if !a.priority {
-		return n + b.queues.main.waiting.Len()
+		n = q.waiting.Before(arrived)
 	}
 	return n + b.queues.main.waiting.Before(arrived)
 }
@@ -182,18 +179,19 @@ func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
 func (b *bucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
 	for q := range b.queues.all {
-		ahead := 0
-		if q != &b.queues.main {
-			ahead = b.queues.main.waiting.Len()
-		}
+		before := 0 // in the same queue
 		for w := range q.waiters {
+			ahead := before
+			if q != &b.queues.main {
+				ahead += b.queues.main.waiting.Before(w.Arrived)
+			}
 			if err := judge(w, ahead); err != nil {
 				b.remove(w)
 				b.resolve(w, Lease{}, err)
 				any = true
 				continue
 			}
-			ahead++
+			before++
 		}
 	}
 	return any

@@ -63,24 +63,35 @@ func (m *RESTBucketManager) chargeNew(b *bucket) {
 	m.chargeUndiscovered(b)
 }
 
-// chargeUndiscovered charges a bucket that was just found with all requests that may belong to it. The lock for moves is held.
-func (m *RESTBucketManager) chargeUndiscovered(there *bucket) {
-	a := there.group.authentication
-	if there.group.kind == unknownGroup || there.group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
+// chargeUndiscovered charges buckets of one limit group that were just found with all requests that may belong to them. Each request in flight
+// is looked at once, as there may be as many of them as buckets. The lock for moves is held.
+func (m *RESTBucketManager) chargeUndiscovered(found ...*bucket) {
+	if len(found) == 0 {
 		return
 	}
-	for group := range a.groupsOf(there.major) {
-		major := there.major
-		if group.kind == unknownGroup {
-			major = noMajor
+	group := found[0].group
+	a := group.authentication
+	if group.kind == unknownGroup || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
+		return
+	}
+	byMajor := make(map[major]*bucket, len(found))
+	sources := make(map[*bucket]struct{})
+	for _, there := range found {
+		byMajor[there.major] = there
+		for group := range a.groupsOf(there.major) {
+			major := there.major
+			if group.kind == unknownGroup {
+				major = noMajor
+			}
+			if b := m.buckets.find(group, major); b != nil && b != there {
+				sources[b] = struct{}{}
+			}
 		}
-		b := m.buckets.find(group, major)
-		if b == nil || b == there {
-			continue
-		}
+	}
+	for b := range sources {
 		b.lock()
 		for h := b.inFlight; h != nil; h = h.next {
-			if h.undiscovered.Load() && h.major == there.major {
+			if there := byMajor[h.major]; there != nil && h.undiscovered.Load() {
 				h.chargeTo(there)
 			}
 		}

@@ -177,7 +177,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 	return first != nil || !qs.of(a).open(now)
 }
 
-// open returns the queues, making them if need be.
+// makeQueues returns the queues, making them if need be.
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
@@ -186,7 +186,7 @@ func (b *bucket) makeQueues() *queues {
 	return b.queues
 }
 
-// shut drops the queues when nothing needs them.
+// dropQueues drops the queues when nothing needs them.
 func (b *bucket) dropQueues() {
 	qs := b.queues
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
@@ -253,6 +253,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 // open its first.
 func (b *bucket) insert(now time.Duration, w *waiter) {
 	w.bucket.Store(b)
+	b.arrived = max(b.arrived, w.Arrived) // it may have come from another bucket
 	q := b.makeQueues().of(&w.ask)
 	q.waiting.Insert(&w.Element)
 	if q == &b.queues.main {

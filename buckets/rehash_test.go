@@ -341,3 +341,37 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 		drained(t, m)
 	})
 }
+
+// However coarse the clock, those who moved were there before those who come later.
+func TestLaterRequestDoesNotOvertakeThoseWhoMoved(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		probe := ask(m, message(1))
+		moved := asks(m, message(1), 3)
+		probe.update(limited("h", 1, 0, time.Second))
+		last := ask(m, message(1))
+		for i, c := range append(moved, last) {
+			wait(2 * time.Second)
+			require.True(t, c.granted(), "number %d", i)
+			c.update(limited("h", 1, 0, time.Second))
+		}
+	})
+}
+
+// The place of a refused request is before those who come later, also where its route has moved.
+func TestLaterRequestDoesNotOvertakeARefusedOneThatMoved(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithUnknownMode(buckets.UnknownUnlimited))
+		inFlight := asks(m, message(1), 3)
+		inFlight[0].update(limited("h", 1, 0, time.Second))
+		later := ask(m, message(1))
+		inFlight[2].update(inBucket(refused(ratelimits.ClassUser, time.Second), "h", 1, 0, time.Second))
+		inFlight[2].again(m)
+		inFlight[1].update(limited("h", 1, 0, time.Second))
+		wait(2 * time.Second)
+		assert.True(t, inFlight[2].granted(), "it came first")
+		assert.False(t, later.granted())
+	})
+}

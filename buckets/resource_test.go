@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -61,4 +62,54 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A used-up resource is held for a credential whose route learns another hash of it meanwhile.
+func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			for _, channel := range []int{2, 3} {
+				as(m, credential, message(channel)).update(limited("old", 5, 4, time.Second))
+			}
+		}
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "old", 5, 4, time.Second))
+		wait(5 * time.Second)
+		for _, channel := range []int{2, 3} {
+			as(m, "Bot two", message(channel)).update(limited("new", 5, 4, time.Second))
+		}
+		assert.False(t, as(m, "Bot two", message(1)).granted(), "the channel is used up, whatever its bucket is called")
+	})
+}
+
+// What one process learns of a resource holds for the same credential in another one, too.
+func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		for _, m := range []*buckets.RESTBucketManager{a, b} {
+			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+		}
+		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is used up for everybody")
+	})
+}
+
+// A refusal that does not say how long holds the same for all credentials.
+func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, credential := range []string{"Bot one", "Bot two"} {
+			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		wait(2 * time.Second)
+		unsaid := inBucket(ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, "messages", 5, 4, time.Minute)
+		as(m, "Bot one", message(1)).update(unsaid)
+		wait(5 * time.Second)
+		one, two := as(m, "Bot one", message(1)), as(m, "Bot two", message(1))
+		assert.Equal(t, one.granted(), two.granted())
+	})
 }

@@ -333,3 +333,19 @@ func TestSubLimitThatIsHeldAgainGivesItsTicketBack(t *testing.T) {
 		assert.Equal(t, 2, granted(t, others))
 	})
 }
+
+// A response from elsewhere is not that of the request which finds out.
+func TestUpdateFromElsewhereDoesNotEndAProbe(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		probe := ask(a, message(1))
+		require.True(t, probe.granted())
+		theirs := ask(b, message(1))
+		require.False(t, theirs.done())
+		a.UpdateRateLimits(message(1), bot, plain(502))
+		synctest.Wait()
+		assert.False(t, theirs.granted(), "there is one in flight that finds out")
+	})
+}

@@ -146,10 +146,10 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	if b.queues.waiting() == 0 {
 		return WaitsForNothing, 0
 	}
-	first, opens := b.first(now)
+	first, _ := b.first(now)
 	switch {
 	case first == nil:
-		return WaitsForSubLimit, max(opens-now, 0)
+		return WaitsForSubLimit, b.queues.subLimitWait(now)
 	case b.unreachable(now, &first.ask) != nil:
 		return WaitsForOutage, 0
 	case b.queues.ordered > 0 && b.serial(&first.ask):
@@ -158,9 +158,9 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	f := b.predict(now, &first.ask, 0)
 	line := b.queues.line
 	switch {
-	case f.class == ratelimits.ClassEdge || line == b.group.authentication.edge:
+	case f.class == ratelimits.ClassEdge || f.wait == 0 && line == b.group.authentication.edge:
 		return WaitsForEdge, f.wait
-	case f.global && f.wait > 0 || line != nil:
+	case f.global || f.wait == 0 && line != nil:
 		return WaitsForGlobal, f.wait
 	case f.class == ratelimits.ClassShared:
 		return WaitsForShared, f.wait
@@ -168,4 +168,15 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 		return WaitsForWindow, f.wait
 	}
 	return WaitsForProbe, 0
+}
+
+// subLimitWait returns how long it is until the first of those leaves who wait for a sub-limit, 0 if only the outcome of one in flight can
+// tell.
+func (qs *queues) subLimitWait(now time.Duration) (wait time.Duration) {
+	for _, q := range qs.subLimits {
+		if hold := q.hold.Wait(now); q.waiting.Len() > 0 && !q.inFlight && (wait == 0 || hold < wait) {
+			wait = hold
+		}
+	}
+	return wait
 }

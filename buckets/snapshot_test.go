@@ -178,3 +178,116 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 		})
 	}
 }
+
+// A hash that another process has found out may contain a token, too.
+func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const token = "secret-token"
+		h := newHub(t)
+		a, b := pair(t, h)
+		route := compile(routes.ExecuteWebhook, "5", token)
+		probe, theirs := ask(a, route), ask(b, route)
+		require.True(t, probe.granted())
+		require.False(t, theirs.done())
+		probe.update(limited("webhook:"+token, 5, 4, time.Minute))
+		require.True(t, theirs.granted())
+		theirs.update(limited("webhook:"+token, 5, 3, time.Minute))
+		for _, m := range []*buckets.RESTBucketManager{a, b} {
+			for s := range m.Buckets() {
+				assert.NotContains(t, fmt.Sprintf("%+v", s), token)
+			}
+		}
+	})
+}
+
+// The same of two routes that name one hash and do not share it.
+func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const token = "secret-token"
+		m := started(t)
+		for range 5 {
+			discover(t, m, compile(routes.ExecuteWebhook, "5", token), limited("webhook:"+token, 5, 4, time.Second))
+			discover(t, m, compile(routes.GetWebhookByToken, "5", token), limited("webhook:"+token, 50, 49, time.Second))
+			wait(2 * time.Second)
+		}
+		n := 0
+		for s := range m.Buckets() {
+			if s.Hash != buckets.UnknownHash {
+				n++
+			}
+			assert.NotContains(t, fmt.Sprintf("%+v", s), token)
+		}
+		require.Equal(t, 2, n)
+	})
+}
+
+// The wait that is shown is that of somebody who waits, and not of a sub-limit that nobody asks for.
+func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second))
+		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		first.again(m)
+		require.False(t, first.done())
+		s := snapshot(t, m, "channel")
+		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
+		assert.InDelta(t, 10*time.Minute, s.WaitAfter, float64(time.Second))
+	})
+}
+
+// Only the outcome of the one in flight can tell, whatever else is held.
+func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
+		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		first.again(m)
+		next := call(background, m, change("1", "name"))
+		wait(2 * time.Second)
+		require.True(t, first.granted())
+		require.False(t, next.done())
+		s := snapshot(t, m, "channel")
+		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
+		assert.Zero(t, s.WaitAfter)
+	})
+}
+
+// A bucket that stands in line and is then held itself waits for its hold.
+func TestSnapshotNamesTheHoldOfABucketThatStandsInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("h", 5, 4, time.Second))
+		inFlight := ask(m, message(1))
+		m.Throttle(5 * time.Second)
+		waiting := ask(m, message(1))
+		require.False(t, waiting.done())
+		inFlight.update(inBucket(refused(ratelimits.ClassShared, time.Minute), "h", 5, 4, time.Second))
+		s := snapshot(t, m, "h")
+		assert.InDelta(t, time.Minute, s.WaitAfter, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForShared, s.WaitsFor)
+	})
+}
+
+// What takes longest is what is waited for.
+func TestSnapshotDoesNotNameAHoldThatIsOverLongBefore(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("h", 5, 0, time.Minute))
+		m.UpdateRateLimits(message(1), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
+		waiting := ask(m, message(1))
+		require.False(t, waiting.done())
+		s := snapshot(t, m, "h")
+		assert.Greater(t, s.WaitAfter, 50*time.Second)
+		assert.Equal(t, buckets.WaitsForWindow, s.WaitsFor)
+	})
+}

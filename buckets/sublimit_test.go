@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -449,5 +450,68 @@ func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 		require.Zero(t, granted(t, inLine))
 		err := tooLong(t, patient(m, 3*time.Second))
 		assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
+	})
+}
+
+// One who stands before all others does not wait longer because they are there.
+func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 1, 0, time.Minute))
+		wait(2 * time.Minute)
+		first := call(buckets.ContextWithMaxWait(background, 90*time.Second), m, change("1", "name"))
+		require.True(t, first.granted())
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		first.again(m)
+		require.False(t, first.done())
+		for range 5 {
+			require.False(t, call(background, m, change("1", "topic")).done())
+		}
+		m.Throttle(time.Second)
+		synctest.Wait()
+		require.NoError(t, first.failed(), "a second does not matter to it")
+		wait(time.Minute + time.Second)
+		assert.True(t, first.granted())
+	})
+}
+
+// Who goes first of those who wait for a sub-limit is told a wait of the first.
+func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, time.Minute))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		wait(5 * time.Second)
+		for range 5 {
+			require.False(t, call(background, m, change("1", "name")).done())
+		}
+		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m, change("1", "name"))
+		require.NoError(t, urgent.failed(), "it goes first")
+		wait(time.Minute)
+		assert.True(t, urgent.granted())
+	})
+}
+
+// Where the route moves, there is still no more than one of a sub-limit under way.
+func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		first := call(background, m, change("1", "name"))
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
+		first.again(m)
+		second := call(background, m, change("1", "name"))
+		wait(2 * time.Second)
+		require.True(t, first.granted())
+		require.False(t, second.done())
+		other := call(background, m, change("1", "topic"))
+		require.True(t, other.granted())
+		other.update(limited("another", 100, 90, 15*time.Second)) // and so all of the route move
+		assert.False(t, second.granted(), "the first is still under way")
+		first.update(limited("another", 100, 89, 15*time.Second))
+		assert.True(t, second.granted())
 	})
 }

@@ -102,6 +102,20 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
+// WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than for that 429.
+func (w *Window) WaitClass(now time.Duration) Class {
+	w.advance(now)
+	t := w.troubles()
+	hold, hidden, at := t.hold.Until(), t.hidden.predict(now, w.inflight, 0), w.predict(now, 0)
+	switch {
+	case hold > now && hold >= max(hidden, at):
+		return t.holdClass
+	case hidden > now && hidden >= at:
+		return ClassShared
+	}
+	return ClassOK
+}
+
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {

@@ -75,7 +75,7 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 		w.longest, w.recentSince = t.shortened, now+suspectedPeriods*t.shortened
 		w.ledger.occupy(w.longest, true)
 	}
-	wait := r.wait(unsaidWait)
+	wait := r.AskedWait()
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
 		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
 		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, foreign: true})
@@ -87,7 +87,7 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 
 // meet takes in a 429 of a limit that the bucket's headers do not show.
 func (w *Window) meet(now time.Duration, p Permit, r *Response) {
-	wait := max(r.wait(unsaidWait), w.again(now))
+	wait := max(r.AskedWait(), w.again(now))
 	w.inTrouble().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
 	w.passed = 0
 	w.HoldFor(now, wait, ClassShared)
@@ -98,16 +98,17 @@ func (w *Window) again(now time.Duration) time.Duration {
 	return t.refusals.Again(now, t.hold.Wait(now) > 0)
 }
 
-// wait returns how long a 429 asks to wait: what it says, else the time until the bucket is full, else the given one. It is
-// never nothing, because what was said is rounded, and because a 429 must not be answered by an endless loop.
-func (r *Response) wait(unsaid time.Duration) time.Duration {
+// AskedWait returns how long a 429 asks to wait: what it says, else the time until the bucket is full if it is about the bucket or its
+// resource, else a second. It is never nothing, because what was said is rounded, and because a 429 must not be answered by an endless
+// loop, and no more than LongestTrust.
+func (r *Response) AskedWait() time.Duration {
 	switch {
 	case r.HasRetryAfter:
-		return r.RetryAfter + tick
-	case r.Limited:
-		return r.ResetAfter + tick
+		return min(r.RetryAfter+tick, LongestTrust)
+	case r.Limited && (r.Class == ClassUser || r.Class == ClassShared):
+		return min(r.ResetAfter+tick, LongestTrust)
 	}
-	return unsaid
+	return unsaidWait
 }
 
 // Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and

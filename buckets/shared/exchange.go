@@ -101,22 +101,13 @@ type outcome struct {
 	response ratelimits.Response
 }
 
-// unsaidHold is how long a 429 holds that does not say it.
-const unsaidHold = time.Second
-
 func (o *outcome) write(a *arguments, now time.Duration) {
 	r := &o.response
 	var hold time.Duration
-	switch {
-	case r.Class == ratelimits.ClassOK:
-	case r.HasRetryAfter:
-		hold = r.RetryAfter + time.Millisecond
-	case r.Limited:
-		hold = r.ResetAfter + time.Millisecond
-	default:
-		hold = unsaidHold
+	if r.Class != ratelimits.ClassOK {
+		hold = r.AskedWait()
 	}
-	reset, hold := min(r.ResetAfter, ratelimits.LongestTrust), min(hold, ratelimits.LongestTrust)
+	reset := min(r.ResetAfter, ratelimits.LongestTrust)
 	a.add(int64(o.number), o.window, bit(o.unsent), int64(r.Status), int64(r.Class), bit(r.Limited), int64(r.Limit), int64(r.Remaining),
 		until(o.at+reset+time.Millisecond, now), reset.Milliseconds(), r.Stamp, until(o.at+hold, now))
 }
