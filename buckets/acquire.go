@@ -68,6 +68,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	}
 	b, found := m.findBucket(group, major)
 	if !found {
+		group.noteToken(r.Route)
 		m.chargeNew(b)
 	}
 	return m.acquireFastFrom(b, r, entry, major)
