@@ -57,6 +57,9 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && !w.unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
+		if w.evidence.refuted&(fixed|leaky) == fixed { // whose places come back one by one, which a State cannot say
+			s.Used = s.Limit
+		}
 		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
 	}
 	return s
