@@ -31,8 +31,8 @@ func NewWindow(now time.Duration, s State) Window {
 		w.unlimited = true
 	case s.Limit > 0:
 		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
-		if s.Reset > 0 {
-			w.unheard = int32(min(max(s.Used, 0), mostCounted))
+		if s.Used > 0 && s.Reset > 0 {
+			w.unheard = int32(min(s.Used, mostCounted))
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
 		}
 	}
@@ -57,9 +57,6 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && !w.unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
-		if w.evidence.refuted&(fixed|leaky) == fixed { // whose places come back one by one, which a State cannot say
-			s.Used = s.Limit
-		}
 		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
 	}
 	return s

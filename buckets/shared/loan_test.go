@@ -274,3 +274,25 @@ func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
 		assert.Equal(t, 3, b.leaves())
 	})
 }
+
+// A leaky bucket names a later reset to who is counted later. That a request of the loan was counted before the one that was answered first
+// gives no place back.
+func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		b.join(20)
+		pass(10 * ms)
+		require.True(t, a.bucket.Wanted())
+		tickets := a.giveBack(ratelimits.State{Limit: 10, Used: 1, Reset: 300 * ms, Period: 300 * ms, Stamp: 5300}, w.now(), w.now())
+		pass(10 * ms)
+		require.Equal(t, 7, b.leaves())
+		a.bucket.Report(w.now(), tickets[0], headers(10, 9, 100*ms, 5100))
+		a.bucket.Report(w.now(), tickets[1], headers(10, 8, 200*ms, 5200))
+		pass(50 * ms)
+		assert.Equal(t, 7, b.leaves())
+		pass(2 * time.Second)
+		assert.Greater(t, b.leaves(), 7)
+	})
+}

@@ -53,7 +53,9 @@ local function headers(b, o, charged, older)
     b.rem = math.min(o.limit - 1, o.remaining) - inflight()
     return true
   elseif name < stamp - tolerance then
-    return comesBack(b, charged, older)
+    -- An earlier window, if that was over when the current one began. Else the bucket gives back one request after the other, and this is
+    -- one that was processed earlier.
+    return comesBack(b, charged, older and name < stamp - (b.wper or 0) + SKEW)
   elseif name > stamp + SKEW then
     b.fin, b.stamp = math.max(b.fin, fin), name
   elseif b.slides ~= 1 then
