@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -273,11 +274,29 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	})
 }
 
+// logged is what was logged, also by the garbage collector while a test looks at it.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A channel whose limit is fought over drew 600 equal lines in 12 seconds, and none said which one it was.
 func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		discover(t, m, message(12), roomy)
 		for range 600 {
@@ -297,7 +316,7 @@ func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for range 5 {
 			m.Throttle(time.Second)
@@ -330,7 +349,7 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
-				var log, events bytes.Buffer
+				var log, events logged
 				const canary = "canary-5f0c2e"
 				m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0),
 					buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
@@ -355,7 +374,7 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 func TestTheDebugLineHasThePredictionOnceItIsKnown(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 5)
