@@ -143,24 +143,6 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	})
 }
 
-// A client whose caller asks for an encoding gets its errors typed all the same.
-func TestAClientReadsEncodedErrors(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		notReady, _ := encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`)
-		gone, raw := encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`)
-		client := newClient(t, newScript(notReady, gone))
-		start := time.Now()
-		_, err := client.Do(t.Context(), http.MethodGet, "/channels/1", nil, httpclient.Header("Accept-Encoding", "gzip, deflate"))
-		var problem *httpclient.APIError
-		require.ErrorAs(t, err, &problem)
-		assert.Equal(t, 10003, problem.Code)
-		assert.Equal(t, "Unknown Channel", problem.Message)
-		assert.Equal(t, raw, string(problem.Response.Body))
-		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
-	})
-}
-
 // What cannot be decoded here is judged by the status and the header.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
 	t.Parallel()

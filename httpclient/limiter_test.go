@@ -186,12 +186,12 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	})
 }
 
-func TestALimiterCountsMoreThanAManager(t *testing.T) {
+func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithLimiter(buckets.Unlimited{}))
+	transport := httpclient.NewTransport(httpclient.WithLimiter(buckets.Unlimited{}))
 	assert.Nil(t, transport.Manager())
 	require.NoError(t, transport.Close())
 

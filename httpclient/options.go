@@ -1,6 +1,8 @@
 package httpclient
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -16,7 +18,10 @@ const DefaultMaxReplay = 1 << 20
 // says otherwise.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// Option configures a Transport, or a Client, which is one with more around it.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them would do nothing.
+var ErrOptions = errors.New("bad options")
+
+// Option configures a Transport.
 type Option func(*settings)
 
 // settings are what the options say.
@@ -25,7 +30,7 @@ type settings struct {
 	manager *buckets.RESTBucketManager
 	limiter Limiter
 	buckets []buckets.Option
-	client  clientSettings
+	ofOwn   string // the latest option that configures a manager of the transport's own
 	behaviour
 }
 
@@ -40,6 +45,22 @@ type behaviour struct {
 	retrying       retrying
 	hooks          Hooks
 	logger         *slog.Logger
+}
+
+// conflict returns the error for options that exclude each other, nil if none do.
+func (s *settings) conflict() error {
+	limited := !isNil(s.limiter)
+	switch {
+	case limited && s.manager != nil:
+		return fmt.Errorf("%w: WithLimiter and WithManager exclude each other: expected one of them", ErrOptions)
+	case limited && s.ofOwn != "":
+		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
+	case s.manager != nil && s.ofOwn != "":
+		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
+	case s.hosts.server != nil && s.hosts.limited == nil && len(s.hosts.apis) == 0:
+		return fmt.Errorf("%w: WithServer names no host: expected WithHosts or WithAPI, too", ErrOptions)
+	}
+	return nil
 }
 
 func defaults() settings {
@@ -59,24 +80,32 @@ func WithBase(base http.RoundTripper) Option {
 }
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; of both the later one counts. Zero
-// or less means that nothing ever waits. It has no effect together with WithManager. The default is buckets.DefaultMaxRateLimit.
+// or less means that nothing ever waits. The default is buckets.DefaultMaxRateLimit. Together with WithManager or WithLimiter, which
+// have a bound of their own, every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
-	return WithBuckets(buckets.WithMaxRateLimit(d))
+	return func(s *settings) {
+		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
+	}
 }
 
-// WithBuckets passes options on to the bucket manager that the transport makes for itself. It has no effect together with
-// WithManager.
+// WithBuckets passes options on to the bucket manager that the transport makes for itself. Together with WithManager or WithLimiter,
+// which leave it without one, every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
-	return func(s *settings) { s.buckets = append(s.buckets, options...) }
+	return func(s *settings) {
+		if len(options) > 0 {
+			s.buckets, s.ofOwn = append(s.buckets, options...), "WithBuckets"
+		}
+	}
 }
 
 // WithManager makes the transport use a manager that somebody else has started and closes, so that several transports share
-// the same limits. Nil is ignored.
+// the same limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
 func WithManager(manager *buckets.RESTBucketManager) Option {
 	return func(s *settings) { s.manager = manager }
 }
 
-// WithLimiter makes the transport use another limiter than a bucket manager. It counts more than WithManager. Nil is ignored.
+// WithLimiter makes the transport use another limiter than a bucket manager. Nil is ignored. Together with WithManager every request
+// fails with ErrOptions.
 func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) { s.limiter = limiter }
 }

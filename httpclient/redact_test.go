@@ -40,6 +40,12 @@ func assertRedacted(t *testing.T, err error) {
 	}
 }
 
+// isA reports whether there is an error of that type in the chain.
+func isA[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}
+
 // What http.Client makes of our errors contains the address, and that the token of a webhook.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
@@ -157,7 +163,7 @@ func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	require.ErrorAs(t, redacted, &retry)
 	assert.Equal(t, "POST /x", retry.Route)
 	require.ErrorAs(t, redacted, new(*httpclient.AttemptTimeoutError))
-	assert.False(t, isA[*httpclient.APIError](redacted))
+	assert.False(t, isA[*httpclient.CredentialError](redacted))
 	var outer *url.Error
 	require.ErrorAs(t, redacted, &outer)
 	assertRedacted(t, outer)

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -26,7 +26,7 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
-	case x.onlyNeeded && route.Route().TokenInPath() && valueOf(x.request.Header, "Authorization") != "":
+	case x.onlyNeeded && route.Route().TokenInPath() && message.HeaderValue(x.request.Header, "Authorization") != "":
 		return secretHeaders[:1]
 	}
 	return nil
@@ -37,23 +37,6 @@ func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
 	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
 	return rest
-}
-
-// valueOf returns the first value of a header by its canonical name, however it is spelled: net/http sends it as it is.
-func valueOf(header http.Header, canonical string) string {
-	values := header[canonical]
-	if len(values) == 0 {
-		for name, others := range header {
-			if len(others) > 0 && strings.EqualFold(name, canonical) {
-				values = others
-				break
-			}
-		}
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }
 
 // leavesServer reports a request to which an http.Client was redirected, directly or not, and that has seen another host after the
