@@ -1,4 +1,4 @@
-package httpclient
+package rest
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -53,7 +55,7 @@ func Reason(text string) RequestOption {
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
-		case !isHeaderName(name) || !isHeaderValue(value):
+		case !message.IsHeaderName(name) || !message.IsHeaderValue(value):
 			c.err = ErrHeader
 		case !strings.EqualFold(name, "Host"):
 			c.header.Set(name, value)
@@ -92,7 +94,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 		return nil, c.invalid
 	case ctx == nil:
 		return nil, buckets.ErrNoContext
-	case c.transport.life.Err() != nil:
+	case c.life.Err() != nil:
 		return nil, buckets.ErrClosed
 	}
 	target, route, err := c.resolve(method, path)
@@ -115,7 +117,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 		k.setDefault("Authorization", c.credential())
 	}
 	k.setDefault("User-Agent", c.userAgent)
-	k.secrets = secretsOf(target.EscapedPath(), c.credential(), k.header.Get("Authorization"))
+	k.secrets = redact.Secrets(target.EscapedPath(), c.credential(), k.header.Get("Authorization"))
 	return k, nil
 }
 
@@ -188,9 +190,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody
 	}
-	if c.content.once {
-		r.Body = sentOnce{r.Body}
-	} else {
+	if !c.content.once {
 		r.GetBody = func() (io.ReadCloser, error) { return c.content.open() }
 	}
 	return r, err
@@ -202,26 +202,15 @@ func (c *call) conceal(err error) error {
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
-	err = newRedactor(c.secrets...).redact(err)
+	err = redact.Error(err, c.secrets...)
 	if strings.Contains(err.Error(), c.name()) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-func isHeaderName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		letter := 'a' <= r|0x20 && r|0x20 <= 'z' && r < utf8.RuneSelf
-		return !letter && !('0' <= r && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}
-
 // isHost reports whether a text can be a Host header. The empty one is none.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")
-}
-
-func isHeaderValue(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -140,7 +141,7 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
-				client := newClient(t, below, httpclient.WithMaxRateLimit(c.max))
+				client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
 				ctx, cancel := t.Context(), context.CancelFunc(func() {})
 				if c.context != nil {
 					ctx, cancel = c.context(ctx)
@@ -191,7 +192,7 @@ func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below, httpclient.WithManager(manager))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithManager(manager)))
 		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
 		start := time.Now()
 		_, err := client.Do(t.Context(), "GET", clientSearch, nil)
@@ -207,7 +208,7 @@ func TestClientGivesUpOnWhatNeverGetsReady(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 		start := time.Now()
 		err := newClient(t, below).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
-		var failure *httpclient.APIError
+		var failure *rest.APIError
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, http.StatusAccepted, failure.Status)
 		assert.Equal(t, 110000, failure.Code)
@@ -220,9 +221,9 @@ func TestClientGivesUpOnWhatNeverGetsReady(t *testing.T) {
 func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	t.Parallel()
 	below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-	body := httpclient.Multipart(nil, httpclient.File{Content: &stream{Reader: strings.NewReader("too large")}})
-	_, err := newClient(t, below, httpclient.WithMaxReplay(1)).Do(t.Context(), "POST", clientMessages, body)
-	var failure *httpclient.APIError
+	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
+	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).Do(t.Context(), "POST", clientMessages, body)
+	var failure *rest.APIError
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, http.StatusAccepted, failure.Status)
 	assert.Len(t, below.sent(), 1)

@@ -1,14 +1,14 @@
-package httpclient
+package rest
 
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/wait"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -31,11 +31,11 @@ func (r *Response) unready() (time.Duration, bool) {
 		Code       json.RawMessage `json:"code"`
 		RetryAfter json.RawMessage `json:"retry_after"`
 	}
-	if json.Unmarshal(decoded(r.Header, r.Body, maxErrorBody), &body) != nil {
+	if json.Unmarshal(message.Decoded(r.Header, r.Body, maxErrorBody), &body) != nil {
 		return 0, false
 	}
-	code, _ := number(body.Code)
-	after, asked := number(body.RetryAfter)
+	code, _ := message.Number(body.Code)
+	after, asked := message.Number(body.RetryAfter)
 	if !asked && (code < 110_000 || code >= 120_000) {
 		return 0, false
 	}
@@ -53,23 +53,14 @@ func (r *Response) unready() (time.Duration, bool) {
 	return time.Duration(after), true
 }
 
-// number reads a number that makes sense as a wait or a code. A string with a number in it is one too.
-func number(raw json.RawMessage) (float64, bool) {
-	text := string(raw)
-	if strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &text) != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0) || math.IsInf(n, 0) {
-		return 0, false
-	}
-	return n, true
-}
-
 // pause waits before the request is sent again. The wait is bounded like those in queues, and as early.
-func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, wait time.Duration) error {
-	if err := waitError(ctx, route, wait, c.transport.maxRateLimit()); err != nil {
+func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, d time.Duration) error {
+	longest := buckets.DefaultMaxRateLimit
+	if manager := c.transport.Manager(); manager != nil {
+		longest = manager.MaxRateLimit()
+	}
+	if err := wait.Check(ctx, route, d, longest); err != nil {
 		return err
 	}
-	return sleep(ctx, c.transport.life, wait, nil)
+	return wait.For(ctx, c.life, d, nil)
 }

@@ -1,13 +1,14 @@
-package httpclient
+package rest
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // Response is a response that has been read to its end.
@@ -97,22 +98,13 @@ func (r *Response) decode(out any) error {
 		return nil
 	}
 	err := ErrNotJSON
-	if isJSON(r.Header.Get("Content-Type")) {
+	if message.IsJSON(r.Header.Get("Content-Type")) {
 		err = json.Unmarshal(r.Body, out)
 	}
 	if err != nil {
 		return &DecodeError{Route: r.route, Response: r, Err: err}
 	}
 	return nil
-}
-
-// isJSON reports whether a content type is one of JSON's. None at all may be.
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	kind, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json"))
 }
 
 // ErrOut is returned by DoJSON for an out that is no pointer, or a nil one.

@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // clientOfDiscord returns a client of a simulated Discord that is ten milliseconds away.
-func clientOfDiscord(t *testing.T, config discordsim.Config, options ...httpclient.Option) (*httpclient.Client, *discordsim.Server) {
+func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Option) (*rest.Client, *discordsim.Server) {
 	t.Helper()
 	config.Latency = discordsim.RoundTrip(10 * time.Millisecond)
 	server, err := discordsim.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
-	options = append(options, httpclient.WithBaseURL(discordsim.BaseURL+"/api/v10"))
+	options = append(options, rest.WithBaseURL(discordsim.BaseURL+"/api/v10"))
 	return newClient(t, server.RoundTripper(), options...), server
 }
 
@@ -101,7 +101,7 @@ func TestClientTellsFailuresApart(t *testing.T) {
 	for _, status := range []int{403, 404, 405, 501} {
 		synctest.Test(t, func(t *testing.T) {
 			client, server := clientOfDiscord(t, limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, Status: status}))
-			var failure *httpclient.APIError
+			var failure *rest.APIError
 			require.ErrorAs(t, client.DoJSON(t.Context(), "POST", clientMessages, 1, nil), &failure)
 			assert.Equal(t, status, failure.Status)
 			assert.NoError(t, client.DoJSON(t.Context(), "POST", clientMessages, 1, nil))
@@ -127,7 +127,7 @@ func TestClientStopsWhenTheContextEnds(t *testing.T) {
 				}
 				time.AfterFunc(after, cancel)
 				start := time.Now()
-				_, err := client.Do(ctx, "POST", clientMessages, httpclient.JSON(1))
+				_, err := client.Do(ctx, "POST", clientMessages, rest.JSON(1))
 				require.ErrorIs(t, err, context.Canceled)
 				assert.Equal(t, after, time.Since(start))
 				if name != "in flight" {

@@ -1,24 +1,24 @@
-package httpclient
+package rest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // ErrBody is wrapped by errors about bodies that cannot be sent: a value that is no JSON, a file whose name or type cannot
-// stand in a header, a stream that has been sent before and was too large to be kept.
+// stand in a header, a stream that has been sent before.
 var ErrBody = errors.New("bad body")
 
 // Body is what a request carries. Make one with JSON, Bytes or Multipart. It can be sent any number of times, one after the
 // other and at the same time, with the exception that Multipart names.
 type Body interface {
-	// prepare makes the content ready for one use of Do. Up to limit bytes of what cannot be rewound are kept, if there is room;
-	// reading them ends with life, which is the client's, and ctx.
-	prepare(life, ctx context.Context, limit int64, room *room) (content, error)
+	// prepare makes the content ready for one use of Do.
+	prepare() (content, error)
 }
 
 // content is a body that is ready.
@@ -35,7 +35,7 @@ type bytesBody struct {
 	err         error
 }
 
-func (b *bytesBody) prepare(context.Context, context.Context, int64, *room) (content, error) {
+func (b *bytesBody) prepare() (content, error) {
 	return content{
 		contentType: b.contentType,
 		length:      int64(len(b.content)),
@@ -46,7 +46,7 @@ func (b *bytesBody) prepare(context.Context, context.Context, int64, *room) (con
 // Bytes returns a body of any content type. The bytes are not copied, so they must not change as long as the body is used.
 func Bytes(contentType string, b []byte) Body {
 	body := &bytesBody{contentType: contentType, content: b}
-	if !isHeaderValue(contentType) {
+	if !message.IsHeaderValue(contentType) {
 		body.err = fmt.Errorf("%w: content type: %w", ErrBody, ErrHeader)
 	}
 	return body

@@ -1,4 +1,4 @@
-package httpclient
+package rest
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -16,7 +17,7 @@ func FuzzAPIError(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	call := &call{route: route, secrets: secretsOf(route.Path())}
+	call := &call{route: route, secrets: redact.Secrets(route.Path())}
 	for _, body := range []string{
 		``, `{}`, `[]`, `null`, `<html>`, `{"message":"m","code":10008}`, `{"retry_after":1e400,"code":110001}`,
 		`{"code":50035,"message":"m","errors":{"embeds":{"0":{"title":{"_errors":[{"code":"A","message":"b"}]}}}}}`,

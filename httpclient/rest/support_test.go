@@ -1,6 +1,7 @@
-package httpclient_test
+package rest_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
 const (
@@ -101,10 +104,13 @@ func refused(seconds string) func() *http.Response {
 		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 }
 
+// over makes a client send through the transport below.
+func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
+
 // newClient returns a client above a wire that is closed in the end.
-func newClient(t *testing.T, below http.RoundTripper, options ...httpclient.Option) *httpclient.Client {
+func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
 	t.Helper()
-	client := httpclient.New(clientToken, append([]httpclient.Option{httpclient.WithBase(below)}, options...)...)
+	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)
 	t.Cleanup(func() {
 		stats := client.Transport().Manager().Stats()
 		assert.Zero(t, stats.Waiting, "waiting")
@@ -112,4 +118,15 @@ func newClient(t *testing.T, below http.RoundTripper, options ...httpclient.Opti
 		assert.NoError(t, client.Close())
 	})
 	return client
+}
+
+// listener is a limiter that lets everything go, and keeps the names of the servers.
+type listener struct {
+	buckets.Unlimited
+	servers []string
+}
+
+func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.servers = append(l.servers, r.Server)
+	return l.Unlimited.AcquireRequest(ctx, r)
 }

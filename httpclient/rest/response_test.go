@@ -1,6 +1,8 @@
-package httpclient_test
+package rest_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,11 +10,13 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
 func TestClientReturnsTheWholeResponse(t *testing.T) {
@@ -46,7 +50,7 @@ func TestClientEncodesAndDecodesJSON(t *testing.T) {
 func TestClientTakesABodyInThePlaceOfAValue(t *testing.T) {
 	t.Parallel()
 	below := fine()
-	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, httpclient.Bytes("text/plain", []byte("x")), nil))
+	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", []byte("x")), nil))
 	assert.Equal(t, "x", below.only(t).body)
 }
 
@@ -79,11 +83,11 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 			client := newClient(t, replies(reply(http.StatusOK, c.contentType, c.body)))
 			var out struct{}
 			err := client.DoJSON(t.Context(), "GET", "/channels/1", nil, &out)
-			var decode *httpclient.DecodeError
+			var decode *rest.DecodeError
 			require.ErrorAs(t, err, &decode)
 			assert.Equal(t, "GET /channels/{channel_id}", decode.Route)
 			assert.Equal(t, c.body, string(decode.Response.Body))
-			assert.Equal(t, c.notJSON, errors.Is(err, httpclient.ErrNotJSON))
+			assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
 			assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
 
 			assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
@@ -95,7 +99,7 @@ func TestClientReportsWhatCannotBeEncodedBeforeSending(t *testing.T) {
 	t.Parallel()
 	below := fine()
 	err := newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, map[string]any{"a": func() {}}, nil)
-	require.ErrorIs(t, err, httpclient.ErrBody)
+	require.ErrorIs(t, err, rest.ErrBody)
 	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
 	assert.Contains(t, err.Error(), "POST /channels/{channel_id}/messages: ")
 	assert.Empty(t, below.sent())
@@ -105,16 +109,16 @@ func TestClientBoundsTheResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		size    int
-		options []httpclient.Option
+		options []rest.Option
 		max     int64 // 0: it fits
 	}{
-		"as much as is allowed":    {10, []httpclient.Option{httpclient.WithMaxResponse(10)}, 0},
-		"one more":                 {11, []httpclient.Option{httpclient.WithMaxResponse(10)}, 10},
-		"as much as by default":    {httpclient.DefaultMaxResponse, nil, 0},
-		"one more than by default": {httpclient.DefaultMaxResponse + 1, nil, httpclient.DefaultMaxResponse},
-		"zero stands for default":  {11, []httpclient.Option{httpclient.WithMaxResponse(0)}, 0},
-		"a negative one does too":  {11, []httpclient.Option{httpclient.WithMaxResponse(-1)}, 0},
-		"more than there can be":   {11, []httpclient.Option{httpclient.WithMaxResponse(1<<63 - 1)}, 0},
+		"as much as is allowed":    {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
+		"one more":                 {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
+		"as much as by default":    {rest.DefaultMaxResponse, nil, 0},
+		"one more than by default": {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
+		"zero stands for default":  {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
+		"a negative one does too":  {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
+		"more than there can be":   {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,9 +129,9 @@ func TestClientBoundsTheResponse(t *testing.T) {
 				assert.Len(t, response.Body, c.size)
 				return
 			}
-			var large *httpclient.ResponseTooLargeError
+			var large *rest.ResponseTooLargeError
 			require.ErrorAs(t, err, &large)
-			assert.Equal(t, httpclient.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
+			assert.Equal(t, rest.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
 		})
 	}
 }
@@ -140,7 +144,7 @@ func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
 			return r
 		})
-		_, err := newClient(t, below, httpclient.WithMaxResponse(2)).Do(t.Context(), "GET", "/channels/1", nil)
+		_, err := newClient(t, below, rest.WithMaxResponse(2)).Do(t.Context(), "GET", "/channels/1", nil)
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: ")
 	}
@@ -151,7 +155,7 @@ func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T
 	for _, status := range []int{300, 301, 400, 401, 403, 404, 405, 413, 499, 501, 505} {
 		below := replies(reply(status, clientJSON, `{"code":7,"message":"no"}`))
 		response, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, nil)
-		var failure *httpclient.APIError
+		var failure *rest.APIError
 		require.ErrorAs(t, err, &failure, "%d", status)
 		assert.Nil(t, response)
 		assert.Equal(t, status, failure.Status)
@@ -164,24 +168,48 @@ func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T
 
 func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	below := newScript(answer(http.StatusOK, "{}"))
-	client := httpclient.New("token", httpclient.WithBase(below))
+	below := fine()
+	client := rest.New("token", over(below))
 	defer client.Close()
 	var nothing *struct{}
 	for _, out := range []any{struct{}{}, nothing, map[string]any{}} {
-		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), httpclient.ErrOut)
+		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), rest.ErrOut)
 	}
-	assert.Empty(t, below.requests())
+	assert.Empty(t, below.sent())
 }
 
 func TestClientTakesAPathWithOrWithoutThatOfTheBaseURL(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/gateway", "/api/v10/gateway"} {
-		below := newScript(answer(http.StatusOK, "{}"))
-		client := httpclient.New("token", httpclient.WithBase(below))
+		below := fine()
+		client := rest.New("token", over(below))
 		_, err := client.Do(t.Context(), http.MethodGet, path, nil)
 		require.NoError(t, err)
-		assert.Equal(t, "/api/v10/gateway", below.requests()[0].request.URL.Path)
+		assert.Equal(t, "/api/v10/gateway", below.sent()[0].URL.Path)
 		require.NoError(t, client.Close())
 	}
+}
+
+// A client whose caller asks for an encoding gets its errors typed all the same.
+func TestAClientReadsEncodedErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		encoded := func(status int, text string) func() *http.Response {
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			_, err := io.WriteString(w, text)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			return reply(status, clientJSON, b.String(), "Content-Encoding: gzip")
+		}
+		below := replies(encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`),
+			encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`))
+		start := time.Now()
+		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil, rest.Header("Accept-Encoding", "gzip, deflate"))
+		var problem *rest.APIError
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, 10003, problem.Code)
+		assert.Equal(t, "Unknown Channel", problem.Message)
+		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
+	})
 }

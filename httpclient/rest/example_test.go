@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
 func ExampleNew() {
@@ -21,7 +22,7 @@ func ExampleNew() {
 	defer discord.Close()
 
 	// Without WithBase and WithBaseURL requests go to Discord.
-	client := httpclient.New("the-token", httpclient.WithBase(discord.Client().Transport), httpclient.WithBaseURL(discord.URL+"/api/v10"))
+	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL+"/api/v10"))
 	defer client.Close()
 
 	var message struct {
@@ -44,11 +45,11 @@ func ExampleClient_Do() {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer discord.Close()
-	client := httpclient.New("the-token", httpclient.WithBase(discord.Client().Transport), httpclient.WithBaseURL(discord.URL))
+	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
 	defer client.Close()
 
-	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2", httpclient.JSON(map[string]int{"delete_message_seconds": 60}),
-		httpclient.Reason("spam, größtenteils"))
+	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2", rest.JSON(map[string]int{"delete_message_seconds": 60}),
+		rest.Reason("spam, größtenteils"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -72,11 +73,11 @@ func ExampleMultipart() {
 		fmt.Fprint(w, "{}")
 	}))
 	defer discord.Close()
-	client := httpclient.New("the-token", httpclient.WithBase(discord.Client().Transport), httpclient.WithBaseURL(discord.URL))
+	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
 	defer client.Close()
 
-	body := httpclient.Multipart(map[string]string{"content": "see the file"},
-		httpclient.File{Name: "notes.txt", ContentType: "text/plain", Content: strings.NewReader("a note")})
+	body := rest.Multipart(map[string]string{"content": "see the file"},
+		rest.File{Name: "notes.txt", ContentType: "text/plain", Content: strings.NewReader("a note")})
 	if err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", body, nil); err != nil {
 		fmt.Println(err)
 	}
@@ -93,11 +94,11 @@ func ExampleAPIError() {
 			"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Must be 256 or fewer in length."}]}}}}}`)
 	}))
 	defer discord.Close()
-	client := httpclient.New("the-token", httpclient.WithBase(discord.Client().Transport), httpclient.WithBaseURL(discord.URL))
+	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
 	defer client.Close()
 
 	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]any{"embeds": []any{}}, nil)
-	var failure *httpclient.APIError
+	var failure *rest.APIError
 	if errors.As(err, &failure) {
 		fmt.Println(failure.Status, failure.Code, failure.Message)
 		for _, field := range failure.Errors {

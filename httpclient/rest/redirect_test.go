@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
 func TestClientFollowsRedirectsThatChangeNothing(t *testing.T) {
@@ -37,7 +37,7 @@ func TestClientFollowsRedirectsThatChangeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			below := replies(reply(c.status, "", "", "Location: "+c.location), reply(http.StatusOK, clientJSON, "{}"))
-			client := newClient(t, below, httpclient.WithBaseURL(c.base))
+			client := newClient(t, below, rest.WithBaseURL(c.base))
 			var in any
 			want := ""
 			if c.method != "GET" {
@@ -60,7 +60,7 @@ func TestClientFollowsRedirectsThatChangeNothing(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var failure *httpclient.APIError
+			var failure *rest.APIError
 			require.ErrorAs(t, err, &failure)
 			assert.Equal(t, c.status, failure.Status)
 			assert.Equal(t, c.location, failure.Response.Header.Get("Location"))
@@ -72,7 +72,7 @@ func TestClientFollowsTenRedirects(t *testing.T) {
 	t.Parallel()
 	below := replies(reply(http.StatusTemporaryRedirect, "", "", "Location: /api/v10/gateway"))
 	_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil)
-	require.ErrorAs(t, err, new(*httpclient.APIError))
+	require.ErrorAs(t, err, new(*rest.APIError))
 	assert.Len(t, below.sent(), 11)
 }
 
@@ -89,11 +89,11 @@ func TestClientSendsNothingToAnotherServer(t *testing.T) {
 		http.Redirect(w, r, other.URL+strings.TrimPrefix(r.URL.Path, "/api"), http.StatusTemporaryRedirect)
 	}))
 	defer first.Close()
-	client := httpclient.New(clientToken, httpclient.WithBase(first.Client().Transport), httpclient.WithBaseURL(first.URL+"/api"))
+	client := rest.New(clientToken, over(first.Client().Transport), rest.WithBaseURL(first.URL+"/api"))
 	defer client.Close()
 	for _, path := range []string{clientMessages, clientWebhook} {
 		err := client.DoJSON(t.Context(), "POST", path, map[string]int{}, nil)
-		var failure *httpclient.APIError
+		var failure *rest.APIError
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, http.StatusTemporaryRedirect, failure.Status)
 	}

@@ -1,4 +1,4 @@
-package httpclient
+package rest
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+
+	"github.com/ratelight/ratelight/httpclient"
 )
 
 // Client sends requests to Discord's REST API for programs that have no library which does it for them. It is a Transport
@@ -15,66 +17,62 @@ import (
 // Get one from New; the zero value cannot be used. All methods are safe for concurrent use. No dump of a Client shows its
 // token.
 type Client struct {
-	transport *Transport
+	transport *httpclient.Transport
 	http      *http.Client
 	base      *url.URL
 	// credential returns the Authorization header. It is a function because nothing prints what a function has captured.
 	credential  func() string
 	userAgent   string
 	maxResponse int64
-	maxReplay   int64
 	invalid     error // what is wrong with the arguments of New, nil if nothing is
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
 }
 
 // New returns a client that is ready for use. Close it when it is not needed any more.
 //
 // The token is sent as "Bot" unless it begins with "Bot " or "Bearer ", in any case; space around it is ignored. Without a
-// token requests are anonymous. The options are those of a Transport and those of a Client.
+// token requests are anonymous.
 //
 // New does not fail. A token that cannot be one, a base URL that is none, and a User-Agent that cannot be sent are reported
 // by every Do, before anything is sent: see ErrToken, ErrBaseURL and ErrUserAgent.
 func New(token string, options ...Option) *Client {
-	s := defaults()
+	s := settings{maxResponse: DefaultMaxResponse}
 	for _, option := range options {
 		if option != nil {
 			option(&s)
 		}
 	}
 	authorization, err := parseToken(token)
-	c := &Client{
-		credential:  func() string { return authorization },
-		maxResponse: s.client.maxResponse,
-		maxReplay:   s.maxReplay,
-		invalid:     err,
-	}
-	if c.maxResponse <= 0 {
-		c.maxResponse = DefaultMaxResponse
-	}
-	own, path := "", ""
-	if c.base, err = s.client.base(); err != nil {
-		c.invalid = err
-	} else {
-		own, path = hostOf(c.base), c.base.EscapedPath()
-	}
-	c.transport = NewTransport(append(slices.Clip(options), func(s *settings) { s.hosts.own, s.hosts.base = own, path })...)
-	if c.userAgent, err = s.client.userAgent(); err != nil {
+	c := &Client{credential: func() string { return authorization }, maxResponse: s.maxResponse, invalid: err}
+	if c.base, err = s.base(); err != nil {
 		c.invalid = err
 	}
+	if c.userAgent, err = s.userAgent(); err != nil {
+		c.invalid = err
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	// Always: where it is needed is decided by newCall, and what the caller sets is sent.
+	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base), httpclient.WithAuthorizationAlways())...)
 	// No Timeout: it would count the time in queues.
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: followRedirect}
 	return c
 }
 
 // Transport returns the transport that the client sends through, for its manager's statistics, say.
-func (c *Client) Transport() *Transport { return c.transport }
+func (c *Client) Transport() *httpclient.Transport { return c.transport }
 
-// ResetCredential lets the client's token be used again that 401s have stopped, see Transport.ResetCredential.
+// ResetCredential lets the client's token be used again that 401s have stopped, see httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
-// that was passed in by WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the
+// that was passed in by httpclient.WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the
 // error is always nil.
-func (c *Client) Close() error { return c.transport.Close() }
+func (c *Client) Close() error {
+	c.end()
+	return c.transport.Close()
+}
 
 // Do sends a request and returns the whole response. It blocks as long as the limits demand, the request takes, and ctx
 // allows. A body that is nil is none.
@@ -94,7 +92,7 @@ func (c *Client) Close() error { return c.transport.Close() }
 //   - *APIError for every status from 300 on but 304, and for a 202 as above when it was the last or the body cannot be sent
 //     again
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
-//   - what Transport.RoundTrip returns, *ratelimits.TooLongError first of all, and the context's error
+//   - what httpclient.Transport.RoundTrip returns, *ratelimits.TooLongError first of all, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for arguments that make no request; see also New
 //
 // None of them contains a token. Use errors.Is and errors.As.
@@ -103,10 +101,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 	if err != nil {
 		return nil, err
 	}
-	room := room{of: &c.transport.buffered}
-	defer room.end()
 	if body != nil {
-		if call.content, err = body.prepare(c.transport.life, ctx, c.maxReplay, &room); err != nil {
+		if call.content, err = body.prepare(); err != nil {
 			return nil, call.conceal(err)
 		}
 	}

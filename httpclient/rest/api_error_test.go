@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
 // clientFailure returns what a client makes of a failure.
-func clientFailure(t *testing.T, status int, contentType, body string) *httpclient.APIError {
+func clientFailure(t *testing.T, status int, contentType, body string) *rest.APIError {
 	t.Helper()
 	_, err := newClient(t, replies(reply(status, contentType, body))).Do(t.Context(), "POST", clientMessages, nil)
-	var failure *httpclient.APIError
+	var failure *rest.APIError
 	require.ErrorAs(t, err, &failure)
 	return failure
 }
@@ -24,7 +24,7 @@ func clientFailure(t *testing.T, status int, contentType, body string) *httpclie
 func TestClientFlattensFieldErrors(t *testing.T) {
 	t.Parallel()
 	const long = `{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Too long."}]}`
-	type fields = []httpclient.FieldError
+	type fields = []rest.FieldError
 	for name, c := range map[string]struct {
 		errors string
 		want   fields

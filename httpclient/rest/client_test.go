@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"context"
@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -33,7 +36,7 @@ func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			below := fine()
-			client := newClient(t, below, httpclient.WithBaseURL(c.base))
+			client := newClient(t, below, rest.WithBaseURL(c.base))
 			_, err := client.Do(t.Context(), "get", c.path, nil)
 			require.NoError(t, err)
 			r := below.only(t)
@@ -52,19 +55,19 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		method, path string
 		want         error
 	}{
-		"another host":                     {"GET", "https://example.com/api/v10/" + secret, httpclient.ErrPath},
-		"a host like ours":                 {"GET", "https://discord.com.example.com/" + secret, httpclient.ErrPath},
-		"another port":                     {"GET", "https://discord.com:8443/api/v10/" + secret, httpclient.ErrPath},
-		"without TLS":                      {"GET", "http://discord.com/api/v10/" + secret, httpclient.ErrPath},
-		"a user":                           {"GET", "https://discord.com@example.com/" + secret, httpclient.ErrPath},
-		"our host as a user":               {"GET", "https://" + secret + "@discord.com/api/v10/gateway", httpclient.ErrPath},
-		"no scheme":                        {"GET", "//example.com/" + secret, httpclient.ErrPath},
-		"an empty parameter":               {"DELETE", "/webhooks//" + secret, httpclient.ErrPath},
-		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", httpclient.ErrPath},
-		"nothing":                          {"GET", "/", httpclient.ErrPath},
-		"a fragment":                       {"PUT", "/channels/1/messages/2/reactions/#/" + secret, httpclient.ErrPath},
-		"a bad port":                       {"GET", "https://discord.com:x/" + secret, httpclient.ErrPath},
-		"a control character in the query": {"GET", "/gateway?a=\x01" + secret, httpclient.ErrPath},
+		"another host":                     {"GET", "https://example.com/api/v10/" + secret, rest.ErrPath},
+		"a host like ours":                 {"GET", "https://discord.com.example.com/" + secret, rest.ErrPath},
+		"another port":                     {"GET", "https://discord.com:8443/api/v10/" + secret, rest.ErrPath},
+		"without TLS":                      {"GET", "http://discord.com/api/v10/" + secret, rest.ErrPath},
+		"a user":                           {"GET", "https://discord.com@example.com/" + secret, rest.ErrPath},
+		"our host as a user":               {"GET", "https://" + secret + "@discord.com/api/v10/gateway", rest.ErrPath},
+		"no scheme":                        {"GET", "//example.com/" + secret, rest.ErrPath},
+		"an empty parameter":               {"DELETE", "/webhooks//" + secret, rest.ErrPath},
+		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},
+		"nothing":                          {"GET", "/", rest.ErrPath},
+		"a fragment":                       {"PUT", "/channels/1/messages/2/reactions/#/" + secret, rest.ErrPath},
+		"a bad port":                       {"GET", "https://discord.com:x/" + secret, rest.ErrPath},
+		"a control character in the query": {"GET", "/gateway?a=\x01" + secret, rest.ErrPath},
 		"no slash":                         {"GET", "channels/" + secret, routes.ErrNotAbsolute},
 		"empty":                            {"GET", "", routes.ErrEmptyPath},
 		"dots":                             {"GET", "/channels/../" + secret, routes.ErrDotSegment},
@@ -93,8 +96,8 @@ func TestClientReportsABaseURLThatIsNoneBeforeSending(t *testing.T) {
 		t.Run(base, func(t *testing.T) {
 			t.Parallel()
 			below := fine()
-			_, err := newClient(t, below, httpclient.WithBaseURL(base)).Do(t.Context(), "GET", "/gateway", nil)
-			require.ErrorIs(t, err, httpclient.ErrBaseURL)
+			_, err := newClient(t, below, rest.WithBaseURL(base)).Do(t.Context(), "GET", "/gateway", nil)
+			require.ErrorIs(t, err, rest.ErrBaseURL)
 			assert.NotContains(t, err.Error(), "SeCrEt")
 			assert.Empty(t, below.sent())
 		})
@@ -117,7 +120,7 @@ func TestClientSendsTheTokenWithAPrefix(t *testing.T) {
 		t.Run(token, func(t *testing.T) {
 			t.Parallel()
 			below := fine()
-			client := httpclient.New(token, httpclient.WithBase(below))
+			client := rest.New(token, over(below))
 			defer client.Close()
 			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway/bot", nil, nil))
 			assert.Equal(t, want, below.only(t).Header.Get("Authorization"))
@@ -130,10 +133,10 @@ func TestClientReportsATokenThatIsNoneBeforeSending(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"Bot", "Bot ", "bearer\t", "Basic SeCrEt", "Bot Bot SeCrEt", "SeC\nrEt", "SeCrEt\x00", "Sécret"} {
 		below := fine()
-		client := httpclient.New(token, httpclient.WithBase(below))
+		client := rest.New(token, over(below))
 		defer client.Close()
 		err := client.DoJSON(t.Context(), "GET", "/gateway/bot", nil, nil)
-		require.ErrorIs(t, err, httpclient.ErrToken, "%q", token)
+		require.ErrorIs(t, err, rest.ErrToken, "%q", token)
 		assert.NotContains(t, err.Error(), "SeC")
 		assert.Empty(t, below.sent())
 	}
@@ -142,20 +145,20 @@ func TestClientReportsATokenThatIsNoneBeforeSending(t *testing.T) {
 func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 	t.Parallel()
 	const webhook = "/webhooks/1/" + "webhook-SeCrEt_0123456789"
-	own := httpclient.Header("Authorization", "Bearer other")
+	own := rest.Header("Authorization", "Bearer other")
 	for name, c := range map[string]struct {
 		path    string
-		options []httpclient.RequestOption
+		options []rest.RequestOption
 		want    []string
 	}{
 		"bot":                       {clientMessages, nil, []string{"Bot " + clientToken}},
-		"nil option":                {clientMessages, []httpclient.RequestOption{nil}, []string{"Bot " + clientToken}},
-		"without":                   {clientMessages, []httpclient.RequestOption{httpclient.WithoutAuthorization()}, nil},
-		"its own":                   {clientMessages, []httpclient.RequestOption{own}, []string{"Bearer other"}},
-		"its own and without":       {clientMessages, []httpclient.RequestOption{own, httpclient.WithoutAuthorization()}, []string{"Bearer other"}},
-		"an empty one":              {clientMessages, []httpclient.RequestOption{httpclient.Header("authorization", "")}, nil},
+		"nil option":                {clientMessages, []rest.RequestOption{nil}, []string{"Bot " + clientToken}},
+		"without":                   {clientMessages, []rest.RequestOption{rest.WithoutAuthorization()}, nil},
+		"its own":                   {clientMessages, []rest.RequestOption{own}, []string{"Bearer other"}},
+		"its own and without":       {clientMessages, []rest.RequestOption{own, rest.WithoutAuthorization()}, []string{"Bearer other"}},
+		"an empty one":              {clientMessages, []rest.RequestOption{rest.Header("authorization", "")}, nil},
 		"webhook":                   {webhook, nil, nil},
-		"webhook, of its own":       {webhook, []httpclient.RequestOption{own}, []string{"Bearer other"}},
+		"webhook, of its own":       {webhook, []rest.RequestOption{own}, []string{"Bearer other"}},
 		"interaction's callback":    {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
 		"webhook without the token": {"/webhooks/1", nil, []string{"Bot " + clientToken}},
 	} {
@@ -176,15 +179,15 @@ func TestClientNamesItselfAsDiscordInsistsOn(t *testing.T) {
 	t.Parallel()
 	const ours = `^DiscordBot \(https://github\.com/ratelight/ratelight, \d+\.\d+\.\d+\)`
 	for name, c := range map[string]struct {
-		options []httpclient.Option
-		request []httpclient.RequestOption
+		options []rest.Option
+		request []rest.RequestOption
 		want    string
 	}{
 		"default":     {nil, nil, ours + "$"},
-		"empty":       {[]httpclient.Option{httpclient.WithUserAgent("", "", "")}, nil, ours + "$"},
-		"suffix":      {[]httpclient.Option{httpclient.WithUserAgent("", "", "go/1.26 mybot")}, nil, ours + ` go/1\.26 mybot$`},
-		"own":         {[]httpclient.Option{httpclient.WithUserAgent("https://example.com", "2", "x")}, nil, `^DiscordBot \(https://example\.com, 2\) x$`},
-		"per request": {nil, []httpclient.RequestOption{httpclient.Header("user-agent", "DiscordBot (a, 1)")}, `^DiscordBot \(a, 1\)$`},
+		"empty":       {[]rest.Option{rest.WithUserAgent("", "", "")}, nil, ours + "$"},
+		"suffix":      {[]rest.Option{rest.WithUserAgent("", "", "go/1.26 mybot")}, nil, ours + ` go/1\.26 mybot$`},
+		"own":         {[]rest.Option{rest.WithUserAgent("https://example.com", "2", "x")}, nil, `^DiscordBot \(https://example\.com, 2\) x$`},
+		"per request": {nil, []rest.RequestOption{rest.Header("user-agent", "DiscordBot (a, 1)")}, `^DiscordBot \(a, 1\)$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,12 +196,12 @@ func TestClientNamesItselfAsDiscordInsistsOn(t *testing.T) {
 			assert.Regexp(t, c.want, below.only(t).Header.Get("User-Agent"))
 		})
 	}
-	for _, bad := range []httpclient.Option{
-		httpclient.WithUserAgent("a\nb", "", ""), httpclient.WithUserAgent("a, b", "", ""), httpclient.WithUserAgent("", "1)", ""),
-		httpclient.WithUserAgent("", "", "a\r\nAuthorization: b"),
+	for _, bad := range []rest.Option{
+		rest.WithUserAgent("a\nb", "", ""), rest.WithUserAgent("a, b", "", ""), rest.WithUserAgent("", "1)", ""),
+		rest.WithUserAgent("", "", "a\r\nAuthorization: b"),
 	} {
 		below := fine()
-		assert.ErrorIs(t, newClient(t, below, bad).DoJSON(t.Context(), "GET", "/gateway", nil, nil), httpclient.ErrUserAgent)
+		assert.ErrorIs(t, newClient(t, below, bad).DoJSON(t.Context(), "GET", "/gateway", nil, nil), rest.ErrUserAgent)
 		assert.Empty(t, below.sent())
 	}
 }
@@ -214,18 +217,18 @@ func TestClientSendsReasonsPercentEncoded(t *testing.T) {
 		"special":       {"a+b & 100%\r\nX: y", []string{"a%2Bb%20%26%20100%25%0D%0AX%3A%20y"}},
 		"not UTF-8":     {"a\xff", []string{"a%EF%BF%BD"}},
 		"none":          {"", nil},
-		"the longest":   {strings.Repeat("ü", httpclient.MaxReason), []string{strings.Repeat("%C3%BC", httpclient.MaxReason)}},
+		"the longest":   {strings.Repeat("ü", rest.MaxReason), []string{strings.Repeat("%C3%BC", rest.MaxReason)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			below := fine()
-			require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, httpclient.Reason(c.reason)))
+			require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, rest.Reason(c.reason)))
 			assert.Equal(t, c.want, below.only(t).Header["X-Audit-Log-Reason"])
 		})
 	}
 	below := fine()
-	err := newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, httpclient.Reason(strings.Repeat("u", 513)))
-	require.ErrorIs(t, err, httpclient.ErrReason)
+	err := newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, rest.Reason(strings.Repeat("u", 513)))
+	require.ErrorIs(t, err, rest.ErrReason)
 	assert.Empty(t, below.sent())
 }
 
@@ -233,17 +236,17 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	t.Parallel()
 	below := fine()
 	client := newClient(t, below)
-	for _, bad := range []httpclient.RequestOption{
-		httpclient.Header("", "a"), httpclient.Header("a b", "c"), httpclient.Header("a:", "c"), httpclient.Header("a", "b\r\nc: d"),
-		httpclient.Header("X-Ü", ""),
+	for _, bad := range []rest.RequestOption{
+		rest.Header("", "a"), rest.Header("a b", "c"), rest.Header("a:", "c"), rest.Header("a", "b\r\nc: d"),
+		rest.Header("X-Ü", ""),
 	} {
 		_, err := client.Do(t.Context(), "GET", "/gateway", nil, bad)
-		require.ErrorIs(t, err, httpclient.ErrHeader)
+		require.ErrorIs(t, err, rest.ErrHeader)
 	}
 	require.Empty(t, below.sent())
 
-	_, err := client.Do(t.Context(), "POST", clientMessages, httpclient.Bytes("text/plain", []byte("x")),
-		httpclient.Header("x-a", "1"), httpclient.Header("X-A", "2"), httpclient.Header("Content-Type", "text/csv"))
+	_, err := client.Do(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", []byte("x")),
+		rest.Header("x-a", "1"), rest.Header("X-A", "2"), rest.Header("Content-Type", "text/csv"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"2"}, below.only(t).Header["X-A"])
 	assert.Equal(t, "text/csv", below.only(t).Header.Get("Content-Type"))
@@ -262,9 +265,9 @@ func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard, below := &listener{}, fine()
-			client := httpclient.New(clientToken, httpclient.WithBase(below), httpclient.WithBaseURL("http://proxy:8080/api"), httpclient.WithLimiter(heard))
+			client := rest.New(clientToken, over(below), rest.WithBaseURL("http://proxy:8080/api"), rest.WithTransport(httpclient.WithLimiter(heard)))
 			defer client.Close()
-			_, err := client.Do(t.Context(), "GET", "/gateway", nil, httpclient.Header("host", c.host))
+			_, err := client.Do(t.Context(), "GET", "/gateway", nil, rest.Header("host", c.host))
 			require.NoError(t, err)
 			r := below.only(t)
 			assert.Equal(t, c.want, r.Host)
@@ -275,8 +278,8 @@ func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 	}
 	for _, bad := range []string{"a b", "a/b", "a?b", "a#b", "user@a", "http://a", "a\x01", " a", "[::1", "a:b:c", "a:x"} {
 		below := fine()
-		_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil, httpclient.Header("Host", bad))
-		require.ErrorIs(t, err, httpclient.ErrHeader, bad)
+		_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil, rest.Header("Host", bad))
+		require.ErrorIs(t, err, rest.ErrHeader, bad)
 		assert.Empty(t, below.sent())
 	}
 }
@@ -306,7 +309,7 @@ func TestClientRefusesToWorkWithoutAContext(t *testing.T) {
 
 func TestClientClosesWhatItOwns(t *testing.T) {
 	t.Parallel()
-	own := httpclient.New("", httpclient.WithBase(fine()))
+	own := rest.New("", over(fine()))
 	require.True(t, own.Transport().Manager().IsAlive())
 	require.NoError(t, own.Close())
 	require.NoError(t, own.Close())
@@ -316,8 +319,8 @@ func TestClientClosesWhatItOwns(t *testing.T) {
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	one := httpclient.New("", httpclient.WithBase(fine()), httpclient.WithManager(manager))
-	two := httpclient.New("", httpclient.WithBase(fine()), httpclient.WithManager(manager))
+	one := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+	two := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
 	require.NoError(t, one.Close())
 	assert.True(t, manager.IsAlive())
 	assert.ErrorIs(t, one.DoJSON(t.Context(), "GET", "/gateway", nil, nil), buckets.ErrClosed)
@@ -338,3 +341,94 @@ func TestClientSaysWhichRouteAConnectionErrorBelongsTo(t *testing.T) {
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A client knows its own Authorization, which need not be the token that it was given.
+func TestAClientResetsItsOwnCredential(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := replies(reply(401, clientJSON, `{"code":0}`), reply(401, clientJSON, `{"code":0}`), reply(200, clientJSON, "{}"))
+		client := rest.New("stopped", over(below))
+		defer client.Close()
+		for _, path := range []string{"/users/@me/guilds", "/applications/@me"} {
+			_, err := client.Do(t.Context(), "GET", path, nil)
+			require.Error(t, err)
+		}
+		_, err := client.Do(t.Context(), "GET", "/channels/1", nil)
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, err, &stopped)
+		client.ResetCredential()
+		_, err = client.Do(t.Context(), "GET", "/channels/1", nil)
+		require.NoError(t, err)
+	})
+}
+
+func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
+	t.Parallel()
+	asServer := rest.WithTransport(httpclient.WithServer(func(host string) string { return "behind " + host }))
+	for name, c := range map[string]struct {
+		base    string
+		options []rest.Option
+		want    string
+	}{
+		"Discord":                 {"", nil, ""},
+		"a proxy":                 {"http://Proxy:8080/discord/api/v9/", nil, "proxy:8080"},
+		"a proxy with its server": {"http://proxy:8080", []rest.Option{asServer}, "behind proxy:8080"},
+		"the usual port":          {"https://proxy.:443", nil, "proxy"},
+		"and other hosts":         {"http://proxy", []rest.Option{rest.WithTransport(httpclient.WithHosts(func(string) bool { return false }))}, "proxy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard := &listener{}
+			options := append([]rest.Option{rest.WithBaseURL(c.base), rest.WithTransport(httpclient.WithLimiter(heard)), over(fine())}, c.options...)
+			client := rest.New(clientToken, options...)
+			defer client.Close()
+			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
+			assert.Equal(t, []string{c.want}, heard.servers)
+		})
+	}
+}
+
+// Ingresses and gateways mount a proxy in front of Discord below a path.
+func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
+		t.Run(base, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
+					"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
+				client := newClient(t, below, rest.WithBaseURL(base))
+				start := time.Now()
+				for _, channel := range []string{"1", "2", "3"} {
+					_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", rest.JSON(map[string]any{"content": "x"}))
+					require.NoError(t, err)
+					time.Sleep(time.Millisecond)
+				}
+				assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
+			})
+		})
+	}
+}
+
+func TestAResponseWithoutHeadersDoesNoHarmToAClient(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{0, 101, 200, 202, 204, 302, 401, 404, 429, 502, 999} {
+		synctest.Test(t, func(t *testing.T) {
+			bare := func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: status}, nil }
+			client := rest.New("token", over(roundTripperFunc(bare)))
+			assert.NotPanics(t, func() { _, _ = client.Do(t.Context(), http.MethodGet, "/channels/1", nil) })
+			assert.NoError(t, client.Close())
+		})
+	}
+}
+
+func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	client := rest.New("token", over(below), rest.WithTransport(httpclient.WithMaxRateLimit(1), httpclient.WithLimiter(buckets.Unlimited{})))
+	defer client.Close()
+	_, err := client.Do(t.Context(), "GET", "/gateway", nil)
+	require.ErrorIs(t, err, httpclient.ErrOptions)
+	assert.ErrorContains(t, err, "GET /gateway: bad options: WithMaxRateLimit and WithLimiter exclude each other")
+	assert.Empty(t, below.sent())
+}

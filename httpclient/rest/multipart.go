@@ -1,14 +1,16 @@
-package httpclient
+package rest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/textproto"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // File is a file to upload.
@@ -24,13 +26,11 @@ type File struct {
 // Multipart returns a multipart/form-data body as Discord takes files: payload, encoded as JSON at once, in a part
 // "payload_json", and the files in parts "files[0]", "files[1]" and so on. Without a payload (nil) there is no such part.
 //
-// The body can be sent again. A file that is an io.Seeker is read again from where it stood when the body was first sent;
-// it should not be used otherwise until then, and is never closed. Any other Content is a stream: it is read when the body
-// is first sent, and kept if all streams together hold no more than WithMaxReplay bytes, and WithMaxBufferedTotal has room for
-// them; if it is an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before.
-// What exceeds that can be sent once, with an unknown length; another Do with it fails with ErrBody. What is kept counts as
-// buffered until the Do that has read it returns, and then as the caller's. A Content is never read by two requests at the
-// same time.
+// A file that is an io.Seeker is read from where it stood when the body was first sent; it should not be used otherwise until then,
+// and is never closed. Any other Content is a stream: one Do can send it, and another one with the same body fails with ErrBody. If it is
+// an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before. A body with streams is
+// sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it, without
+// which it is not repeated either. A Content is never read by two requests at the same time.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -74,29 +74,17 @@ func (m *multipartBody) fail(err error) {
 	}
 }
 
-func (m *multipartBody) prepare(life, ctx context.Context, limit int64, room *room) (content, error) {
+func (m *multipartBody) prepare() (content, error) {
 	c := content{contentType: m.contentType, length: int64(len(m.tail)), open: m.open}
-	if m.err != nil {
-		return c, m.err
-	}
-	for i, p := range m.parts {
-		kept, err := p.file.prepare(life, ctx, limit, room)
-		if err != nil {
-			for _, before := range m.parts[:i] {
-				before.file.giveUp()
-			}
-			return c, fmt.Errorf("file %d: %w", i, err)
-		}
-		limit -= kept
+	for _, p := range m.parts {
 		size, once := p.file.size()
 		c.once = c.once || once
-		if once || c.length < 0 {
-			c.length = -1
-		} else {
-			c.length += size + int64(len(p.head))
-		}
+		c.length += size + int64(len(p.head))
 	}
-	return c, nil
+	if c.once {
+		c.length = -1
+	}
+	return c, m.err
 }
 
 func (m *multipartBody) open() (io.ReadCloser, error) {
@@ -138,7 +126,7 @@ func writePart(w *multipart.Writer, disposition, contentType string) error {
 // check refuses what would end a line of a part's header. Line breaks in a name are escaped.
 func (f *File) check(i int) error {
 	name := strings.NewReplacer("\r", "", "\n", "").Replace(f.Name)
-	if !isHeaderValue(name) || !isHeaderValue(f.ContentType) {
+	if !message.IsHeaderValue(name) || !message.IsHeaderValue(f.ContentType) {
 		return fmt.Errorf("%w: file %d: name or content type: %w", ErrBody, i, ErrHeader)
 	}
 	return nil
@@ -157,4 +145,93 @@ func (f *File) mediaType() string {
 		return "application/octet-stream"
 	}
 	return f.ContentType
+}
+
+// source is the content of a file, which it gives again and again if it can: if it is a section of something that can be read anywhere.
+// Otherwise it is a stream.
+type source struct {
+	mu      sync.Mutex
+	content io.Reader
+	looked  bool
+	held    *io.SectionReader
+	sent    bool // the stream
+}
+
+// newSource returns a source of the content, nil for none.
+func newSource(content io.Reader) *source {
+	if content == nil {
+		return &source{looked: true, held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
+	}
+	return &source{content: content}
+}
+
+// size returns the size of the content, or that it can be sent only once.
+func (s *source) size() (size int64, once bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.looked {
+		s.held, s.looked = sectionOf(s.content), true
+	}
+	if s.held == nil {
+		return 0, true
+	}
+	return s.held.Size(), false
+}
+
+// open returns the content from its beginning.
+func (s *source) open() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.held != nil:
+		return io.NopCloser(io.NewSectionReader(s.held, 0, s.held.Size())), nil
+	case s.sent:
+		return nil, fmt.Errorf("%w: its stream has been sent already: expected an io.Seeker, or a new body", ErrBody)
+	}
+	s.sent = true
+	if stream, ok := s.content.(io.ReadCloser); ok {
+		return stream, nil
+	}
+	return io.NopCloser(s.content), nil
+}
+
+// sectionOf returns what is left of a content that can be rewound, nil for any other. Pipes and devices, which are an
+// io.Seeker by their type alone, report an error or no size.
+func sectionOf(content io.Reader) *io.SectionReader {
+	seeker, ok := content.(io.ReadSeeker)
+	if !ok {
+		return nil
+	}
+	start, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil
+	}
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil
+	}
+	if _, err := seeker.Seek(start, io.SeekStart); err != nil || end <= start {
+		return nil
+	}
+	at, ok := content.(io.ReaderAt)
+	if !ok {
+		at = &seekerAt{seeker: seeker}
+	}
+	return io.NewSectionReader(at, start, end-start)
+}
+
+// seekerAt reads a Seeker anywhere. An attempt that is over may still be reading when the next one begins, so each read
+// looks for its own place.
+type seekerAt struct {
+	mu     sync.Mutex
+	seeker io.ReadSeeker
+}
+
+func (s *seekerAt) ReadAt(p []byte, offset int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.seeker.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(s.seeker, p)
 }

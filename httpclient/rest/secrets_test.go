@@ -1,4 +1,4 @@
-package httpclient_test
+package rest_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -48,10 +49,10 @@ func assertHidden(t *testing.T, values ...any) {
 func TestClientIsPrintedWithoutItsToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{clientToken, "Bot " + clientToken, "Bearer " + clientToken} {
-		client := httpclient.New(token, httpclient.WithBase(fine()))
+		client := rest.New(token, over(fine()))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.DoJSON(t.Context(), "POST", clientWebhook, 1, nil))
-		assertHidden(t, client, *client, struct{ c *httpclient.Client }{client}, struct{ c httpclient.Client }{*client}, client.Transport())
+		assertHidden(t, client, *client, struct{ c *rest.Client }{client}, struct{ c rest.Client }{*client}, client.Transport())
 		require.NoError(t, client.Close())
 	}
 }
@@ -71,24 +72,24 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 	answers := func(f func() *http.Response) http.RoundTripper { return replies(f) }
 	for name, c := range map[string]struct {
 		below   http.RoundTripper
-		options []httpclient.Option
+		options []rest.Option
 		want    func(error) bool // nil: any
 		is      error            // nil: any
 	}{
 		"a transport that tells": {below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, leak(r) }), is: context.DeadlineExceeded},
 		"a wrapped one":          {below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("x: %w", leak(r)) }), is: context.DeadlineExceeded},
-		"API error":              {below: answers(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), want: isA[*httpclient.APIError]},
+		"API error":              {below: answers(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), want: isA[*rest.APIError]},
 		"field errors": {below: answers(reply(400, clientJSON, `{"message":"m","errors":{`+tokens+`:{"_errors":[{"code":`+tokens+`,"message":`+tokens+`}]}}}`)),
-			want: isA[*httpclient.APIError]},
-		"page":               {below: answers(reply(502, "text/html", `<html>`+tokens)), want: isA[*httpclient.APIError]},
+			want: isA[*rest.APIError]},
+		"page":               {below: answers(reply(502, "text/html", `<html>`+tokens)), want: isA[*rest.APIError]},
 		"too long":           {below: answers(refused("4000")), want: isA[*ratelimits.TooLongError]},
 		"edge":               {below: answers(reply(429, "text/html", "<html>")), want: isA[*ratelimits.EdgeError]},
-		"too large":          {below: answers(reply(200, clientJSON, tokens)), options: []httpclient.Option{httpclient.WithMaxResponse(1)}, want: isA[*httpclient.ResponseTooLargeError]},
-		"not JSON":           {below: answers(reply(200, "text/html", tokens)), want: isA[*httpclient.DecodeError]},
-		"garbage":            {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*httpclient.DecodeError]},
+		"too large":          {below: answers(reply(200, clientJSON, tokens)), options: []rest.Option{rest.WithMaxResponse(1)}, want: isA[*rest.ResponseTooLargeError]},
+		"not JSON":           {below: answers(reply(200, "text/html", tokens)), want: isA[*rest.DecodeError]},
+		"garbage":            {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*rest.DecodeError]},
 		"not ready":          {below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError]},
 		"bad redirect":       {below: answers(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken))},
-		"redirect":           {below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*httpclient.APIError]},
+		"redirect":           {below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*rest.APIError]},
 		"dots in a redirect": {below: answers(reply(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"))},
 	} {
 		for kind, path := range map[string]string{"webhook": clientWebhook, "encoded": "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789"} {
@@ -97,7 +98,7 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 				client := newClient(t, c.below, c.options...)
 				var out struct{}
 				err := client.DoJSON(t.Context(), "POST", path, map[string]int{"a": 1}, &out,
-					httpclient.Header("Authorization", "Bot "+clientToken))
+					rest.Header("Authorization", "Bot "+clientToken))
 				require.Error(t, err)
 				if c.is != nil {
 					require.ErrorIs(t, err, c.is)
@@ -120,7 +121,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := httpclient.New(token, httpclient.WithBase(fine()), httpclient.WithManager(manager))
+		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.Close())
 	}
