@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -71,6 +74,31 @@ func ExampleWithMaxRateLimit() {
 	// Output:
 	// 200 OK
 	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
+}
+
+// A program that is told to end sends what waits already, for ten seconds at most, before it does.
+func ExampleTransport_Shutdown() {
+	server := discord()
+	defer server.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	transport := httpclient.NewTransport(standIn)
+	client := &http.Client{Transport: transport}
+
+	go stop() // in place of a signal
+
+	<-ctx.Done() // the program works until then
+	stop()       // a second signal ends it at once
+	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := transport.Shutdown(patience); err != nil {
+		fmt.Println("cut off:", err)
+	}
+
+	_, err := client.Get(server.URL + "/api/v10/channels/1/messages")
+	fmt.Println("refused:", errors.Is(err, buckets.ErrClosed))
+	// Output:
+	// refused: true
 }
 
 // Two transports that use the same token share a manager, so that together they keep to its limits.

@@ -73,7 +73,7 @@ func (x *exchange) run() (*http.Response, error) {
 			continue
 		case failed:
 			pause, reason := x.again(response, err)
-			x.failing(response, pause, reason)
+			x.failing(response, err, pause, reason)
 			if reason != nil {
 				return x.giveUp(response, reason, err)
 			}

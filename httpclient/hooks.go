@@ -4,27 +4,30 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/httpclient/internal/redact"
+	"github.com/ratelight/ratelight/internal/sparselog"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // Hooks are told of every attempt. Both are optional. They are called on the goroutine of the request, which they delay, with no
-// lock held. What waits and is held back is told to those of the manager, see buckets.Hooks.
+// lock held. The context is the request's. What waits and is held back is told to those of the manager, see buckets.Hooks, with a
+// context that has the request's values and ends with its wait.
 type Hooks struct {
 	// Request is called before each attempt, when the limiter has let it go.
-	Request func(RequestEvent)
+	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
-	Response func(ResponseEvent)
+	Response func(context.Context, ResponseEvent)
 }
 
 // RequestEvent is one attempt that is about to be sent.
 type RequestEvent struct {
-	// Route is the method and template.
-	Route string
+	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
 	// Queued is how long this attempt was held back by the limiter.
@@ -33,8 +36,8 @@ type RequestEvent struct {
 
 // ResponseEvent is the outcome of one attempt.
 type ResponseEvent struct {
-	// Route is the method and template.
-	Route string
+	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
 	// Took is the time from sending until the header of the response.
@@ -51,11 +54,15 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// WithLogger sets where the transport and its own manager log, see buckets.WithLogger. The transport itself logs each attempt that
-// failed, for debugging. Nil turns logging off.
+// WithLogger sets where the transport and its own manager log. The transport itself logs attempts that failed, for debugging. Nil turns
+// logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the transport has no garbage collector, and logs
+// what was left out with a later line or by Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
-		s.logger = logger
+		s.log = nil
+		if logger != nil {
+			s.log = sparselog.New(logger)
+		}
 		s.buckets = append(s.buckets, buckets.WithLogger(logger))
 	}
 }
@@ -63,7 +70,7 @@ func WithLogger(logger *slog.Logger) Option {
 // sending tells of an attempt that is about to be sent, after it was asked for at the given time.
 func (x *exchange) sending(asked time.Time) {
 	if x.hooks.Request != nil {
-		x.hooks.Request(RequestEvent{Route: x.route(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+		x.hooks.Request(x.request.Context(), RequestEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
 	}
 }
 
@@ -78,35 +85,50 @@ func (x *exchange) since(at time.Time) time.Duration {
 // sent tells of the outcome of an attempt, whose header took that long.
 func (x *exchange) sent(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
-		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: took, Class: class}
+		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class}
 		if err != nil {
-			e.Err = redact.Error(err, redact.Secrets(message.Path(x.request.URL), x.ask.Authorization)...)
+			e.Err = x.redacted(err)
 		}
 		if response != nil {
 			e.Status = response.StatusCode
 		}
-		x.hooks.Response(e)
+		x.hooks.Response(x.request.Context(), e)
 	}
 }
 
 // failing logs an attempt that failed, and what follows.
-func (x *exchange) failing(response *http.Response, pause time.Duration, reason error) {
-	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
+func (x *exchange) failing(response *http.Response, err error, pause time.Duration, reason error) {
+	ctx := x.request.Context()
+	if !x.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	status := 0
 	if response != nil {
 		status = response.StatusCode
 	}
+	class := strconv.Itoa(status)
 	attributes := []slog.Attr{
-		slog.String("route", x.route()), slog.Int("attempt", x.retry.attempts), slog.Int("status", status),
+		slog.String("route", x.route()), slog.String("major", x.major()), slog.Int("attempt", x.retry.attempts), slog.Int("status", status),
+	}
+	if err != nil {
+		attributes = append(attributes, slog.String("error", x.redacted(err).Error()))
 	}
 	if reason != nil {
-		attributes = append(attributes, slog.String("given up", reason.Error()))
+		class += " " + reason.Error()
+		attributes = append(attributes, slog.String("reason", reason.Error()))
 	} else {
-		attributes = append(attributes, slog.Duration("again in", pause))
+		attributes = append(attributes, slog.Duration("pause", pause))
 	}
-	x.logger.LogAttrs(context.Background(), slog.LevelDebug, "request failed", attributes...)
+	now := x.sinceMade()
+	x.log.Write(ctx, now, sparselog.Line{Level: slog.LevelDebug, Message: "request failed", Class: class, Attributes: attributes})
+	x.log.Flush(now, false)
+}
+
+// redacted returns an error without the token and the credential of the request.
+func (x *exchange) redacted(err error) error {
+	return redact.Error(err, redact.Secrets(message.Path(x.request.URL), x.ask.Authorization)...)
 }
 
 func (x *exchange) route() string { return x.ask.Route.Route().String() }
+
+func (x *exchange) major() string { return x.ask.Route.RedactedMajor() }

@@ -2,11 +2,15 @@ package httpclient_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -31,22 +36,22 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		var requests []httpclient.RequestEvent
 		var responses []httpclient.ResponseEvent
 		transport := newTransport(t, below, httpclient.WithHooks(httpclient.Hooks{
-			Request:  func(e httpclient.RequestEvent) { requests = append(requests, e) },
-			Response: func(e httpclient.ResponseEvent) { responses = append(responses, e) },
+			Request:  func(_ context.Context, e httpclient.RequestEvent) { requests = append(requests, e) },
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { responses = append(responses, e) },
 		}))
 		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 		assertStatus(t, http.StatusOK, c)
 
 		const route = "GET /channels/{channel_id}/messages"
 		require.Len(t, requests, 3)
-		assert.Equal(t, httpclient.RequestEvent{Route: route, Attempt: 1}, requests[0])
+		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
 		assert.InDelta(t, 2*time.Second, requests[1].Queued, float64(slack), "held by the 429")
 		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
 		assert.Equal(t, []httpclient.ResponseEvent{
-			{Route: route, Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
-			{Route: route, Attempt: 2, Took: 100 * time.Millisecond, Err: broken},
-			{Route: route, Attempt: 3, Took: 100 * time.Millisecond, Status: 200},
+			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
+			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken},
+			{Route: route, Major: "1", Attempt: 3, Took: 100 * time.Millisecond, Status: 200},
 		}, responses)
 	})
 }
@@ -55,7 +60,7 @@ func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var took []time.Duration
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(e httpclient.ResponseEvent) { took = append(took, e.Took) }})
+		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { took = append(took, e.Took) }})
 		late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":1}`) },
 			"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 		below := newScript(late, answer(http.StatusOK, "{}"))
@@ -73,10 +78,10 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		transport := newTransport(t, below, httpclient.WithLogger(logger))
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
-		assert.Contains(t, log.String(), "again in")
-		assert.NotContains(t, log.String(), "given up")
+		assert.Contains(t, log.String(), "pause=")
+		assert.NotContains(t, log.String(), "reason=")
 		assertStatus(t, http.StatusBadGateway, send(transport, newMessage(t)))
-		assert.Contains(t, log.String(), "given up")
+		assert.Contains(t, log.String(), "reason=")
 		assert.NotContains(t, log.String(), "token")
 	})
 }
@@ -89,7 +94,7 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 		var transport *httpclient.Transport
 		reported := 0
 		transport = newTransport(t, below, httpclient.WithRetries(0), httpclient.WithHooks(httpclient.Hooks{
-			Response: func(e httpclient.ResponseEvent) {
+			Response: func(_ context.Context, e httpclient.ResponseEvent) {
 				if e.Err != nil {
 					reported++
 					assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
@@ -111,8 +116,8 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 		sent    int
 		lost    uint64
 	}{
-		"request hook":  {httpclient.Hooks{Request: func(httpclient.RequestEvent) { boom() }}, nil, 0, 0},
-		"response hook": {httpclient.Hooks{Response: func(httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
+		"request hook":  {httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { boom() }}, nil, 0, 0},
+		"response hook": {httpclient.Hooks{Response: func(context.Context, httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
 		"GetBody":       {httpclient.Hooks{}, func() (io.ReadCloser, error) { panic("boom") }, 1, 0},
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
@@ -143,4 +148,77 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+type contextKey struct{}
+
+// contexts is a handler of a log that notes of which request each line is.
+type contexts struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *contexts) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
+	c.tell(r.Message, ctx)
+	return nil
+}
+
+func (c *contexts) tell(what string, ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, _ := ctx.Value(contextKey{}).(string)
+	c.lines = append(c.lines, what+" of "+name)
+}
+
+// Also those of the manager, although it has a context of its own for each wait.
+func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
+		var c contexts
+		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
+			httpclient.WithBuckets(buckets.WithHooks(buckets.Hooks{
+				Waiting: func(ctx context.Context, _ buckets.Waiting) { c.tell("waiting", ctx) },
+				Held:    func(ctx context.Context, _ buckets.Held) { c.tell("held", ctx) },
+			})),
+			httpclient.WithHooks(httpclient.Hooks{
+				Request:  func(ctx context.Context, e httpclient.RequestEvent) { c.tell("request "+strconv.Itoa(e.Attempt), ctx) },
+				Response: func(ctx context.Context, e httpclient.ResponseEvent) { c.tell("response "+strconv.Itoa(e.Status), ctx) },
+			}))
+		r := newRequest(t, http.MethodGet, messages, "")
+		assertStatus(t, http.StatusOK, send(transport, r.WithContext(context.WithValue(r.Context(), contextKey{}, "one"))))
+		var got []string
+		for _, line := range c.lines {
+			what, of, _ := strings.Cut(line, " of ")
+			assert.Equal(t, "one", of, what)
+			got = append(got, what)
+		}
+		assert.Equal(t, []string{
+			"request 1", "requests are held back", "held", "response 429", "request waits", "waiting",
+			"request 2", "response 502", "request failed", "request 3", "response 200",
+		}, got)
+	})
+}
+
+func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const canary = "canary-5f0c2e"
+		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
+		var log bytes.Buffer
+		transport := newTransport(t, below, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		for range 600 {
+			assert.Error(t, send(transport, newRequest(t, http.MethodPost, "/api/webhooks/77/"+canary, `{}`)).wait().err)
+			time.Sleep(20 * time.Millisecond)
+		}
+		assert.Equal(t, 1, strings.Count(log.String(), `msg="request failed"`))
+		assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
+		require.NoError(t, transport.Close())
+		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
+		assert.Contains(t, log.String(), "repeated=598")
+		assert.NotContains(t, log.String(), canary)
+	})
 }

@@ -3,11 +3,11 @@ package httpclient
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
 // DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
@@ -44,7 +44,7 @@ type behaviour struct {
 	attemptTimeout      time.Duration
 	retrying            retrying
 	hooks               Hooks
-	logger              *slog.Logger
+	log                 *sparselog.Log // nil: nothing is logged
 }
 
 // conflict returns the error for options that exclude each other, nil if none do.
@@ -65,6 +65,7 @@ func (s *settings) conflict() error {
 
 func defaults() settings {
 	return settings{behaviour: behaviour{
+		log:              sparselog.New(nil),
 		maxBufferedBody:  DefaultMaxBufferedBody,
 		maxBufferedTotal: DefaultMaxBufferedTotal,
 		attemptTimeout:   DefaultAttemptTimeout,

@@ -195,8 +195,8 @@ func TestHooksSeeNoToken(t *testing.T) {
 				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 					return nil, fmt.Errorf("%s with %v: %w", r.URL, r.Header, broken)
 				}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
-					Request: func(e httpclient.RequestEvent) { events = append(events, e, &e) },
-					Response: func(e httpclient.ResponseEvent) {
+					Request: func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
+					Response: func(_ context.Context, e httpclient.ResponseEvent) {
 						assert.ErrorIs(t, e.Err, broken)
 						events = append(events, e, &e, e.Err)
 					},
@@ -216,7 +216,7 @@ func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
 	for _, opaque := range []string{webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook} {
 		var seen error
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(e httpclient.ResponseEvent) { seen = e.Err }})
+		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err }})
 		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
 		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
 		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}

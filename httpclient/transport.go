@@ -2,10 +2,12 @@ package httpclient
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/drain"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -26,8 +28,9 @@ type Transport struct {
 
 	invalid error // what is wrong with the options, nil if nothing is
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	requests *drain.Drain
+	life     context.Context // ends with Close
+	end      context.CancelFunc
 }
 
 // NewTransport returns a transport that is ready for use. Close it when it is not needed any more: until then a goroutine
@@ -43,7 +46,7 @@ func NewTransport(options ...Option) *Transport {
 		}
 	}
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(),
-		invalid: s.conflict()}
+		invalid: s.conflict(), requests: drain.New()}
 	t.deadlines.epoch = time.Now()
 	t.buffered.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
@@ -79,11 +82,33 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 func (t *Transport) Close() error {
 	t.end()
 	t.deadlines.stop()
+	t.log.Flush(t.sinceMade(), true)
 	if !t.owned {
 		return nil
 	}
 	return t.manager.Close()
 }
+
+// Shutdown lets no new requests in, which fail with an error that matches buckets.ErrClosed, waits until every RoundTrip has returned that
+// was called before, and closes the transport. What waits, for a limit or for another attempt, may still be sent. When the context ends before,
+// it closes the transport at once, as Close does, and returns the context's error. It does not wait for the bodies of responses; Close
+// does not cut them off.
+//
+// The manager is shut down, too, after that, see buckets.RESTBucketManager.Shutdown, unless it was passed in by WithManager. Shutdown can be
+// called more than once, also at the same time; if Close or another call cuts something off while it waits, it returns buckets.ErrClosed.
+func (t *Transport) Shutdown(ctx context.Context) error {
+	err := t.requests.Wait(ctx, t.life.Done())
+	if err == nil && t.owned {
+		err = t.manager.Shutdown(ctx)
+	}
+	if !errors.Is(err, buckets.ErrNoContext) {
+		_ = t.Close() // never fails
+	}
+	return err
+}
+
+// sinceMade returns the monotonic time since the transport was made.
+func (t *Transport) sinceMade() time.Duration { return time.Since(t.deadlines.epoch) }
 
 // ResetCredential lets an Authorization, the whole value of the header ("Bot …"), be used again that 401s have stopped, on all servers
 // and everywhere. Answers to requests that are under way do not stop it again. It is not needed for a token that has been replaced by
@@ -152,10 +177,14 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return t.roundTripUntil(request)
 	}
 	route, err := t.match(request)
+	if err == nil && !t.requests.Enter() {
+		err = drain.ErrShuttingDown
+	}
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
+	defer t.requests.Leave()
 	x := &exchange{Transport: t, request: request, attemptTimeout: t.attemptTimeout}
 	if tuning := tuningOf(request.Context()); tuning.hasTimeout {
 		x.attemptTimeout = tuning.timeout

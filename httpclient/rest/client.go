@@ -2,12 +2,15 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
 // Client sends requests to Discord's REST API for programs that have no library which does it for them. It is a Transport
@@ -26,8 +29,9 @@ type Client struct {
 	maxResponse int64
 	invalid     error // what is wrong with the arguments of New, nil if nothing is
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	calls *drain.Drain
+	life  context.Context // ends with Close
+	end   context.CancelFunc
 }
 
 // New returns a client that is ready for use. Close it when it is not needed any more.
@@ -45,7 +49,7 @@ func New(token string, options ...Option) *Client {
 		}
 	}
 	authorization, err := parseToken(token)
-	c := &Client{credential: func() string { return authorization }, maxResponse: s.maxResponse, invalid: err}
+	c := &Client{credential: func() string { return authorization }, maxResponse: s.maxResponse, invalid: err, calls: drain.New()}
 	if c.base, err = s.base(); err != nil {
 		c.invalid = err
 	}
@@ -74,6 +78,20 @@ func (c *Client) Close() error {
 	return c.transport.Close()
 }
 
+// Shutdown lets no new calls in, which fail with an error that matches buckets.ErrClosed, waits until all have returned that were made before,
+// and closes the client. When the context ends before, it closes the client at once, as Close does, and returns the context's error. See
+// httpclient.Transport.Shutdown, which follows.
+func (c *Client) Shutdown(ctx context.Context) error {
+	err := c.calls.Wait(ctx, c.life.Done())
+	if err == nil {
+		err = c.transport.Shutdown(ctx)
+	}
+	if !errors.Is(err, buckets.ErrNoContext) {
+		_ = c.Close() // never fails
+	}
+	return err
+}
+
 // Do sends a request and returns the whole response. It blocks as long as the limits demand, the request takes, and ctx
 // allows. A body that is nil is none.
 //
@@ -97,6 +115,13 @@ func (c *Client) Close() error {
 //
 // None of them contains a token. Use errors.Is and errors.As.
 func (c *Client) Do(ctx context.Context, method, path string, body Body, options ...RequestOption) (*Response, error) {
+	if !c.calls.Enter() {
+		if c.life.Err() != nil {
+			return nil, buckets.ErrClosed
+		}
+		return nil, drain.ErrShuttingDown
+	}
+	defer c.calls.Leave()
 	call, err := c.newCall(ctx, method, path, options)
 	if err != nil {
 		return nil, err

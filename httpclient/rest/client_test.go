@@ -432,3 +432,46 @@ func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T)
 	assert.ErrorContains(t, err, "GET /gateway: bad options: WithMaxRateLimit and WithLimiter exclude each other")
 	assert.Empty(t, below.sent())
 }
+
+// Between two of a client's requests the transport has none: it asks again as Discord was not ready.
+func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`), reply(http.StatusOK, clientJSON, "{}"))
+		client := newClient(t, below)
+		errs, over := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := client.Do(context.Background(), http.MethodGet, "/guilds/1/messages/search", nil)
+			errs <- err
+		}()
+		time.Sleep(10 * time.Second)
+		go func() { over <- client.Shutdown(context.Background()) }()
+		synctest.Wait()
+		_, err := client.Do(context.Background(), http.MethodGet, "/users/@me", nil)
+		require.ErrorIs(t, err, buckets.ErrClosed)
+		assert.ErrorContains(t, err, "shutting down")
+		assert.Empty(t, over)
+		assert.NoError(t, <-errs)
+		assert.NoError(t, <-over)
+		_, err = client.Do(context.Background(), http.MethodGet, "/users/@me", nil)
+		assert.Equal(t, buckets.ErrClosed, err)
+		assert.Len(t, below.sent(), 2)
+	})
+}
+
+func TestShutdownOfAClientWhoseContextEndsCutsItsCallsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`)))
+		errs := make(chan error, 1)
+		go func() {
+			_, err := client.Do(context.Background(), http.MethodGet, "/guilds/1/messages/search", nil)
+			errs <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, client.Shutdown(ctx), context.DeadlineExceeded)
+		assert.ErrorIs(t, <-errs, buckets.ErrClosed)
+	})
+}

@@ -88,8 +88,8 @@ func (s *searcher) logger() *slog.Logger {
 
 func (s *searcher) transportHooks() httpclient.Hooks {
 	return httpclient.Hooks{
-		Request: func(e httpclient.RequestEvent) { s.value("request hook", e, "%+v") },
-		Response: func(e httpclient.ResponseEvent) {
+		Request: func(_ context.Context, e httpclient.RequestEvent) { s.value("request hook", e, "%+v") },
+		Response: func(_ context.Context, e httpclient.ResponseEvent) {
 			s.value("response hook", e, "%+v")
 			s.err("error of a response hook", e.Err)
 		},

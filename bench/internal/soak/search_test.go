@@ -58,9 +58,11 @@ func TestATokenIsFoundWhereverItIsSaid(t *testing.T) {
 		"log":           func(s *searcher) { s.logger().Debug("sent", slog.String("to", token)) },
 		"attribute key": func(s *searcher) { s.logger().With(token, 1).Debug("sent") },
 		"error inside":  func(s *searcher) { s.err("error", fmt.Errorf("outside: %w", errors.New(token))) },
-		"event":         func(s *searcher) { s.transportHooks().Request(httpclient.RequestEvent{Route: "POST /" + token}) },
+		"event": func(s *searcher) {
+			s.transportHooks().Request(t.Context(), httpclient.RequestEvent{Route: "POST /" + token})
+		},
 		"error of an event": func(s *searcher) {
-			s.transportHooks().Response(httpclient.ResponseEvent{Err: errors.New(token)})
+			s.transportHooks().Response(t.Context(), httpclient.ResponseEvent{Err: errors.New(token)})
 		},
 	} {
 		assert.True(t, found(search), name)

@@ -1,0 +1,170 @@
+package httpclient_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// shutdown is a call of Shutdown and what became of it.
+type shutdown struct {
+	over atomic.Bool
+	err  error
+}
+
+func shutDown(ctx context.Context, transport *httpclient.Transport) *shutdown {
+	s := &shutdown{}
+	go func() {
+		s.err = transport.Shutdown(ctx)
+		s.over.Store(true)
+	}()
+	synctest.Wait()
+	return s
+}
+
+func (s *shutdown) assertOver(t *testing.T, err error) {
+	t.Helper()
+	synctest.Wait()
+	require.True(t, s.over.Load())
+	assert.Equal(t, err, s.err)
+}
+
+func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		transport := newTransport(t, server.RoundTripper())
+		var waiting []*call
+		for range 3 {
+			waiting = append(waiting, send(transport, newMessage(t)))
+		}
+		synctest.Wait()
+		s := shutDown(context.Background(), transport)
+
+		var bodies ledger
+		r := newMessage(t)
+		r.Body = bodies.open(strings.NewReader("{}"))
+		_, err := transport.RoundTrip(r)
+		require.ErrorIs(t, err, buckets.ErrClosed)
+		assert.ErrorContains(t, err, "shutting down")
+		bodies.assertClosed(t)
+
+		for _, c := range waiting {
+			require.False(t, s.over.Load())
+			assertStatus(t, http.StatusOK, c)
+		}
+		s.assertOver(t, nil)
+		assert.Equal(t, 3, server.Report().Requests)
+		_, err = transport.RoundTrip(newMessage(t))
+		assert.Equal(t, buckets.ErrClosed, err)
+		assert.False(t, transport.Manager().IsAlive())
+	})
+}
+
+// Between two attempts a request neither waits at the manager nor is in flight there.
+func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+		"failed": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()),
+		"refused": refusal429(`{"retry_after":20}`, "X-RateLimit-Scope: shared"),
+	} {
+		for _, limiter := range []string{"manager", "own manager", "other limiter"} {
+			t.Run(name+" "+limiter, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					options := []httpclient.Option{
+						httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))), httpclient.WithBackoff(20*time.Second, 20*time.Second),
+					}
+					m := buckets.NewRESTBucketManager()
+					require.NoError(t, m.Start())
+					defer m.Close()
+					switch limiter {
+					case "own manager":
+						options = append(options, httpclient.WithManager(m))
+					case "other limiter":
+						options = append(options, httpclient.WithLimiter(buckets.Unlimited{}))
+					}
+					transport := httpclient.NewTransport(options...)
+					c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+					time.Sleep(5 * time.Second)
+					s := shutDown(context.Background(), transport)
+					time.Sleep(5 * time.Second)
+					require.False(t, c.over())
+					require.False(t, s.over.Load())
+					assertStatus(t, http.StatusOK, c)
+					s.assertOver(t, nil)
+					assert.True(t, m.IsAlive(), "it is somebody else's")
+				})
+			})
+		}
+	}
+}
+
+func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""))
+		transport := newTransport(t, below, httpclient.WithBackoff(time.Minute, time.Minute))
+		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		s, other := shutDown(ctx, transport), shutDown(context.Background(), transport)
+		time.Sleep(10 * time.Second)
+		s.assertOver(t, context.DeadlineExceeded)
+		other.assertOver(t, buckets.ErrClosed)
+		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+		assertTook(t, 10*time.Second, c.took)
+		shutDown(ctx, transport).assertOver(t, nil) // nothing is left
+	})
+}
+
+func TestCloseEndsAShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithBackoff(time.Minute, time.Minute))
+		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+		synctest.Wait()
+		s := shutDown(context.Background(), transport)
+		require.NoError(t, transport.Close())
+		s.assertOver(t, buckets.ErrClosed)
+		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+	})
+}
+
+func TestShutdownOfATransportWithNothingToDoReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
+	var none context.Context
+	assert.ErrorIs(t, transport.Shutdown(none), buckets.ErrNoContext)
+	assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	assert.NoError(t, transport.Shutdown(over))
+	assert.NoError(t, transport.Shutdown(over))
+}
+
+// A panic of the caller's own function leaves nobody inside.
+func TestShutdownDoesNotWaitForARequestThatPanicked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithHooks(httpclient.Hooks{
+			Request: func(context.Context, httpclient.RequestEvent) { panic("boom") },
+		}))
+		assert.Panics(t, func() { _, _ = transport.RoundTrip(newMessage(t)) })
+		s := shutDown(context.Background(), transport)
+		time.Sleep(2 * time.Second)
+		s.assertOver(t, nil)
+	})
+}
