@@ -3,11 +3,13 @@ package httpclient
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/ratelight/ratelight/httpclient/internal/message"
@@ -66,6 +68,45 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		return io.NopCloser(bytes.NewReader(kept)), nil
 	}
 	return request.Body.Close()
+}
+
+// addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
+func (b *body) addNonce(request *http.Request) {
+	encoding, known := message.EncodingOf(request.Header)
+	if !known || encoding != message.Plain || len(request.Trailer) > 0 || !message.IsJSON(message.HeaderValue(request.Header, "Content-Type")) {
+		return
+	}
+	text, ok := look(b, func(content io.Reader) ([]byte, bool) {
+		text, err := io.ReadAll(io.LimitReader(content, maxLooked+1))
+		return text, err == nil && len(text) <= maxLooked
+	})
+	if !ok {
+		return
+	}
+	text, ok = withNonce(text)
+	if !ok || !b.room.takeAll(max(int64(len(text))-b.room.taken, 0)) {
+		return
+	}
+	closeSoon(b.once) // another one is sent
+	b.once, b.length, b.measured = nil, int64(len(text)), true
+	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+}
+
+// nonceLength is how long a nonce may be (Discord's documentation).
+const nonceLength = 25
+
+// withNonce returns a JSON object with a nonce that is enforced, and reports whether the text is one that has none.
+func withNonce(text []byte) ([]byte, bool) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil || object == nil || object["nonce"] != nil || object["enforce_nonce"] != nil {
+		return nil, false
+	}
+	nonce := `"nonce":"` + rand.Text()[:nonceLength] + `","enforce_nonce":true`
+	if len(object) > 0 {
+		nonce += ","
+	}
+	brace := bytes.IndexByte(text, '{') + 1
+	return slices.Concat(text[:brace], []byte(nonce), text[brace:]), true
 }
 
 // next returns the body for the next attempt, nil if the request has none.
@@ -138,29 +179,40 @@ func closeSoon(body io.ReadCloser) {
 	}
 }
 
-// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
-func decode[T any](b *body) (decoded T, ok bool) {
+// look looks at a body that can be read again, and reports whether that succeeded, and what was looked for came in a moment.
+func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	if b.get == nil {
-		return decoded, false
+		return seen, false
 	}
 	content, err := b.get()
 	if err != nil {
-		return decoded, false
+		return seen, false
 	}
-	look := func() (v *T) {
-		if json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v) != nil {
-			return nil
-		}
-		return v
+	type result struct {
+		seen T
+		ok   bool
 	}
-	var v *T
+	task := func() (r result) {
+		r.seen, r.ok = read(content)
+		return r
+	}
+	var r result
 	if inMemory(content) {
-		v = look()
-	} else if looking := start(look); looking.waitForMoment() {
-		v = looking.get()
+		r = task()
+	} else if looking := start(task); looking.waitForMoment() {
+		r = looking.get()
 	}
 	closeSoon(content)
-	if v == nil {
+	return r.seen, r.ok
+}
+
+// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
+func decode[T any](b *body) (decoded T, ok bool) {
+	v, ok := look(b, func(content io.Reader) (v *T, ok bool) {
+		err := json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v)
+		return v, err == nil && v != nil
+	})
+	if !ok {
 		return decoded, false
 	}
 	return *v, true

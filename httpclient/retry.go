@@ -103,7 +103,7 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 			pause = max(pause, min(limits.RetryAfter, s.maximum))
 		}
 	}
-	if s.within > 0 && time.Since(r.first)+pause > s.within {
+	if within := x.retryWithin(); within > 0 && time.Since(r.first)+pause > within {
 		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
@@ -130,16 +130,22 @@ func (x *exchange) inVain(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
+// retryWithin returns for how long after the first attempt others are begun, 0 if that is not bounded.
+func (x *exchange) retryWithin() time.Duration {
+	within := x.retrying.within
+	if x.retry.bounded && (within == 0 || within > nonceTime) {
+		within = nonceTime
+	}
+	return within
+}
+
 // admitAgain is admit for an attempt after a failure, which must not begin after the time for retries.
 func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
 	}
-	within := x.retrying.within
-	if within == 0 { // bounded by the nonce all the same
-		within = DefaultMaxRetryDuration
-	}
+	within := x.retryWithin()
 	left := within - time.Since(x.retry.first)
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)

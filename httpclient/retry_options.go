@@ -14,6 +14,10 @@ const (
 	// otherwise.
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
+
+	// nonceTime is for how long after the first attempt a message is repeated because its nonce says that it is the same. Discord
+	// remembers nonces for "a few minutes" (its documentation), which the last attempt's way is part of.
+	nonceTime = 2 * time.Minute
 )
 
 // retrying are the settings of what is repeated after a failure.
@@ -23,6 +27,7 @@ type retrying struct {
 	unit    time.Duration
 	maximum time.Duration
 	unsafe  bool
+	nonce   bool // messages without a nonce get one
 }
 
 // WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt without
@@ -39,7 +44,7 @@ func WithRetries(n int) Option {
 }
 
 // WithMaxRetryDuration sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
-// is DefaultMaxRetryDuration.
+// is DefaultMaxRetryDuration. A message that may have been sent, and is repeated because it has a nonce, is so for two minutes at most.
 func WithMaxRetryDuration(d time.Duration) Option {
 	return func(s *settings) { s.retrying.within = max(d, 0) }
 }
@@ -57,6 +62,18 @@ func WithBackoff(first, maximum time.Duration) Option {
 		}
 		s.retrying.unit, s.retrying.maximum = first, max(first, maximum)
 	}
+}
+
+// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25 characters and
+// enforce_nonce, so that it can be repeated after failures, see WithRetries, without being sent twice: Discord answers the second one with
+// the message that it has made of the first, for a few minutes (Discord's documentation). It is the same in all attempts; the message
+// that Discord answers, and the one of its gateway event, have it.
+//
+// A body is sent unchanged if it is not a JSON object by its Content-Type and by what it is (a form with files, say), has a "nonce" or
+// an "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, comes with trailers, or if there is no room for a copy
+// of it, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
+func WithNonce() Option {
+	return func(s *settings) { s.retrying.nonce = true }
 }
 
 // WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then carry them out twice: a

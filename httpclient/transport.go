@@ -194,6 +194,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := x.body.take(t.life, request, t.maxBufferedBody); err != nil {
 		return nil, err
 	}
+	if t.retrying.nonce && route.Route() == routes.CreateMessage {
+		x.body.addNonce(request)
+	}
 	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil {

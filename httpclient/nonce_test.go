@@ -1,0 +1,199 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// nonceOf returns the nonce of a message that has to be enforced, and what is left of the message.
+func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(body), &rest), body)
+	assert.Equal(t, true, rest["enforce_nonce"], body)
+	nonce, _ = rest["nonce"].(string)
+	delete(rest, "nonce")
+	delete(rest, "enforce_nonce")
+	return nonce, rest
+}
+
+func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
+	t.Parallel()
+	const hello = `{"content":"hello","nested":{"nonce":"inner"}}`
+	for name, c := range map[string]struct {
+		body   string
+		change func(*http.Request)
+	}{
+		"by GetBody":           {hello, func(*http.Request) {}},
+		"kept in memory":       {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), int64(len(hello))) }},
+		"of unknown length":    {hello, func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }},
+		"empty":                {" \n{ }", func(*http.Request) {}},
+		"no content type":      {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
+		"content type in full": {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
+		"said to be plain":     {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+				r := newRequest(t, http.MethodPost, messages, c.body)
+				c.change(r)
+				var bodies ledger
+				r.Body = bodies.open(r.Body)
+				length, header := r.ContentLength, r.Header.Clone()
+				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
+				sent := below.requests()
+				require.Len(t, sent, 4)
+				nonce, rest := nonceOf(t, sent[0].body)
+				assert.Len(t, nonce, 25)
+				var want map[string]any
+				require.NoError(t, json.Unmarshal([]byte(c.body), &want))
+				assert.Equal(t, want, rest)
+				for i, a := range sent {
+					assert.Equal(t, sent[0].body, a.body, "attempt %d", i)
+					assert.Equal(t, int64(len(a.body)), a.request.ContentLength, "attempt %d", i)
+					again, err := a.request.GetBody()
+					require.NoError(t, err)
+					text, err := io.ReadAll(again)
+					require.NoError(t, err)
+					assert.Equal(t, a.body, string(text), "a connection that turns out to be dead")
+				}
+				bodies.assertClosed(t)
+				assert.Equal(t, length, r.ContentLength, "the caller's request is the caller's")
+				assert.Equal(t, header, r.Header)
+			})
+		})
+	}
+}
+
+func TestTwoMessagesHaveTwoNonces(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, ""))
+	transport := newTransport(t, below, httpclient.WithNonce())
+	for range 2 {
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+	}
+	first, _ := nonceOf(t, below.requests()[0].body)
+	second, _ := nonceOf(t, below.requests()[1].body)
+	assert.NotEqual(t, first, second)
+}
+
+func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
+	t.Parallel()
+	const hello = `{"content":"hello"}`
+	nonce := []httpclient.Option{httpclient.WithNonce()}
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	require.NoError(t, w.WriteField("payload_json", hello))
+	require.NoError(t, w.Close())
+	for name, c := range map[string]struct {
+		path, body string
+		change     func(*http.Request)
+		options    []httpclient.Option
+	}{
+		"without the option":  {messages, hello, nil, nil},
+		"a nonce":             {messages, `{"nonce":"abc"}`, nil, nonce},
+		"a number":            {messages, `{"nonce":7}`, nil, nonce},
+		"null":                {messages, `{"nonce":null}`, nil, nonce},
+		"not to be enforced":  {messages, `{"enforce_nonce":false}`, nil, nonce},
+		"a list":              {messages, `[` + hello + `]`, nil, nonce},
+		"nothing":             {messages, `null`, nil, nonce},
+		"not JSON":            {messages, `{"content":`, nil, nonce},
+		"more than an object": {messages, hello + hello, nil, nonce},
+		"no body":             {messages, "", nil, nonce},
+		"another type":        {messages, hello, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, nonce},
+		"a form":              {messages, form.String(), func(r *http.Request) { r.Header.Set("Content-Type", w.FormDataContentType()) }, nonce},
+		"encoded":             {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, nonce},
+		"encoded in some way": {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "br") }, nonce},
+		"trailers":            {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
+		"large":               {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
+		"sent once":           {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
+		"no room":             {messages, hello, nil, append(nonce, httpclient.WithMaxBufferedTotal(int64(len(hello)+10)))},
+		"the edit of one":     {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
+		"another route":       {"/api/v10/channels/1/threads", hello, nil, nonce},
+		"a webhook":           {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},
+		"a callback":          {callback, hello, nil, nonce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, ""))
+				r := newRequest(t, http.MethodPost, c.path, c.body)
+				if c.change != nil {
+					c.change(r)
+				}
+				length := r.ContentLength
+				assertStatus(t, http.StatusOK, send(newTransport(t, below, c.options...), r))
+				require.Len(t, below.requests(), 1)
+				assert.Equal(t, c.body, below.requests()[0].body)
+				assert.Equal(t, length, below.requests()[0].request.ContentLength)
+			})
+		})
+	}
+}
+
+func TestAMessageWithANonceGoesOverAConnection(t *testing.T) {
+	t.Parallel()
+	bodies := make(chan string, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, r.ContentLength, int64(len(text)))
+		bodies <- string(text)
+		if len(bodies) == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer server.Close()
+	transport := newTransport(t, server.Client().Transport, append(anyHost, httpclient.WithNonce(), httpclient.WithBackoff(time.Millisecond, time.Millisecond))...)
+	response, err := (&http.Client{Transport: transport}).Post(server.URL+messages, "application/json", strings.NewReader(`{"content":"hello"}`))
+	require.NoError(t, err)
+	response.Body.Close()
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	first, second := <-bodies, <-bodies
+	assert.Equal(t, first, second)
+	nonce, _ := nonceOf(t, first)
+	assert.Len(t, nonce, 25)
+}
+
+// Discord remembers a nonce for a few minutes only, however long the caller would have it tried.
+func TestAMessageIsNotRepeatedWhenItsNonceMayBeForgotten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []httpclient.Option
+		body    string
+		first   func(*http.Request) (*http.Response, error)
+		sent    int
+	}{
+		"given by the option":  {[]httpclient.Option{httpclient.WithNonce()}, `{}`, answer(http.StatusBadGateway, ""), 3},
+		"the caller's own":     {nil, `{"nonce":"abc","enforce_nonce":true}`, fail(lostConnection()), 3},
+		"without a bound":      {[]httpclient.Option{httpclient.WithNonce(), httpclient.WithMaxRetryDuration(0)}, `{}`, fail(lostConnection()), 3},
+		"whatever the caller":  {[]httpclient.Option{httpclient.WithUnsafeRetries()}, `{}`, fail(lostConnection()), 11},
+		"it has not been sent": {[]httpclient.Option{httpclient.WithNonce()}, `{}`, fail(noConnection()), 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(c.first)
+				transport := newTransport(t, below, append([]httpclient.Option{
+					httpclient.WithRetries(10), httpclient.WithMaxRetryDuration(time.Hour), httpclient.WithBackoff(50*time.Second, 50*time.Second),
+				}, c.options...)...)
+				send(transport, newRequest(t, http.MethodPost, messages, c.body)).wait()
+				assert.Len(t, below.requests(), c.sent)
+			})
+		})
+	}
+}
