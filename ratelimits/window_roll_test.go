@@ -169,7 +169,7 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(120*ms, 3) // now both have said how many there were
 }
 
-// What is in doubt for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
+// What is not certain for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
 // looks meanwhile.
 func TestOneLookIsEnoughHoweverLongNobodyLooked(t *testing.T) {
 	t.Parallel()
