@@ -246,7 +246,7 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
 }
 
-// sharedAfter is a bucket with a hidden limit, used slowly for some time, and then as fast as possible.
+// afterSlowUse counts the refusals of a bucket with a hidden limit that was used slowly for some time, and then as fast as possible.
 func afterSlowUse(t *testing.T, slowly int) (refusals int) {
 	t.Helper()
 	rule := always(discordsim.Fixed(50, second))
