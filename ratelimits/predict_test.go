@@ -95,6 +95,14 @@ func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
 	assert.Equal(t, 7*second, b.Reset())
 }
 
+func TestResetIsNotBeforeTheLatestOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	b.exchange(time.Hour, bare)
+	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
+}
+
 func TestResetIsThatOfTheLatestRequestWhateverTheKind(t *testing.T) {
 	t.Parallel()
 	for name, rule := range rulesOfEveryKind(5, second) {

@@ -42,6 +42,22 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	assert.Greater(t, at, now+second, "the same again, and none more is tried so soon")
 }
 
+// What was refused or let through beside the request that met a hidden limit says nothing of how much it lets through.
+func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 5) {
+		b.Report(100*ms, p, ok(20, 14, time.Hour))
+	}
+	together := b.many(100*ms, 3)
+	b.Report(200*ms, together[0], shared(second))
+	b.Report(201*ms, together[1], ok(20, 13, time.Hour))
+	b.Report(202*ms, together[2], shared(second))
+	now := b.opens(202 * ms)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
+	b.burst(now, 5)                                          // six had passed before
+}
+
 // A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
@@ -230,7 +246,7 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
 }
 
-// sharedAfter is a bucket with a hidden limit, used slowly for some time, and then as fast as possible.
+// afterSlowUse counts the refusals of a bucket with a hidden limit that was used slowly for some time, and then as fast as possible.
 func afterSlowUse(t *testing.T, slowly int) (refusals int) {
 	t.Helper()
 	rule := always(discordsim.Fixed(50, second))

@@ -5,14 +5,15 @@ import "time"
 // unsaidWait is the wait after a 429 that does not say how long.
 const unsaidWait = time.Second
 
-// trouble is what a Window remembers of holds and refusals. Most buckets never make any, so it is kept apart.
-type trouble struct {
+// rare is what a Window remembers of what most buckets never meet: holds, refusals, responses that no kind can have given, other limits.
+// It is kept apart so that those buckets stay small.
+type rare struct {
 	hold                      Throttle
 	holdClass                 Class // of the 429 that the hold comes from
 	refusals                  Refusals
 	shortened, shortenedUntil time.Duration // what the period seemed to be, and was taken for shorter not long before
 	suspected                 time.Duration // until then evidence.suspected holds
-	doubted                   time.Duration // then it is long ago that a response was left out
+	leftOutUntil              time.Duration // until then evidence.leftOut counts
 	raised                    int32         // a higher limit that the latest response named, at raisedAt: believed a period later
 	raisedTwice               bool          // and the one before it, too
 	loweredAt                 time.Duration // when a response named a lower limit; those to requests of before name the one that was
@@ -20,47 +21,47 @@ type trouble struct {
 	hidden                    hiddenLimit
 }
 
-// noTrouble is what is read of a window that never had any. Nothing writes to it.
-var noTrouble trouble
+// noRare is what is read of a window that has met none of it. Nothing writes to it.
+var noRare rare
 
-// troubles is for reading.
-func (w *Window) troubles() *trouble {
-	if w.trouble == nil {
-		return &noTrouble
+// readRare returns it for reading.
+func (w *Window) readRare() *rare {
+	if w.rare == nil {
+		return &noRare
 	}
-	return w.trouble
+	return w.rare
 }
 
-// inTrouble is for writing.
-func (w *Window) inTrouble() *trouble {
-	if w.trouble == nil {
-		w.trouble = &trouble{}
+// writeRare returns it for writing.
+func (w *Window) writeRare() *rare {
+	if w.rare == nil {
+		w.rare = &rare{}
 	}
-	return w.trouble
+	return w.rare
 }
 
 // next returns when a request may leave as far as holds and hidden limits go, as Window.Next does.
-func (t *trouble) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
-	if t.hold.Wait(now) > 0 {
-		return t.hold.Until(), true
+func (r *rare) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
+	if r.hold.Wait(now) > 0 {
+		return r.hold.Until(), true
 	}
-	return t.hidden.next(now, inflight)
+	return r.hidden.next(now, inflight)
 }
 
 // advance lets time do its work.
-func (t *trouble) advance(w *Window, now time.Duration) {
-	if t.raisedTwice && (w.ledger.total == 0 || now >= t.raisedAt+w.longest) {
-		w.limit = min(t.raised, 2*w.limit)
-		t.raised, t.raisedTwice = 0, false
+func (r *rare) advance(w *Window, now time.Duration) {
+	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
+		w.limit = min(r.raised, 2*w.limit)
+		r.raised, r.raisedTwice = 0, false
 	}
 }
 
 // accepted takes in that a request was not refused. It was let through for certain if it has succeeded.
-func (t *trouble) accepted(now, sent time.Duration, succeeded bool) {
+func (r *rare) accepted(now, sent time.Duration, succeeded bool) {
 	if succeeded {
-		t.refusals.Accepted(sent)
+		r.refusals.Accepted(sent)
 	}
-	t.hidden.accepted(now, sent)
+	r.hidden.accepted(now, sent)
 }
 
 // refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was
@@ -70,15 +71,15 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
 	}
-	t := w.inTrouble()
-	if now < t.shortenedUntil && w.evidence.mayBeNext() {
-		w.longest, w.recentSince = t.shortened, now+suspectedPeriods*t.shortened
+	rare := w.writeRare()
+	if now < rare.shortenedUntil && w.evidence.mayBeNext() {
+		w.longest, w.recentSince = rare.shortened, now+suspectedPeriods*rare.shortened
 		w.ledger.occupy(w.longest, true)
 	}
 	wait := r.AskedWait()
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
 		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
-		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, foreign: true})
+		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, others: true})
 	}
 	wait = max(wait, w.again(now))
 	w.suspect(now+min(wait, LongestTrust), w.longest)
@@ -88,14 +89,14 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 // meet takes in a 429 of a limit that the bucket's headers do not show.
 func (w *Window) meet(now time.Duration, p Permit, r *Response) {
 	wait := max(r.AskedWait(), w.again(now))
-	w.inTrouble().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
+	w.writeRare().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
 	w.passed = 0
 	w.HoldFor(now, wait, ClassShared)
 }
 
 func (w *Window) again(now time.Duration) time.Duration {
-	t := w.inTrouble()
-	return t.refusals.Again(now, t.hold.Wait(now) > 0)
+	rare := w.writeRare()
+	return rare.refusals.Again(now, rare.hold.Wait(now) > 0)
 }
 
 // AskedWait returns how long a 429 asks to wait: what it says, else the time until the bucket is full if it is about the bucket or its
@@ -123,8 +124,8 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if d <= 0 {
 		return
 	}
-	if t := w.inTrouble(); t.hold.Extend(now, min(d, LongestTrust)) {
-		t.holdClass = class
+	if rare := w.writeRare(); rare.hold.Extend(now, min(d, LongestTrust)) {
+		rare.holdClass = class
 	}
 	w.probing = true
 }
@@ -138,5 +139,5 @@ func (w *Window) LiftHold(now time.Duration) {
 		w.ledger.clear()
 		w.evidence.fixed.said = 0
 	}
-	w.trouble.hold, w.trouble.hidden = Throttle{}, hiddenLimit{}
+	w.rare.hold, w.rare.hidden = Throttle{}, hiddenLimit{}
 }
