@@ -26,14 +26,14 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	}
 	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max rate limit "+d.String()] = httpclient.WithMaxRateLimit(d)
-		options["retry time "+d.String()] = httpclient.WithRetryTime(d)
+		options["retry time "+d.String()] = httpclient.WithMaxRetryDuration(d)
 		options["attempt timeout "+d.String()] = httpclient.WithAttemptTimeout(d)
 		for _, other := range []time.Duration{math.MinInt64, 0, 1, math.MaxInt64} {
 			options["backoff "+d.String()+" "+other.String()] = httpclient.WithBackoff(d, other)
 		}
 	}
 	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 40, math.MaxInt64 - 1, math.MaxInt64} {
-		options["max replay "+strconv.FormatInt(n, 10)] = httpclient.WithMaxReplay(n)
+		options["max replay "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedBody(n)
 		options["max buffered "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedTotal(n)
 		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
 	}

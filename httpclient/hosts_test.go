@@ -211,7 +211,7 @@ func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 					}
 					return answer(http.StatusOK, "{}")(r)
 				})
-				transport := newTransport(t, below, httpclient.WithHiddenLimits())
+				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
 				response, err := transport.RoundTrip(to(t, address, newMessage(t)))
 				require.NoError(t, err)
 				require.NoError(t, response.Body.Close())

@@ -10,9 +10,9 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// DefaultMaxReplay is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
-// WithMaxReplay says otherwise.
-const DefaultMaxReplay = 1 << 20
+// DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
+// WithMaxBufferedBody says otherwise.
+const DefaultMaxBufferedBody = 1 << 20
 
 // DefaultMaxBufferedTotal is how much memory, in bytes, such bodies take in all requests together, unless WithMaxBufferedTotal
 // says otherwise.
@@ -36,15 +36,15 @@ type settings struct {
 
 // behaviour is what a transport does with requests.
 type behaviour struct {
-	hosts          hosts
-	maxReplay      int64
-	maxBuffered    int64
-	hideLimits     bool
-	onlyNeeded     bool // no Authorization where the path has a token
-	attemptTimeout time.Duration
-	retrying       retrying
-	hooks          Hooks
-	logger         *slog.Logger
+	hosts               hosts
+	maxBufferedBody     int64
+	maxBufferedTotal    int64
+	withoutLimitHeaders bool
+	authorizationAlways bool // no Authorization where the path has a token
+	attemptTimeout      time.Duration
+	retrying            retrying
+	hooks               Hooks
+	logger              *slog.Logger
 }
 
 // conflict returns the error for options that exclude each other, nil if none do.
@@ -65,11 +65,11 @@ func (s *settings) conflict() error {
 
 func defaults() settings {
 	return settings{behaviour: behaviour{
-		maxReplay:      DefaultMaxReplay,
-		maxBuffered:    DefaultMaxBufferedTotal,
-		attemptTimeout: DefaultAttemptTimeout,
+		maxBufferedBody:  DefaultMaxBufferedBody,
+		maxBufferedTotal: DefaultMaxBufferedTotal,
+		attemptTimeout:   DefaultAttemptTimeout,
 		retrying: retrying{
-			times: DefaultRetries, within: DefaultRetryTime, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+			times: DefaultRetries, within: DefaultMaxRetryDuration, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
 		},
 	}}
 }
@@ -110,23 +110,23 @@ func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) { s.limiter = limiter }
 }
 
-// WithHiddenLimits removes the rate limit headers from the responses that the transport returns, so that a limiter in the
+// WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a limiter in the
 // library above stays quiet: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
-func WithHiddenLimits() Option {
-	return func(s *settings) { s.hideLimits = true }
+func WithoutRateLimitHeaders() Option {
+	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
-// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxReplay. See also WithMaxBufferedTotal.
-func WithMaxReplay(bytes int64) Option {
-	return func(s *settings) { s.maxReplay = max(bytes, 0) }
+// WithMaxBufferedBody sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
+// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxBufferedBody. See also WithMaxBufferedTotal.
+func WithMaxBufferedBody(bytes int64) Option {
+	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxReplay take in all requests that are under way:
+// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxBufferedBody take in all requests that are under way:
 // those that wait, and those whose response has not been read or closed yet. A body for which there is no room any more is not kept,
 // and its request is neither refused nor held back for that: like one whose body is too large, it is sent once. If it would have to
 // be repeated then, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps
 // none. The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
-	return func(s *settings) { s.maxBuffered = max(bytes, 0) }
+	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
 }

@@ -151,11 +151,11 @@ func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	const address = "https://discord.com/webhooks/1/" + webhookSecret
 	late := &url.Error{Op: "Post", URL: address, Err: &httpclient.AttemptTimeoutError{Route: address}}
 	broken := fmt.Errorf("%s: %w", address, context.Canceled)
-	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrRetryTime})
+	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrMaxRetryDuration})
 	redacted := httpclient.Redact(err)
 	assertRedacted(t, redacted)
 	assert.True(t, strings.HasPrefix(redacted.Error(), "https://discord.com/webhooks/1/…: POST /x failed"), redacted)
-	for _, target := range []error{context.Canceled, httpclient.ErrRetryTime, err, late, broken} {
+	for _, target := range []error{context.Canceled, httpclient.ErrMaxRetryDuration, err, late, broken} {
 		assert.ErrorIs(t, redacted, target)
 	}
 	assert.NotErrorIs(t, redacted, io.EOF)

@@ -45,7 +45,7 @@ func NewTransport(options ...Option) *Transport {
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(),
 		invalid: s.conflict()}
 	t.deadlines.epoch = time.Now()
-	t.buffered.max = t.maxBuffered
+	t.buffered.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -162,14 +162,14 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	x.body.room.of = &t.buffered
 	defer x.body.close()
-	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
+	if err := x.body.take(t.life, request, t.maxBufferedBody); err != nil {
 		return nil, err
 	}
 	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil {
 		x.body.room.endWith(response)
-		if t.hideLimits {
+		if t.withoutLimitHeaders {
 			hide(response)
 		}
 	}

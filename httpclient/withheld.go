@@ -9,10 +9,11 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithoutNeedlessAuthorization sends requests whose path contains a token (webhooks, interactions) without the Authorization header.
-// They do not need it; with it they count for the bot's global limit, and are stopped by a refusal of it.
-func WithoutNeedlessAuthorization() Option {
-	return func(s *settings) { s.onlyNeeded = true }
+// WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks, interactions). By
+// default it is left out there: Discord takes the token in the path for the credential, and with an Authorization besides, the request
+// counts for the bot's global limit and is refused while that is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+func WithAuthorizationAlways() Option {
+	return func(s *settings) { s.authorizationAlways = true }
 }
 
 // secretHeaders are those that must not reach another host: what net/http takes out of redirects as well, Discord's second factor, and
@@ -26,7 +27,7 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
-	case x.onlyNeeded && route.Route().TokenInPath() && message.HeaderValue(x.request.Header, "Authorization") != "":
+	case !x.authorizationAlways && route.Route().TokenInPath() && message.HeaderValue(x.request.Header, "Authorization") != "":
 		return secretHeaders[:1]
 	}
 	return nil

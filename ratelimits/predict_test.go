@@ -209,6 +209,13 @@ func TestPredictionAfterTheLimitWentDownWaitsForEnoughPlaces(t *testing.T) {
 	assert.GreaterOrEqual(t, b.Predict(6*second, 1), b.Predict(6*second, 0))
 }
 
+// Of a leaky bucket no answer need have named a whole period.
+func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
+	t.Parallel()
+	b := leaky(t) // three of five, one comes back each 200 ms
+	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
+}
+
 // A window that has just been spoken of as full is full until then, also for who predicts.
 func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	t.Parallel()

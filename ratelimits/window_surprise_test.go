@@ -58,6 +58,23 @@ func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
 	b.burst(now, 5)                                          // six had passed before
 }
 
+func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	for _, p := range b.many(0, 10) {
+		b.Report(100*ms, p, ok(50, 39, time.Hour))
+	}
+	b.exchange(100*ms, shared(second)) // eleven have passed
+	now := b.opens(100 * ms)
+	for range 3 {
+		b.exchange(now, ok(50, 36, time.Hour))
+	}
+	b.exchange(now, shared(second)) // three, and no more
+	now = b.opens(now)
+	b.exchange(now, ok(50, 35, time.Hour)) // the probe
+	b.burst(now, 2)
+}
+
 // A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
@@ -276,6 +293,26 @@ func TestHiddenLimitThatGivesBackPlaceAfterPlaceIsLearnt(t *testing.T) {
 	early := len(s.refusals)
 	s.sendUntil(600 * second)
 	assert.LessOrEqual(t, len(s.refusals)-early, 50, "in nine minutes, after %d in the first one", early)
+}
+
+func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	for i, p := range b.many(2*second, 3) {
+		b.Report(2*second, p, ok(5, 2-i, 8*second))
+	}
+	b.exchangeInFlight(3*second, refused(5, 7*second))
+	b.LiftHold(3 * second)
+	probe := b.burst(3*second, 1)[0]
+	b.Report(3*second, probe, ok(5, 4, 10*second))
+	b.burst(3*second, 4)
+}
+
+func TestRefusalTellsThePeriodToo(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, refused(5, 10*second))
+	assert.Equal(t, 10*second, b.Period())
 }
 
 // When the hold itself is over, the hidden limit that the 429 has shown cannot be lifted any more.

@@ -53,7 +53,8 @@ func New(token string, options ...Option) *Client {
 		c.invalid = err
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base))...)
+	// Always: where it is needed is decided by newCall, and what the caller sets is sent.
+	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base), httpclient.WithAuthorizationAlways())...)
 	// No Timeout: it would count the time in queues.
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: followRedirect}
 	return c

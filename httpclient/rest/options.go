@@ -47,7 +47,8 @@ type settings struct {
 	maxResponse            int64
 }
 
-// WithTransport passes options on to the transport that the client sends through.
+// WithTransport passes options on to the transport that the client sends through. The client adds httpclient.WithAPI with its base URL,
+// and httpclient.WithAuthorizationAlways, as it leaves out its own Authorization by itself where the path has a token.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) { s.transport = append(s.transport, options...) }
 }

@@ -35,8 +35,8 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 		"too large together":    {2000, []int{1000, 1001}, false},
 		"nothing to be kept":    {0, []int{1}, false},
 		"no bound":              {1<<63 - 1, []int{1 << 20}, true},
-		"the default":           {-1, []int{httpclient.DefaultMaxReplay - 1000}, true},
-		"the default, exceeded": {-1, []int{httpclient.DefaultMaxReplay + 1}, false},
+		"the default":           {-1, []int{httpclient.DefaultMaxBufferedBody - 1000}, true},
+		"the default, exceeded": {-1, []int{httpclient.DefaultMaxBufferedBody + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +44,7 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 				below := replies(refused("0.5"), reply(http.StatusOK, "", ""))
 				var options []rest.Option
 				if c.limit >= 0 {
-					options = append(options, rest.WithTransport(httpclient.WithMaxReplay(c.limit)))
+					options = append(options, rest.WithTransport(httpclient.WithMaxBufferedBody(c.limit)))
 				}
 				client := newClient(t, below, options...)
 				var files []rest.File
@@ -138,7 +138,7 @@ func TestClientClosesAStreamWhenALaterFileCannotBeRead(t *testing.T) {
 		long := &reading{Reader: strings.NewReader("longer than is kept")}
 		body := rest.Multipart(nil, rest.File{Name: "a", Content: long},
 			rest.File{Name: "b", Content: iotest.ErrReader(errors.New("broken"))})
-		client := rest.New("token", over(fine()), rest.WithTransport(httpclient.WithMaxReplay(4)))
+		client := rest.New("token", over(fine()), rest.WithTransport(httpclient.WithMaxBufferedBody(4)))
 		defer client.Close()
 		_, err := client.Do(t.Context(), http.MethodPost, "/channels/1/messages", body)
 		assert.ErrorContains(t, err, "broken")
