@@ -295,7 +295,7 @@ func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithRetries(0))
 		r := getChannel(t)
 		assert.Error(t, send(transport, r).wait().err)
-		patient := httpclient.ContextWithoutRetry(httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute))
+		patient := httpclient.ContextWithoutRetries(httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
 		for _, unbounded := range []time.Duration{-1, math.MaxInt64} {
 			ctx := httpclient.ContextWithAttemptTimeout(t.Context(), unbounded)

@@ -90,7 +90,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 						}{response.Body, responses.open(nil)}
 					}
 					return response, err
-				}), httpclient.WithMaxReplay(c.keep))
+				}), httpclient.WithMaxBufferedBody(c.keep))
 
 				open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
 				r := newMessage(t)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // body gives a request's body again for each attempt.
@@ -23,21 +25,17 @@ type body struct {
 	room     room // what it takes in memory
 }
 
-// sentOnce marks the body of a Client's request of which so much has been read already that it is too long to be kept.
-type sentOnce struct{ io.ReadCloser }
-
 // take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit bytes of it
 // in memory, if there is room, which it gives up when the request's context or life ends. It takes over the request's body.
 func (b *body) take(life context.Context, request *http.Request, limit int64) error {
 	declared := max(request.ContentLength, 0) // 0: not known, as there is a body
-	_, once := request.Body.(sentOnce)
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
 		return nil
 	case request.GetBody != nil:
 		b.get, b.once = request.GetBody, request.Body
 		return nil
-	case once || limit == 0 || declared > limit || declared > 0 && !b.room.takeAll(declared):
+	case limit == 0 || declared > limit || declared > 0 && !b.room.takeAll(declared):
 		b.once, b.gone = request.Body, true
 		return nil
 	case declared > 0:
@@ -170,7 +168,7 @@ func decode[T any](b *body) (decoded T, ok bool) {
 
 // fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
 func (b *body) fields(header http.Header) []string {
-	contentType := valueOf(header, "Content-Type")
+	contentType := message.HeaderValue(header, "Content-Type")
 	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {
 		return nil
 	}

@@ -113,7 +113,7 @@ func (r *room) readWhile(life, ctx context.Context, body io.ReadCloser, limit in
 
 // read is readWhile without an end from outside.
 func (r *room) read(body io.Reader, limit int64, taken bool) (kept []byte, whole bool, err error) {
-	size := min(limit, DefaultMaxReplay)
+	size := min(limit, DefaultMaxBufferedBody)
 	if !taken {
 		size = r.take(min(limit, firstPiece))
 	}

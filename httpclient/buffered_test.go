@@ -54,11 +54,11 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		"of known length":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
 		"of unknown length":  {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
 		"large":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
-		"by default":         {nil, httpclient.DefaultMaxBufferedTotal, -1, 70, httpclient.DefaultMaxReplay},
+		"by default":         {nil, httpclient.DefaultMaxBufferedTotal, -1, 70, httpclient.DefaultMaxBufferedBody},
 		"without a bound":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
 		"none":               {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
 		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
-		"none of any length": {[]httpclient.Option{httpclient.WithMaxReplay(0)}, 0, -1, 20, 3000},
+		"none of any length": {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,74 +224,6 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }
-
-// Streams in the bodies of a Client count as well, while the Do that has read them is under way.
-func TestTheStreamsOfAClientsBodiesAreKeptUpToTheSameBound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const bound = 1000
-		limiter := new(gate)
-		below := newScript(answer(http.StatusOK, "{}"))
-		client := httpclient.New("", httpclient.WithMaxBufferedTotal(bound), httpclient.WithLimiter(limiter), httpclient.WithBase(below))
-		defer client.Close()
-		upload := func(ctx context.Context, content ...io.Reader) chan error {
-			done := make(chan error, 1)
-			var files []httpclient.File
-			for _, c := range content {
-				files = append(files, httpclient.File{Content: struct{ io.Reader }{c}})
-			}
-			go func() {
-				_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages", httpclient.Multipart(nil, files...))
-				done <- err
-			}()
-			return done
-		}
-		part := func(n int) io.Reader { return strings.NewReader(strings.Repeat("a", n)) }
-
-		ctx, cancel := context.WithCancel(t.Context())
-		limiter.shut.Store(true)
-		waiting := upload(ctx, part(300), part(300))
-		synctest.Wait()
-		var sum atomic.Int64
-		late := upload(ctx, tally{part(900), &sum})
-		synctest.Wait()
-		assert.GreaterOrEqual(t, sum.Load(), int64(1))
-		assert.LessOrEqual(t, sum.Load(), int64(bound-600+1))
-		cancel()
-		assert.ErrorIs(t, <-waiting, context.Canceled)
-		assert.ErrorIs(t, <-late, context.Canceled)
-		assertRoom(t, client.Transport(), bound)
-
-		limiter.shut.Store(false)
-		require.NoError(t, <-upload(t.Context(), part(300), part(300)))
-		assert.Error(t, <-upload(t.Context(), part(300), iotest.ErrReader(errors.New("disk is gone"))))
-		require.NoError(t, <-upload(t.Context(), part(bound+1)), "it is sent once")
-		limiter.shut.Store(true)
-		assertRoom(t, client.Transport(), bound)
-	})
-}
-
-// The Transport of a Client would read into memory again what the Client has found to be too long.
-func TestAClientsStreamThatIsTooLongTakesRoomOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limiter := new(gate)
-		limiter.shut.Store(true)
-		client := httpclient.New("", httpclient.WithMaxReplay(1000), httpclient.WithMaxBufferedTotal(1500), httpclient.WithLimiter(limiter))
-		defer client.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages",
-				httpclient.Multipart(nil, httpclient.File{Content: io.LimitReader(endless{}, 2000)}))
-			done <- err
-		}()
-		synctest.Wait()
-		assertRoom(t, client.Transport(), 500)
-		cancel()
-		require.ErrorIs(t, <-done, context.Canceled)
-	})
-}
 
 // Chunked uploads take a few bytes more, and some servers refuse them.
 func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {

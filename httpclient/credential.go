@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -88,7 +89,7 @@ func (c *credential) worked() {
 // unauthorized takes in a 401. Its header says at once whether it can be Discord's, and stops its place. A body that says otherwise takes
 // that back; else it counts against the credential as a whole, too.
 func (c *credential) unauthorized(response *http.Response) {
-	likely := isJSON(response.Header.Get("Content-Type"))
+	likely := message.IsJSON(response.Header.Get("Content-Type"))
 	if likely {
 		c.refusedHere(byHeader)
 	}

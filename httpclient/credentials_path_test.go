@@ -41,7 +41,7 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 					}
 					edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
 					below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
-					transport := newTransport(t, below)
+					transport := newTransport(t, below, httpclient.WithAuthorizationAlways())
 					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
 					c.stopped.Status = http.StatusUnauthorized
 					assertStopped(t, transport, below, edit(), c.stopped)
@@ -105,7 +105,7 @@ func TestA401OfTheAuthorizationOnAWebhookIsAboutTheAuthorization(t *testing.T) {
 			}
 			return answer(http.StatusOK, "{}")(r)
 		})
-		transport := newTransport(t, below)
+		transport := newTransport(t, below, httpclient.WithAuthorizationAlways())
 		post := func(credential string) *call {
 			return send(transport, as(newRequest(t, http.MethodPost, webhook, "{}"), credential))
 		}
@@ -155,11 +155,11 @@ func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	})
 }
 
-func TestANeedlessAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
+func TestAnAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, ""))
 	r := as(newRequest(t, http.MethodGet, webhook, ""), "")
 	r.Header["AUTHORIZATION"] = []string{authorization}
-	assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithoutNeedlessAuthorization()), r))
+	assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
 	assert.Empty(t, below.requests()[0].request.Header)
 }

@@ -409,23 +409,3 @@ func TestA401WithoutACredentialStopsNothing(t *testing.T) {
 		}
 	})
 }
-
-// A client knows its own Authorization, which need not be the token that it was given.
-func TestAClientResetsItsOwnCredential(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(401, `{"message": "401: Unauthorized", "code": 0}`), answer(401, `{"message": "401: Unauthorized", "code": 0}`), answer(200, "{}"))
-		client := httpclient.New("stopped", httpclient.WithBase(below))
-		defer client.Close()
-		for _, path := range []string{"/users/@me/guilds", "/applications/@me"} {
-			_, err := client.Do(t.Context(), "GET", path, nil)
-			require.Error(t, err)
-		}
-		_, err := client.Do(t.Context(), "GET", "/channels/1", nil)
-		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, err, &stopped)
-		client.ResetCredential()
-		_, err = client.Do(t.Context(), "GET", "/channels/1", nil)
-		require.NoError(t, err)
-	})
-}

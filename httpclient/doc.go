@@ -5,11 +5,11 @@
 //	defer transport.Close()
 //	client := &http.Client{Transport: transport}
 //
-// [New] makes a [Client], a small REST client on top of a Transport, for programs that have no library which does that.
+// Package rest is a small REST client on top of a Transport, for programs that have no library which does that.
 //
 // # Which hosts are limited
 //
-// Those of Discord's API, the base URL of a Client, and what [WithHosts] adds: a proxy, a test, a server that is compatible with Discord. All
+// Those of Discord's API, and what [WithHosts] and [WithAPI] add: a proxy, a test, a server that is compatible with Discord. All
 // other requests are passed on untouched, so a client may be used for attachments and for other services, too.
 //
 // # What is repeated

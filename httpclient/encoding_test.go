@@ -134,30 +134,12 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	t.Parallel()
 	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
 		refusing, raw := encoded(http.StatusTooManyRequests, `{"retry_after":9}`, "Retry-After: 9", "X-RateLimit-Scope: user")
-		transport := newTransport(t, newScript(refusing), httpclient.WithMaxReplay(0)) // its body can be sent only once
+		transport := newTransport(t, newScript(refusing), httpclient.WithMaxBufferedBody(0)) // its body can be sent only once
 		r := newMessage(t)
 		r.GetBody = nil
 		c := send(transport, r)
 		assertStatus(t, http.StatusTooManyRequests, c)
 		assert.Equal(t, raw, c.body)
-	})
-}
-
-// A client whose caller asks for an encoding gets its errors typed all the same.
-func TestAClientReadsEncodedErrors(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		notReady, _ := encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`)
-		gone, raw := encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`)
-		client := newClient(t, newScript(notReady, gone))
-		start := time.Now()
-		_, err := client.Do(t.Context(), http.MethodGet, "/channels/1", nil, httpclient.Header("Accept-Encoding", "gzip, deflate"))
-		var problem *httpclient.APIError
-		require.ErrorAs(t, err, &problem)
-		assert.Equal(t, 10003, problem.Code)
-		assert.Equal(t, "Unknown Channel", problem.Message)
-		assert.Equal(t, raw, string(problem.Response.Body))
-		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // maxExamined is how much of a body is looked at, in bytes.
@@ -29,7 +31,7 @@ func examine(response *http.Response, judge func(v verdict, code int)) {
 		judge(ours, 0)
 		return
 	}
-	e, known := encodingOf(response.Header)
+	e, known := message.EncodingOf(response.Header)
 	if !known {
 		judge(unread, 0)
 		return
@@ -40,7 +42,7 @@ func examine(response *http.Response, judge func(v verdict, code int)) {
 // examined is a body that is looked at. It is read by one goroutine at a time, and may be closed by another one.
 type examined struct {
 	body     io.ReadCloser
-	encoding encoding
+	encoding message.Encoding
 
 	mu      sync.Mutex
 	reading bool
@@ -92,10 +94,10 @@ func (e *examined) end(read []byte, err error) {
 	head := e.head
 	e.mu.Unlock()
 	full := len(head) == maxExamined
-	if e.encoding != plain && !full && err == nil { // it is decoded once
+	if e.encoding != message.Plain && !full && err == nil { // it is decoded once
 		return
 	}
-	text := e.encoding.undo(head, maxExamined)
+	text := e.encoding.Decode(head, maxExamined)
 	code, whole := codeIn(text)
 	switch {
 	case whole, err == io.EOF && len(bytes.TrimSpace(head)) == 0:
@@ -127,7 +129,7 @@ func codeIn(text []byte) (code int, whole bool) {
 	if !bytes.HasPrefix(text, []byte("{")) || json.NewDecoder(bytes.NewReader(text)).Decode(&object) != nil {
 		return 0, false
 	}
-	if n, ok := number(object.Code); ok && n <= 1<<31 {
+	if n, ok := message.Number(object.Code); ok && n <= 1<<31 {
 		code = int(n)
 	}
 	return code, true

@@ -174,3 +174,55 @@ func ExampleRedact() {
 	// Post "https://discord.com/api/v10/webhooks/1/…?…": closed: the rest bucket manager, or the transport
 	// true
 }
+
+// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends no other header
+// about limits, and once Discord has said that the webhook is gone, nothing is sent to it.
+func Example_webhook() {
+	var refused time.Time
+	answers := make(chan func(http.ResponseWriter), 3)
+	answers <- func(w http.ResponseWriter) {
+		refused = time.Now()
+		w.Header().Set("Retry-After", "0.1")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	answers <- func(w http.ResponseWriter) {
+		if time.Since(refused) < 100*time.Millisecond {
+			fmt.Println("too early")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+	answers <- func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"message":"Unknown Webhook","code":10015}`)
+	}
+	close(answers)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Via", "1.1 google") // as all that Discord answers
+		w.Header().Set("Content-Type", "application/json")
+		(<-answers)(w)
+	}))
+	defer server.Close()
+
+	transport := httpclient.NewTransport(standIn) // for Discord itself without an option
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	for _, text := range []string{"disk is full", "disk is still full", "disk is on fire"} {
+		response, err := client.Post(server.URL+"/api/webhooks/1/a-token-that-nobody-may-see", "application/json",
+			strings.NewReader(`{"content":"`+text+`"}`))
+		var gone *httpclient.CredentialError
+		switch {
+		case errors.As(err, &gone):
+			fmt.Println(gone.Kind, "is gone:", gone.Status)
+		case err != nil:
+			fmt.Println(httpclient.Redact(err)) // the address is a secret
+		default:
+			response.Body.Close()
+			fmt.Println(response.Status)
+		}
+	}
+	// Output:
+	// 204 No Content
+	// 404 Not Found
+	// webhook is gone: 404
+}

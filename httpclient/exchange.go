@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/wait"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 const (
@@ -217,7 +218,7 @@ func (x *exchange) takeRefusal(took time.Duration, response *http.Response, leas
 		x.demand.at, x.demand.lifted = time.Now(), x.lifting.next()
 	}
 	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
-	limits := x.parse(response, decoded(response.Header, refusal, maxRefusal))
+	limits := x.parse(response, message.Decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
 	x.sent(took, response, limits.Class, err)
 	switch {
@@ -245,11 +246,11 @@ func (x *exchange) obey() error {
 	if d == nil {
 		return nil
 	}
-	wait := max(min(d.retryAfter, ratelimits.LongestTrust)-time.Since(d.at), d.inRow.Again(0, false))
-	if err := waitError(x.request.Context(), x.ask.Route, wait, x.maxRateLimit()); err != nil {
+	pause := max(min(d.retryAfter, ratelimits.LongestTrust)-time.Since(d.at), d.inRow.Again(0, false))
+	if err := wait.Check(x.request.Context(), x.ask.Route, pause, x.maxRateLimit()); err != nil {
 		return err
 	}
-	err := x.sleep(wait, d.lifted)
+	err := x.sleep(pause, d.lifted)
 	select {
 	case <-d.lifted:
 		d.inRow = ratelimits.Refusals{}
@@ -258,40 +259,11 @@ func (x *exchange) obey() error {
 	return err
 }
 
-// waitError returns the error for a wait that is longer than the context or longest allow, nil if it is not.
-func waitError(ctx context.Context, route routes.CompiledRoute, wait, longest time.Duration) error {
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
-	}
-	e := &ratelimits.TooLongError{Route: route.Route().String(), Wait: wait, Max: longest}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < longest {
-		e.Max, e.Deadline = max(time.Until(deadline), 0), true
-	}
-	if wait > e.Max {
-		return e
-	}
-	return nil
-}
-
 // sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
 func (x *exchange) sleep(d time.Duration, early <-chan struct{}) error {
-	wait := x.wait()
-	defer wait.end()
-	return wait.reason(sleep(wait, x.life, d, early))
-}
-
-// sleep waits, unless a request's context or the life of its transport ends before. It is over early when a channel is closed.
-func sleep(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-early:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-life.Done():
-		return buckets.ErrClosed
-	}
+	waiting := x.wait()
+	defer waiting.end()
+	return waiting.reason(wait.For(waiting, x.life, d, early))
 }
 
 // readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context ends. Only the

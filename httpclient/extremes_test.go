@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -28,16 +26,15 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	}
 	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max rate limit "+d.String()] = httpclient.WithMaxRateLimit(d)
-		options["retry time "+d.String()] = httpclient.WithRetryTime(d)
+		options["retry time "+d.String()] = httpclient.WithMaxRetryDuration(d)
 		options["attempt timeout "+d.String()] = httpclient.WithAttemptTimeout(d)
 		for _, other := range []time.Duration{math.MinInt64, 0, 1, math.MaxInt64} {
 			options["backoff "+d.String()+" "+other.String()] = httpclient.WithBackoff(d, other)
 		}
 	}
 	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 40, math.MaxInt64 - 1, math.MaxInt64} {
-		options["max replay "+strconv.FormatInt(n, 10)] = httpclient.WithMaxReplay(n)
+		options["max replay "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedBody(n)
 		options["max buffered "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedTotal(n)
-		options["max response "+strconv.FormatInt(n, 10)] = httpclient.WithMaxResponse(n)
 		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
 	}
 	for name, option := range options {
@@ -58,23 +55,6 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 					}
 				}
 				assertNothingHeld(t, transport)
-			})
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "{}"))
-				client := httpclient.New("token", option, httpclient.WithBase(below))
-				defer client.Close()
-				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-				defer cancel()
-				response, err := client.Do(ctx, "PUT", "/channels/1/messages", httpclient.JSON(map[string]string{"content": "hello"}))
-				var large *httpclient.ResponseTooLargeError
-				var retry *httpclient.RetryError
-				switch {
-				case err == nil:
-					require.Equal(t, http.StatusOK, response.Status)
-				case errors.As(err, &large), errors.As(err, &retry), errors.Is(err, io.ErrUnexpectedEOF):
-				default:
-					require.NoError(t, err)
-				}
 			})
 		})
 	}

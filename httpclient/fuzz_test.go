@@ -23,7 +23,7 @@ const (
 	toWebhook
 	toInteraction
 	noAttemptTimeout
-	hideAndWithhold
+	hideAndAuthorize
 )
 
 // FuzzTransportResponse looks for an answer that makes a request panic, never end, or leave something behind. The first attempts
@@ -43,7 +43,7 @@ func FuzzTransportResponse(f *testing.F) {
 		{"Retry-After: NaN\nX-RateLimit-Scope: global\nVia: 1.1 google", `{"retry_after":null,"global":true}`, toInteraction},
 		{"Content-Type: text/html", "<!DOCTYPE html>error 1015", sentOnce},
 		{"x-ratelimit-limit: -1\nx-ratelimit-remaining: 99\nx-ratelimit-reset-after: Inf", `{"retry_after":-1}`, namesAsWritten | bodyBreaksOff},
-		{"Content-Length: 5\nTransfer-Encoding: chunked\n: \nno colon", "\x00\xff", bodyNeverEnds | hideAndWithhold},
+		{"Content-Length: 5\nTransfer-Encoding: chunked\n: \nno colon", "\x00\xff", bodyNeverEnds | hideAndAuthorize},
 	} {
 		f.Add(429, seed.header, []byte(seed.body), uint8(200), seed.choice)
 		f.Add(503, seed.header, []byte(seed.body), uint8(200), seed.choice|noAttemptTimeout)
@@ -116,8 +116,8 @@ func (a *fuzzedAnswer) check(t *testing.T) {
 	if a.has(noAttemptTimeout) {
 		options = append(options, httpclient.WithAttemptTimeout(0))
 	}
-	if a.has(hideAndWithhold) {
-		options = append(options, httpclient.WithHiddenLimits(), httpclient.WithoutNeedlessAuthorization())
+	if a.has(hideAndAuthorize) {
+		options = append(options, httpclient.WithoutRateLimitHeaders(), httpclient.WithAuthorizationAlways())
 	}
 	transport := newTransport(t, a, options...)
 	for range 2 {
@@ -148,7 +148,7 @@ func (a *fuzzedAnswer) send(t *testing.T, transport *httpclient.Transport) {
 	r.Header.Set("Authorization", "Bot "+botSecret)
 	r.Body = requests.open(r.Body)
 	if a.has(sentOnce) {
-		r.GetBody, r.ContentLength = nil, httpclient.DefaultMaxReplay+1
+		r.GetBody, r.ContentLength = nil, httpclient.DefaultMaxBufferedBody+1
 	}
 	start := time.Now()
 	response, err := transport.RoundTrip(r)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -78,7 +80,7 @@ func (x *exchange) sent(took time.Duration, response *http.Response, class ratel
 	if x.hooks.Response != nil {
 		e := ResponseEvent{Route: x.route(), Attempt: x.retry.attempts, Took: took, Class: class}
 		if err != nil {
-			e.Err = newRedactor(secretsOf(pathOf(x.request.URL), x.ask.Authorization)...).redact(err)
+			e.Err = redact.Error(err, redact.Secrets(message.Path(x.request.URL), x.ask.Authorization)...)
 		}
 		if response != nil {
 			e.Status = response.StatusCode

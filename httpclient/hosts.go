@@ -3,14 +3,16 @@ package httpclient
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
 // WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is compatible with
 // Discord. Requests to all other hosts are passed on untouched. The function is asked for each request that goes neither to
-// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, nor to the base URL of a Client. Nil adds none.
+// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, nor to an API of WithAPI. Nil adds none.
 //
 // The host is that of the request's URL, where it is sent to, and not that of its Host header: in lower case, without a dot at its end,
 // with the port unless that is the scheme's own, as in "localhost:8080", "example.com" or "[::1]:8080". A host of letters
@@ -22,37 +24,66 @@ func WithHosts(limited func(host string) bool) Option {
 // WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one name share all
 // limits, holds and stopped credentials; different names share nothing. The name of Discord itself is "", so a proxy that only
 // forwards to Discord is declared by returning "" for it. By default, also for nil, each such host is a server of its own, by the name
-// of the host. The host is spelled as for WithHosts, and the function must be safe for concurrent use.
+// of the host. Without WithHosts and WithAPI there is nothing to be named: then every request fails with ErrOptions. The host is
+// spelled as for WithHosts, and the function must be safe for concurrent use.
 func WithServer(name func(host string) string) Option {
 	return func(s *settings) { s.hosts.server = name }
 }
 
+// WithAPI adds the base URL of an API that is limited besides Discord's, such as that of a proxy that is mounted below a path: its host is
+// limited like those of WithHosts, and the routes of requests to it are found in what follows its path. Nil, and a URL without a
+// host, add none.
+func WithAPI(base *url.URL) Option {
+	return func(s *settings) {
+		if base != nil && hostOf(base) != "" {
+			s.hosts.apis = append(slices.Clip(s.hosts.apis), api{hostOf(base), strings.TrimRight(base.EscapedPath(), "/")})
+		}
+	}
+}
+
 // hosts are those that are limited besides Discord's.
 type hosts struct {
-	own     string // of a Client's base URL
-	base    string // the path of that
+	apis    []api
 	limited func(host string) bool
 	server  func(host string) string
 }
+
+// api is where an API is.
+type api struct{ host, path string }
 
 // find returns the server that limits apply to, and whether there is one.
 func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	if routes.IsAPIHost(u.Host) {
 		return "", true
 	}
-	if h.own == "" && h.limited == nil || routes.IsMediaHost(u.Host) {
+	if len(h.apis) == 0 && h.limited == nil || routes.IsMediaHost(u.Host) {
 		return "", false
 	}
 	host := hostOf(u)
 	switch {
 	case host == "": // or it would be taken for Discord
 		return "", false
-	case host != h.own && (h.limited == nil || !h.limited(host)):
+	case !h.isAPI(host) && (h.limited == nil || !h.limited(host)):
 		return "", false
 	case h.server != nil:
 		return h.server(host), true
 	}
 	return host, true
+}
+
+func (h *hosts) isAPI(host string) bool {
+	return slices.ContainsFunc(h.apis, func(a api) bool { return a.host == host })
+}
+
+// belowAPI returns the path that is sent, without that of the API that it belongs to.
+func (h *hosts) belowAPI(u *url.URL) string {
+	path := message.Path(u)
+	for _, a := range h.apis {
+		if below, ok := strings.CutPrefix(path, a.path); ok && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
+			return below
+		}
+	}
+	return path
 }
 
 // serverOf returns the server whose limits are those of a URL, and whether there is one. Should a function of the caller's panic, the

@@ -87,7 +87,6 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 		return map[string]string{"[2001:db8::1]": "one"}[host]
 	})), "the proxy forwards to Discord")
 	assert.Equal(t, []string{"", "x", "x", "-", "-"}, servers(t, all, add, httpclient.WithServer(func(string) string { return "x" })))
-	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, httpclient.WithServer(func(string) string { return "x" })), "it adds none")
 	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)), "the later one counts")
 }
 
@@ -212,7 +211,7 @@ func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 					}
 					return answer(http.StatusOK, "{}")(r)
 				})
-				transport := newTransport(t, below, httpclient.WithHiddenLimits())
+				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
 				response, err := transport.RoundTrip(to(t, address, newMessage(t)))
 				require.NoError(t, err)
 				require.NoError(t, response.Body.Close())
@@ -344,32 +343,6 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 	}
 }
 
-func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
-	t.Parallel()
-	asServer := httpclient.WithServer(func(host string) string { return "behind " + host })
-	for name, c := range map[string]struct {
-		base    string
-		options []httpclient.Option
-		want    string
-	}{
-		"Discord":                 {"", nil, ""},
-		"a proxy":                 {"http://Proxy:8080/discord/api/v9/", nil, "proxy:8080"},
-		"a proxy with its server": {"http://proxy:8080", []httpclient.Option{asServer}, "behind proxy:8080"},
-		"the usual port":          {"https://proxy.:443", nil, "proxy"},
-		"and other hosts":         {"http://proxy", []httpclient.Option{httpclient.WithHosts(func(string) bool { return false })}, "proxy"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			heard := &listener{}
-			options := append([]httpclient.Option{httpclient.WithBaseURL(c.base), httpclient.WithLimiter(heard), httpclient.WithBase(fine())}, c.options...)
-			client := httpclient.New(clientToken, options...)
-			defer client.Close()
-			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
-			assert.Equal(t, []string{c.want}, heard.servers)
-		})
-	}
-}
-
 // Over real connections: what a server on this machine answers counts only if the caller says so.
 func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
 	t.Parallel()
@@ -386,24 +359,31 @@ func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
 	}
 }
 
-// Ingresses and gateways mount a proxy in front of Discord below a path.
-func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
+func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
-		t.Run(base, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
-					"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
-				client := newClient(t, below, httpclient.WithBaseURL(base))
-				start := time.Now()
-				for _, channel := range []string{"1", "2", "3"} {
-					_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", httpclient.JSON(map[string]any{"content": "x"}))
-					require.NoError(t, err)
-					time.Sleep(time.Millisecond)
-				}
-				assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
-			})
-		})
+	var options []httpclient.Option
+	for _, base := range []string{"http://Proxy:8080/discord/", "https://other.:443", "/nowhere"} {
+		u, err := url.Parse(base)
+		require.NoError(t, err)
+		options = append(options, httpclient.WithAPI(u))
+	}
+	options = append(options, httpclient.WithAPI(nil), httpclient.WithHosts(func(host string) bool { return host == "third" }))
+	addresses := []string{"http://proxy:8080", "https://other", "http://third", "http://proxy", "https://discord.com"}
+	assert.Equal(t, []string{"proxy:8080", "other", "third", "-", ""}, servers(t, addresses, options...))
+}
+
+// Ingresses and gateways mount a proxy in front of Discord below a path.
+func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
+	t.Parallel()
+	base, err := url.Parse("http://proxy/discord/")
+	require.NoError(t, err)
+	heard := &listener{}
+	transport := httpclient.NewTransport(httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard), httpclient.WithAPI(base))
+	defer transport.Close()
+	for _, path := range []string{"/discord/channels/1/messages", "/api/v10/channels/1/messages", "/channels/1/messages"} {
+		r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
+		require.NoError(t, err)
+		assertStatus(t, http.StatusOK, send(transport, r))
+		assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 	}
 }

@@ -24,14 +24,14 @@ var hiddenFromAbove = []string{
 	"X-RateLimit-Global", "X-RateLimit-Scope",
 }
 
-func TestHiddenLimitsAreObeyedAndNotSeen(t *testing.T) {
+func TestRateLimitHeadersThatAreRemovedAreObeyed(t *testing.T) {
 	t.Parallel()
 	for _, hidden := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
 			var options []httpclient.Option
 			if hidden {
-				options = append(options, httpclient.WithHiddenLimits())
+				options = append(options, httpclient.WithoutRateLimitHeaders())
 			}
 			transport := newTransport(t, server.RoundTripper(), options...)
 			var all sync.WaitGroup
@@ -63,9 +63,9 @@ func TestARefusalThatIsReturnedIsHiddenToo(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
-			options := []httpclient.Option{httpclient.WithMaxReplay(0)}
+			options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
 			if hidden {
-				options = append(options, httpclient.WithHiddenLimits())
+				options = append(options, httpclient.WithoutRateLimitHeaders())
 			}
 			r := newMessage(t)
 			r.GetBody = nil
@@ -186,12 +186,12 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	})
 }
 
-func TestALimiterCountsMoreThanAManager(t *testing.T) {
+func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithLimiter(buckets.Unlimited{}))
+	transport := httpclient.NewTransport(httpclient.WithLimiter(buckets.Unlimited{}))
 	assert.Nil(t, transport.Manager())
 	require.NoError(t, transport.Close())
 
@@ -217,13 +217,13 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	return route
 }
 
-// WithHiddenLimits promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no limit, and nobody
+// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no limit, and nobody
 // else tells the caller how long to stay away.
 func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusServiceUnavailable, "", "Retry-After: 60"))
-		response, err := newTransport(t, below, httpclient.WithHiddenLimits(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
+		response, err := newTransport(t, below, httpclient.WithoutRateLimitHeaders(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		assert.Equal(t, "60", response.Header.Get("Retry-After"))

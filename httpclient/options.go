@@ -1,6 +1,8 @@
 package httpclient
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -8,15 +10,18 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// DefaultMaxReplay is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
-// WithMaxReplay says otherwise.
-const DefaultMaxReplay = 1 << 20
+// DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
+// WithMaxBufferedBody says otherwise.
+const DefaultMaxBufferedBody = 1 << 20
 
 // DefaultMaxBufferedTotal is how much memory, in bytes, such bodies take in all requests together, unless WithMaxBufferedTotal
 // says otherwise.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// Option configures a Transport, or a Client, which is one with more around it.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them would do nothing.
+var ErrOptions = errors.New("bad options")
+
+// Option configures a Transport.
 type Option func(*settings)
 
 // settings are what the options say.
@@ -25,30 +30,46 @@ type settings struct {
 	manager *buckets.RESTBucketManager
 	limiter Limiter
 	buckets []buckets.Option
-	client  clientSettings
+	ofOwn   string // the latest option that configures a manager of the transport's own
 	behaviour
 }
 
 // behaviour is what a transport does with requests.
 type behaviour struct {
-	hosts          hosts
-	maxReplay      int64
-	maxBuffered    int64
-	hideLimits     bool
-	onlyNeeded     bool // no Authorization where the path has a token
-	attemptTimeout time.Duration
-	retrying       retrying
-	hooks          Hooks
-	logger         *slog.Logger
+	hosts               hosts
+	maxBufferedBody     int64
+	maxBufferedTotal    int64
+	withoutLimitHeaders bool
+	authorizationAlways bool // no Authorization where the path has a token
+	attemptTimeout      time.Duration
+	retrying            retrying
+	hooks               Hooks
+	logger              *slog.Logger
+}
+
+// conflict returns the error for options that exclude each other, nil if none do.
+func (s *settings) conflict() error {
+	limited := !isNil(s.limiter)
+	switch {
+	case limited && s.manager != nil:
+		return fmt.Errorf("%w: WithLimiter and WithManager exclude each other: expected one of them", ErrOptions)
+	case limited && s.ofOwn != "":
+		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
+	case s.manager != nil && s.ofOwn != "":
+		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
+	case s.hosts.server != nil && s.hosts.limited == nil && len(s.hosts.apis) == 0:
+		return fmt.Errorf("%w: WithServer names no host: expected WithHosts or WithAPI, too", ErrOptions)
+	}
+	return nil
 }
 
 func defaults() settings {
 	return settings{behaviour: behaviour{
-		maxReplay:      DefaultMaxReplay,
-		maxBuffered:    DefaultMaxBufferedTotal,
-		attemptTimeout: DefaultAttemptTimeout,
+		maxBufferedBody:  DefaultMaxBufferedBody,
+		maxBufferedTotal: DefaultMaxBufferedTotal,
+		attemptTimeout:   DefaultAttemptTimeout,
 		retrying: retrying{
-			times: DefaultRetries, within: DefaultRetryTime, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+			times: DefaultRetries, within: DefaultMaxRetryDuration, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
 		},
 	}}
 }
@@ -59,45 +80,53 @@ func WithBase(base http.RoundTripper) Option {
 }
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; of both the later one counts. Zero
-// or less means that nothing ever waits. It has no effect together with WithManager. The default is buckets.DefaultMaxRateLimit.
+// or less means that nothing ever waits. The default is buckets.DefaultMaxRateLimit. Together with WithManager or WithLimiter, which
+// have a bound of their own, every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
-	return WithBuckets(buckets.WithMaxRateLimit(d))
+	return func(s *settings) {
+		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
+	}
 }
 
-// WithBuckets passes options on to the bucket manager that the transport makes for itself. It has no effect together with
-// WithManager.
+// WithBuckets passes options on to the bucket manager that the transport makes for itself. Together with WithManager or WithLimiter,
+// which leave it without one, every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
-	return func(s *settings) { s.buckets = append(s.buckets, options...) }
+	return func(s *settings) {
+		if len(options) > 0 {
+			s.buckets, s.ofOwn = append(s.buckets, options...), "WithBuckets"
+		}
+	}
 }
 
 // WithManager makes the transport use a manager that somebody else has started and closes, so that several transports share
-// the same limits. Nil is ignored.
+// the same limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
 func WithManager(manager *buckets.RESTBucketManager) Option {
 	return func(s *settings) { s.manager = manager }
 }
 
-// WithLimiter makes the transport use another limiter than a bucket manager. It counts more than WithManager. Nil is ignored.
+// WithLimiter makes the transport use another limiter than a bucket manager. Nil is ignored. Together with WithManager every request
+// fails with ErrOptions.
 func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) { s.limiter = limiter }
 }
 
-// WithHiddenLimits removes the rate limit headers from the responses that the transport returns, so that a limiter in the
+// WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a limiter in the
 // library above stays quiet: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
-func WithHiddenLimits() Option {
-	return func(s *settings) { s.hideLimits = true }
+func WithoutRateLimitHeaders() Option {
+	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithMaxReplay sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
-// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxReplay. See also WithMaxBufferedTotal.
-func WithMaxReplay(bytes int64) Option {
-	return func(s *settings) { s.maxReplay = max(bytes, 0) }
+// WithMaxBufferedBody sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
+// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxBufferedBody. See also WithMaxBufferedTotal.
+func WithMaxBufferedBody(bytes int64) Option {
+	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxReplay take in all requests that are under way:
+// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxBufferedBody take in all requests that are under way:
 // those that wait, and those whose response has not been read or closed yet. A body for which there is no room any more is not kept,
 // and its request is neither refused nor held back for that: like one whose body is too large, it is sent once. If it would have to
 // be repeated then, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps
 // none. The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
-	return func(s *settings) { s.maxBuffered = max(bytes, 0) }
+	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
 }

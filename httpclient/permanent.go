@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
 // permanent reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
@@ -42,8 +44,8 @@ func misconfigured(err error) bool {
 // unsendable reports a request that http.Transport refuses before it sends anything. Its errors have no types, so this looks at what it
 // looks at; except for what depends on the scheme, which may be one that was registered, and on the protocol of the connection.
 func unsendable(r *http.Request, err error) bool {
-	if r.URL == nil || r.URL.Host == "" || r.Header == nil || r.Method != "" && !isHeaderName(r.Method) ||
-		r.ContentLength != 0 && r.Body == nil || !isHeaderValue(r.URL.RequestURI()) {
+	if r.URL == nil || r.URL.Host == "" || r.Header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
+		r.ContentLength != 0 && r.Body == nil || !message.IsHeaderValue(r.URL.RequestURI()) {
 		return true
 	}
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
@@ -62,11 +64,11 @@ func ofWrongLength(err error) bool {
 
 func isHeader(header http.Header) bool {
 	for name, values := range header {
-		if !isHeaderName(name) {
+		if !message.IsHeaderName(name) {
 			return false
 		}
 		for _, value := range values {
-			if !isHeaderValue(value) {
+			if !message.IsHeaderValue(value) {
 				return false
 			}
 		}

@@ -41,7 +41,11 @@ func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 				manager := buckets.NewRESTBucketManager()
 				require.NoError(t, manager.Start())
 				defer manager.Close()
-				options := []Option{WithManager(manager), WithBase(answering(func(r *http.Request) *http.Response {
+				limiter := WithManager(manager)
+				if derive {
+					limiter = WithLimiter(deriving{manager})
+				}
+				transport := NewTransport(limiter, WithBase(answering(func(r *http.Request) *http.Response {
 					time.Sleep(10 * time.Millisecond)
 					response := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"code":0}`)), Request: r, Header: http.Header{
 						"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"1"}}}
@@ -49,11 +53,7 @@ func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 						response.StatusCode = http.StatusUnauthorized
 					}
 					return response
-				}))}
-				if derive {
-					options = append(options, WithLimiter(deriving{manager}))
-				}
-				transport := NewTransport(options...)
+				})))
 				defer transport.Close()
 				random := rand.New(rand.NewPCG(1, 2))
 				var all sync.WaitGroup

@@ -40,6 +40,12 @@ func assertRedacted(t *testing.T, err error) {
 	}
 }
 
+// isA reports whether there is an error of that type in the chain.
+func isA[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}
+
 // What http.Client makes of our errors contains the address, and that the token of a webhook.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
@@ -145,11 +151,11 @@ func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	const address = "https://discord.com/webhooks/1/" + webhookSecret
 	late := &url.Error{Op: "Post", URL: address, Err: &httpclient.AttemptTimeoutError{Route: address}}
 	broken := fmt.Errorf("%s: %w", address, context.Canceled)
-	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrRetryTime})
+	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrMaxRetryDuration})
 	redacted := httpclient.Redact(err)
 	assertRedacted(t, redacted)
 	assert.True(t, strings.HasPrefix(redacted.Error(), "https://discord.com/webhooks/1/…: POST /x failed"), redacted)
-	for _, target := range []error{context.Canceled, httpclient.ErrRetryTime, err, late, broken} {
+	for _, target := range []error{context.Canceled, httpclient.ErrMaxRetryDuration, err, late, broken} {
 		assert.ErrorIs(t, redacted, target)
 	}
 	assert.NotErrorIs(t, redacted, io.EOF)
@@ -157,7 +163,7 @@ func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	require.ErrorAs(t, redacted, &retry)
 	assert.Equal(t, "POST /x", retry.Route)
 	require.ErrorAs(t, redacted, new(*httpclient.AttemptTimeoutError))
-	assert.False(t, isA[*httpclient.APIError](redacted))
+	assert.False(t, isA[*httpclient.CredentialError](redacted))
 	var outer *url.Error
 	require.ErrorAs(t, redacted, &outer)
 	assertRedacted(t, outer)

@@ -44,7 +44,7 @@ func TestA429IsWaitedForAndRepeatedWithTheSameBody(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				below := newScript(refuse("user", "1.5"), refuse("shared", "2.25"), answer(http.StatusOK, "done"))
-				transport := newTransport(t, below, httpclient.WithMaxReplay(1000)) // exactly as long as the body
+				transport := newTransport(t, below, httpclient.WithMaxBufferedBody(1000)) // exactly as long as the body
 				r := newRequest(t, http.MethodPost, messages, content)
 				c.change(r)
 				length := r.ContentLength
@@ -72,7 +72,7 @@ func TestA429IsWaitedForAndRepeatedWithTheSameBody(t *testing.T) {
 func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("0123456789", 100)
-	for name, c := range map[string]struct{ maxReplay, length int64 }{
+	for name, c := range map[string]struct{ maxBufferedBody, length int64 }{
 		"known to be too long":   {999, 1000},
 		"found to be too long":   {999, -1},
 		"a byte in memory":       {1, -1},
@@ -83,7 +83,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-				transport := newTransport(t, below, httpclient.WithMaxReplay(c.maxReplay))
+				transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody))
 				var bodies ledger
 				r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
 				r.Body = bodies.open(r.Body)
@@ -106,8 +106,8 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 
 func TestWithoutReplayABodyIsReadByNobodyButTheTransportBelow(t *testing.T) {
 	t.Parallel()
-	for _, maxReplay := range []int64{0, -5} {
-		t.Run(strconv.FormatInt(maxReplay, 10), func(t *testing.T) {
+	for _, maxBufferedBody := range []int64{0, -5} {
+		t.Run(strconv.FormatInt(maxBufferedBody, 10), func(t *testing.T) {
 			t.Parallel()
 			text := &counted{Reader: strings.NewReader("hello")}
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -116,7 +116,7 @@ func TestWithoutReplayABodyIsReadByNobodyButTheTransportBelow(t *testing.T) {
 				content, err := io.ReadAll(r.Body)
 				assert.NoError(t, err)
 				return answer(http.StatusOK, string(content))(r)
-			}), httpclient.WithMaxReplay(maxReplay))
+			}), httpclient.WithMaxBufferedBody(maxBufferedBody))
 			sent := send(transport, unreplayable(newMessage(t), text, -1))
 			assertStatus(t, http.StatusOK, sent)
 			assert.Equal(t, "hello", sent.body)
@@ -244,7 +244,7 @@ func TestALong429IsReturnedWhole(t *testing.T) {
 	content := bytes.Repeat([]byte("long "), 100_000)
 	huge := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return bodies.open(bytes.NewReader(content)) },
 		"X-RateLimit-Scope: user", "Retry-After: 1")
-	transport := newTransport(t, newScript(huge), httpclient.WithMaxReplay(0))
+	transport := newTransport(t, newScript(huge), httpclient.WithMaxBufferedBody(0))
 	sent := send(transport, unreplayable(newMessage(t), strings.NewReader("{}"), -1)).wait()
 	assertStatus(t, http.StatusTooManyRequests, sent)
 	assert.Equal(t, string(content), sent.body)

@@ -44,9 +44,9 @@ func (e *RetryError) Timeout() bool {
 var (
 	// ErrRetriesUsedUp: it was repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
-	// ErrRetryTime: the time of WithRetryTime has passed.
-	ErrRetryTime = errors.New("the time for retries has passed")
-	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxReplay or WithMaxBufferedTotal.
+	// ErrMaxRetryDuration: the time of WithMaxRetryDuration has passed.
+	ErrMaxRetryDuration = errors.New("the time for retries has passed")
+	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxBufferedBody or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
 	errTooLate = errors.New("it waited for its limit until then")
@@ -104,7 +104,7 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 		}
 	}
 	if s.within > 0 && time.Since(r.first)+pause > s.within {
-		return 0, ErrRetryTime
+		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
 		return 0, errOver // there is no point in waiting for it
@@ -138,7 +138,7 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 	}
 	within := x.retrying.within
 	if within == 0 { // bounded by the nonce all the same
-		within = DefaultRetryTime
+		within = DefaultMaxRetryDuration
 	}
 	left := within - time.Since(x.retry.first)
 	if left < longest {
@@ -148,11 +148,11 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
-		return lease, nil, x.inVain(ErrRetryTime, err)
+		return lease, nil, x.inVain(ErrMaxRetryDuration, err)
 	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
 		lease.Return()
 		closeSoon(content)
-		return lease, nil, x.inVain(ErrRetryTime, errTooLate)
+		return lease, nil, x.inVain(ErrMaxRetryDuration, errTooLate)
 	}
 	return lease, content, err
 }

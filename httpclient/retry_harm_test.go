@@ -50,7 +50,7 @@ func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...
 
 func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 	t.Parallel()
-	with, without := httpclient.ContextWithRetry, httpclient.ContextWithoutRetry
+	with, without := httpclient.ContextWithUnsafeRetries, httpclient.ContextWithoutRetries
 	plain := func(ctx context.Context) context.Context { return ctx }
 	unsafe := []httpclient.Option{httpclient.WithUnsafeRetries()}
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T)
 		refused := noConnection()
 		below := newScript(fail(refused))
 		r := newMessage(t)
-		c := send(newTransport(t, below), r.WithContext(httpclient.ContextWithoutRetry(r.Context()))).wait()
+		c := send(newTransport(t, below), r.WithContext(httpclient.ContextWithoutRetries(r.Context()))).wait()
 		assert.True(t, c.err == refused, "%v", c.err) //nolint:errorlint // the very same error
 		assert.Len(t, below.requests(), 1)
 	})
@@ -157,7 +157,7 @@ func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
 		r := newMessage(t)
-		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r.WithContext(httpclient.ContextWithoutRetry(r.Context())))
+		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 3*time.Second, sent.took)
 	})
@@ -190,7 +190,7 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				if length < 0 { // it is known once the body has been read
 					length = int64(len(c.want))
 				}
-				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxReplay(1000)), r))
+				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
 				require.Len(t, below.requests(), 4)
 				for i, a := range below.requests() {
 					assert.Equal(t, c.want, a.body, "attempt %d", i)
@@ -219,7 +219,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 				below := newScript(c.failure, answer(http.StatusOK, ""))
 				r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
 				r.Body = bodies.open(r.Body)
-				sent := send(newTransport(t, below, httpclient.WithMaxReplay(7)), r).wait()
+				sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
 				assert.Len(t, below.requests(), 1)
 				bodies.assertClosed(t)
 				if c.is == nil {

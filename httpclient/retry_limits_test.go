@@ -48,7 +48,7 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 				// Not a GET: net/http may have sent one of those before the error that it reports.
 				again := getChannel(t)
 				again.Method = c.method
-				sent := send(transport, again.WithContext(httpclient.ContextWithRetry(t.Context())))
+				sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
 				assertStatus(t, http.StatusOK, sent)
 				assert.GreaterOrEqual(t, sent.took, c.least)
 				assert.LessOrEqual(t, sent.took, c.most)

@@ -8,8 +8,8 @@ import (
 const (
 	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
 	DefaultRetries = 3
-	// DefaultRetryTime is for how long after the first attempt others are begun, unless WithRetryTime says otherwise.
-	DefaultRetryTime = 2 * time.Minute
+	// DefaultMaxRetryDuration is for how long after the first attempt others are begun, unless WithMaxRetryDuration says otherwise.
+	DefaultMaxRetryDuration = 2 * time.Minute
 	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
 	// otherwise.
 	DefaultBackoff    = 500 * time.Millisecond
@@ -29,7 +29,7 @@ type retrying struct {
 // progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
 // Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
-// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithRetry and WithUnsafeRetries. Refusals by a
+// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithUnsafeRetries and WithUnsafeRetries. Refusals by a
 // limit (429) do not count and are always repeated. The default is DefaultRetries.
 //
 // Below it, an http.Transport repeats a GET, HEAD or OPTIONS once more by itself when a kept HTTP/1.1 connection turns out to be broken;
@@ -38,9 +38,9 @@ func WithRetries(n int) Option {
 	return func(s *settings) { s.retrying.times = max(n, 0) }
 }
 
-// WithRetryTime sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
-// is DefaultRetryTime.
-func WithRetryTime(d time.Duration) Option {
+// WithMaxRetryDuration sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
+// is DefaultMaxRetryDuration.
+func WithMaxRetryDuration(d time.Duration) Option {
 	return func(s *settings) { s.retrying.within = max(d, 0) }
 }
 
@@ -74,17 +74,17 @@ const (
 	retryNever
 )
 
-// ContextWithRetry lets the requests made with the context be repeated after failures whatever their method: the caller knows that
-// it does no harm if Discord carries them out twice. The latest of this and ContextWithoutRetry counts.
-func ContextWithRetry(ctx context.Context) context.Context {
+// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures whatever their method: the caller knows that
+// it does no harm if Discord carries them out twice. The latest of this and ContextWithoutRetries counts.
+func ContextWithUnsafeRetries(ctx context.Context) context.Context {
 	t := tuningOf(ctx)
 	t.retry = retryAlways
 	return context.WithValue(ctx, tuningKey{}, t)
 }
 
-// ContextWithoutRetry keeps the requests made with the context from being repeated after failures. Refusals by a limit are
+// ContextWithoutRetries keeps the requests made with the context from being repeated after failures. Refusals by a limit are
 // repeated all the same; see buckets.ContextWithMaxWait for those.
-func ContextWithoutRetry(ctx context.Context) context.Context {
+func ContextWithoutRetries(ctx context.Context) context.Context {
 	t := tuningOf(ctx)
 	t.retry = retryNever
 	return context.WithValue(ctx, tuningKey{}, t)

@@ -120,12 +120,12 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 		sent    int
 	}{
 		"by default, two minutes":    {nil, 0, 12},
-		"without a bound":            {[]httpclient.Option{httpclient.WithRetryTime(0)}, 0, 21},
-		"negative, without a bound":  {[]httpclient.Option{httpclient.WithRetryTime(-1)}, 0, 21},
-		"three seconds":              {[]httpclient.Option{httpclient.WithRetryTime(3 * time.Second)}, 0, 3},
-		"less than the first pause":  {[]httpclient.Option{httpclient.WithRetryTime(time.Millisecond)}, 0, 1},
-		"attempts are a part of it":  {[]httpclient.Option{httpclient.WithRetryTime(30 * time.Second)}, 9 * time.Second, 3},
-		"the last one may overshoot": {[]httpclient.Option{httpclient.WithRetryTime(11 * time.Second)}, 10 * time.Second, 2},
+		"without a bound":            {[]httpclient.Option{httpclient.WithMaxRetryDuration(0)}, 0, 21},
+		"negative, without a bound":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(-1)}, 0, 21},
+		"three seconds":              {[]httpclient.Option{httpclient.WithMaxRetryDuration(3 * time.Second)}, 0, 3},
+		"less than the first pause":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(time.Millisecond)}, 0, 1},
+		"attempts are a part of it":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(30 * time.Second)}, 9 * time.Second, 3},
+		"the last one may overshoot": {[]httpclient.Option{httpclient.WithMaxRetryDuration(11 * time.Second)}, 10 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestTheTimeForRetriesBeginsWhenTheFirstAttemptIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...),
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
-		transport := newTransport(t, below, httpclient.WithRetryTime(2*time.Second))
+		transport := newTransport(t, below, httpclient.WithMaxRetryDuration(2*time.Second))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		queued := send(transport, getChannel(t))
 		assertStatus(t, http.StatusOK, queued)
@@ -227,13 +227,13 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	})
 }
 
-// WithRetryTime says for how long after the first attempt others are begun. The time in the queue before another one counts.
+// WithMaxRetryDuration says for how long after the first attempt others are begun. The time in the queue before another one counts.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 60")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
-		transport := newTransport(t, below, httpclient.WithRetryTime(5*time.Second))
+		transport := newTransport(t, below, httpclient.WithMaxRetryDuration(5*time.Second))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		send(transport, getChannel(t)).wait()
 		sent := below.requests()

@@ -178,8 +178,8 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 	}{
 		"used up":        {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
 		"took too long":  {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
-		"out of time":    {options: []httpclient.Option{httpclient.WithRetryTime(time.Second)}, attempts: 2, reason: httpclient.ErrRetryTime},
-		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxReplay(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
+		"out of time":    {options: []httpclient.Option{httpclient.WithMaxRetryDuration(time.Second)}, attempts: 2, reason: httpclient.ErrMaxRetryDuration},
+		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var vain *httpclient.RetryError
 		if errors.As(err, &vain) {
-			assert.NotEqual(t, httpclient.ErrRetryTime, vain.Reason)
+			assert.NotEqual(t, httpclient.ErrMaxRetryDuration, vain.Reason)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func TestANonceIsNotReliedOnForLong(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
 		r := newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
 		err := send(newTransport(t, below), r).wait().err
-		require.ErrorIs(t, err, httpclient.ErrRetryTime)
+		require.ErrorIs(t, err, httpclient.ErrMaxRetryDuration)
 		assert.Len(t, below.requests(), 2)
 	})
 }
@@ -91,12 +91,12 @@ func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
 		var bodies ledger
 		limiter := new(slow)
 		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetryTime(30*time.Second))
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithMaxRetryDuration(30*time.Second))
 		defer transport.Close()
 		r := newRequest(t, http.MethodPut, channel, "")
 		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
 		r.Body, _ = r.GetBody()
-		require.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrRetryTime)
+		require.ErrorIs(t, send(transport, r).wait().err, httpclient.ErrMaxRetryDuration)
 		assert.Len(t, below.requests(), 1)
 		require.Len(t, limiter.ended, 2)
 		assert.False(t, limiter.ended[1].sent)

@@ -58,7 +58,7 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	defer server.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)}, "with hidden limits": {httpclient.WithHiddenLimits()},
+		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)}, "with hidden limits": {httpclient.WithoutRateLimitHeaders()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newUpgrade(t)

@@ -3,11 +3,10 @@ package httpclient
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -25,13 +24,17 @@ type Transport struct {
 	buffered    buffered
 	lifting     lifting
 
+	invalid error // what is wrong with the options, nil if nothing is
+
 	life context.Context // ends with Close
 	end  context.CancelFunc
 }
 
 // NewTransport returns a transport that is ready for use. Close it when it is not needed any more: until then a goroutine
 // of its manager collects garbage. The options count in their order; a later one of the same name replaces an earlier one,
-// except WithBuckets, which adds to it.
+// except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
+//
+// NewTransport does not fail. With options that exclude each other every request fails with ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -39,9 +42,10 @@ func NewTransport(options ...Option) *Transport {
 			option(&s)
 		}
 	}
-	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials()}
+	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(),
+		invalid: s.conflict()}
 	t.deadlines.epoch = time.Now()
-	t.buffered.max = t.maxBuffered
+	t.buffered.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -127,6 +131,7 @@ func (t *Transport) CloseIdleConnections() {
 //     minutes on that route with that channel, guild or webhook; everywhere after 401s of two routes without a success between them; and
 //     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
 //   - *routes.PathError for a malformed path or method
+//   - ErrOptions for options of NewTransport that exclude each other
 //
 // The request is not modified, and its body is closed in every case, when its context ends also while it is read. Where that does not end
 // the read, RoundTrip returns before it, as the contract of http.RoundTripper allows. A response with status 101, and one whose body
@@ -135,6 +140,10 @@ func (t *Transport) CloseIdleConnections() {
 // Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
 // are JSON by their Content-Type, or have none.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.invalid != nil {
+		closeBody(request)
+		return nil, t.invalid
+	}
 	server, limited := t.serverOf(request, request.URL)
 	if !limited {
 		return roundTrip(t.base, t.withoutSecrets(request))
@@ -153,14 +162,14 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	x.body.room.of = &t.buffered
 	defer x.body.close()
-	if err := x.body.take(t.life, request, t.maxReplay); err != nil {
+	if err := x.body.take(t.life, request, t.maxBufferedBody); err != nil {
 		return nil, err
 	}
 	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil {
 		x.body.room.endWith(response)
-		if t.hideLimits {
+		if t.withoutLimitHeaders {
 			hide(response)
 		}
 	}
@@ -169,13 +178,13 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *exchange) prepare(server string, route routes.CompiledRoute) {
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: valueOf(x.request.Header, "Authorization")}
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: message.HeaderValue(x.request.Header, "Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
 	if withheld := x.withheld(route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)
-		x.ask.Authorization = valueOf(x.header, "Authorization")
+		x.ask.Authorization = message.HeaderValue(x.header, "Authorization")
 	}
 	x.credential = x.credentials.of(&x.ask)
 }
@@ -195,26 +204,8 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
 	}
-	path := pathOf(request.URL)
-	if below, ok := strings.CutPrefix(path, t.hosts.base); ok && strings.HasPrefix(below, "/") {
-		path = below
-	}
+	path := t.hosts.belowAPI(request.URL)
 	return routes.Match(methodOf(request), path)
-}
-
-// pathOf returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.
-func pathOf(u *url.URL) string {
-	path := u.Opaque
-	if path == "" {
-		path = u.EscapedPath()
-	}
-	switch {
-	case path == "":
-		return "/"
-	case u.Opaque != "" && strings.HasPrefix(path, "//"):
-		return "http:" + path
-	}
-	return path
 }
 
 // methodOf returns the request's method; for a client, none means GET.

@@ -163,7 +163,7 @@ func TestAnUploadFromASilentSourceEnds(t *testing.T) {
 						r.GetBody = func() (io.ReadCloser, error) { return source(), nil }
 					}
 					below := newServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-					sent := send(newTransport(t, below, httpclient.WithMaxReplay(0), httpclient.WithAttemptTimeout(c.timeout)), r).wait()
+					sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0), httpclient.WithAttemptTimeout(c.timeout)), r).wait()
 					assert.GreaterOrEqual(t, sent.took, c.took)
 					assert.Less(t, sent.took, c.took+time.Second)
 					switch {
@@ -211,7 +211,7 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 		r.Body, r.GetBody, r.ContentLength = body, nil, -1
 		below := newServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 		ctx, cancel := context.WithCancel(t.Context())
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxReplay(0)), r.WithContext(ctx)))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r.WithContext(ctx)))
 		cancel()
 		synctest.Wait()
 		assert.EqualValues(t, 1, body.closed.Load())

@@ -4,15 +4,16 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithoutNeedlessAuthorization sends requests whose path contains a token (webhooks, interactions) without the Authorization header.
-// They do not need it; with it they count for the bot's global limit, and are stopped by a refusal of it.
-func WithoutNeedlessAuthorization() Option {
-	return func(s *settings) { s.onlyNeeded = true }
+// WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks, interactions). By
+// default it is left out there: Discord takes the token in the path for the credential, and with an Authorization besides, the request
+// counts for the bot's global limit and is refused while that is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+func WithAuthorizationAlways() Option {
+	return func(s *settings) { s.authorizationAlways = true }
 }
 
 // secretHeaders are those that must not reach another host: what net/http takes out of redirects as well, Discord's second factor, and
@@ -26,7 +27,7 @@ func (x *exchange) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
-	case x.onlyNeeded && route.Route().TokenInPath() && valueOf(x.request.Header, "Authorization") != "":
+	case !x.authorizationAlways && route.Route().TokenInPath() && message.HeaderValue(x.request.Header, "Authorization") != "":
 		return secretHeaders[:1]
 	}
 	return nil
@@ -37,23 +38,6 @@ func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
 	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
 	return rest
-}
-
-// valueOf returns the first value of a header by its canonical name, however it is spelled: net/http sends it as it is.
-func valueOf(header http.Header, canonical string) string {
-	values := header[canonical]
-	if len(values) == 0 {
-		for name, others := range header {
-			if len(others) > 0 && strings.EqualFold(name, canonical) {
-				values = others
-				break
-			}
-		}
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }
 
 // leavesServer reports a request to which an http.Client was redirected, directly or not, and that has seen another host after the

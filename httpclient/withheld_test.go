@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-func TestAuthorizationIsNotSentWhereItIsNotNeeded(t *testing.T) {
+func TestAuthorizationIsLeftOutWhereThePathHasATokenUnlessItIsToBeSentAlways(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		path   string
@@ -32,14 +32,14 @@ func TestAuthorizationIsNotSentWhereItIsNotNeeded(t *testing.T) {
 		"webhooks of a channel":   {channel + "/webhooks", true},
 		"something new, no token": {"/api/v10/somethings/1", true},
 	} {
-		for _, on := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, %v", name, on), func(t *testing.T) {
+		for _, always := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, %v", name, always), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
 					var options []httpclient.Option
-					if on {
-						options = append(options, httpclient.WithoutNeedlessAuthorization())
+					if always {
+						options = append(options, httpclient.WithAuthorizationAlways())
 					}
 					r := newRequest(t, http.MethodPatch, c.path, "{}")
 					r.Header.Set("Cookie", "a=b")
@@ -47,7 +47,7 @@ func TestAuthorizationIsNotSentWhereItIsNotNeeded(t *testing.T) {
 					assertStatus(t, http.StatusOK, send(newTransport(t, below, options...), r))
 					assert.Equal(t, header, r.Header, "the caller's own")
 					want := header.Clone()
-					if on && !c.needed {
+					if !always && !c.needed {
 						want.Del("Authorization")
 					}
 					require.Len(t, below.requests(), 2)
@@ -63,14 +63,14 @@ func TestAuthorizationIsNotSentWhereItIsNotNeeded(t *testing.T) {
 // A refusal of the bot as a whole must not hold up webhooks, if they are not sent with its credential.
 func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 	t.Parallel()
-	for _, on := range []bool{false, true} {
-		t.Run(fmt.Sprint(on), func(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		t.Run(fmt.Sprint(always), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				below := newScript(refuse("global", "20"), answer(http.StatusOK, ""))
 				var options []httpclient.Option
-				if on {
-					options = append(options, httpclient.WithoutNeedlessAuthorization())
+				if always {
+					options = append(options, httpclient.WithAuthorizationAlways())
 				}
 				transport := newTransport(t, below, options...)
 				bot := send(transport, newMessage(t))
@@ -78,10 +78,10 @@ func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 				hook := send(transport, newRequest(t, http.MethodPost, webhook, "{}"))
 				assertStatus(t, http.StatusOK, bot, hook)
 				assertTook(t, 20*time.Second, bot.took)
-				if on {
-					assert.Zero(t, hook.took)
-				} else {
+				if always {
 					assertTook(t, 20*time.Second, hook.took)
+				} else {
+					assert.Zero(t, hook.took)
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestAStoppedBotDoesNotStopWebhooksThatGoWithoutIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, "{}", func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
-		transport := newTransport(t, below, httpclient.WithoutNeedlessAuthorization())
+		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
 		assert.ErrorAs(t, send(transport, newMessage(t)).wait().err, new(*httpclient.CredentialError))
@@ -104,7 +104,7 @@ func TestARequestWithoutHeadersCanBeSent(t *testing.T) {
 	below := newScript(answer(http.StatusOK, ""))
 	r := newRequest(t, http.MethodGet, webhook, "")
 	r.Header = nil
-	assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithoutNeedlessAuthorization()), r))
+	assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 

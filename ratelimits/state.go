@@ -46,10 +46,10 @@ func NewWindow(now time.Duration, s State) Window {
 // window knows more than a State can say, like when each place of a sliding bucket comes back, it says what is safe.
 func (w *Window) State(now time.Duration) State {
 	w.advance(now)
-	t := w.troubles()
+	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
 	}
 	switch {
 	case w.recalled: // which is no more than a guess

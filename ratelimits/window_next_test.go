@@ -83,11 +83,11 @@ func TestRequestThatWasChargedTwiceCountsOnce(t *testing.T) {
 	for _, limit := range []int{3, 4, 5} {
 		b := newBucket(t)
 		b.exchange(0, ok(limit, limit-1, 10*second))
-		shadow := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
+		provisional := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
 		other := b.send(100 * ms)
 		moved := b.Adopt(150*ms, 90*ms) // this is its bucket
 		b.Report(150*ms, moved, ok(limit, limit-3, 9900*ms))
-		b.Return(150*ms, shadow)
+		b.Return(150*ms, provisional)
 		b.Report(160*ms, other, ok(limit, limit-2, 9900*ms))
 		require.Zero(t, b.InFlight())
 		b.left(160*ms, limit-3)

@@ -22,7 +22,7 @@ func TestALargeUploadOfArikawaNeedsAsLargeAMaxReplay(t *testing.T) {
 		status  int
 	}{
 		{"too small", nil, http.StatusTooManyRequests},
-		{"large enough", []httpclient.Option{httpclient.WithMaxReplay(4 << 20)}, 0},
+		{"large enough", []httpclient.Option{httpclient.WithMaxBufferedBody(4 << 20)}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -81,7 +81,7 @@ func untold(open func(http.RoundTripper) (client, func(), error)) func(http.Roun
 
 // limiting returns a transport as all but disgo's limiter use it.
 func limiting(base http.RoundTripper) (*httpclient.Transport, func()) {
-	transport := httpclient.NewTransport(httpclient.WithBase(base), httpclient.WithHiddenLimits())
+	transport := httpclient.NewTransport(httpclient.WithBase(base), httpclient.WithoutRateLimitHeaders())
 	return transport, func() { _ = transport.Close() }
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-func TestHiddenLimitsKeepDiscordgosLimiterQuiet(t *testing.T) {
+func TestDiscordgosLimiterIsQuietWithoutRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	for _, hidden := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

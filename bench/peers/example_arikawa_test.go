@@ -45,7 +45,7 @@ func Example_arikawaDriver() {
 	defer discord.server.Close()
 	client := api.NewClient("Bot " + token)
 
-	transport := httpclient.NewTransport(httpclient.WithHiddenLimits(), httpclient.WithBase(discord))
+	transport := httpclient.NewTransport(httpclient.WithoutRateLimitHeaders(), httpclient.WithBase(discord))
 	defer transport.Close()
 	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})
 

@@ -25,7 +25,7 @@ func example() *simulated {
 	return d
 }
 
-// discordgo takes the transport in Session.Client. WithHiddenLimits keeps its own limiter from waiting as well.
+// discordgo takes the transport in Session.Client. WithoutRateLimitHeaders keeps its own limiter from waiting as well.
 func Example_discordgo() {
 	discord := example()
 	defer discord.server.Close()
@@ -35,7 +35,7 @@ func Example_discordgo() {
 		return
 	}
 
-	transport := httpclient.NewTransport(httpclient.WithHiddenLimits(), httpclient.WithBase(discord))
+	transport := httpclient.NewTransport(httpclient.WithoutRateLimitHeaders(), httpclient.WithBase(discord))
 	defer transport.Close()
 	session.Client = &http.Client{Transport: transport} // instead of one with a timeout
 	session.MaxRestRetries = 0                          // discordgo's own would send messages twice
@@ -59,7 +59,7 @@ func Example_discordgoAtOnce() {
 		fmt.Println(err)
 		return
 	}
-	transport := httpclient.NewTransport(httpclient.WithHiddenLimits(), httpclient.WithBase(discord))
+	transport := httpclient.NewTransport(httpclient.WithoutRateLimitHeaders(), httpclient.WithBase(discord))
 	defer transport.Close()
 	session.Client = &http.Client{Transport: transport}
 
@@ -85,7 +85,7 @@ func Example_discordgoRawRequest() {
 		fmt.Println(err)
 		return
 	}
-	transport := httpclient.NewTransport(httpclient.WithHiddenLimits(), httpclient.WithBase(discord))
+	transport := httpclient.NewTransport(httpclient.WithoutRateLimitHeaders(), httpclient.WithBase(discord))
 	defer transport.Close()
 	session.Client = &http.Client{Transport: transport}
 

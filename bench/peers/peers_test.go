@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,7 +156,13 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 		}
 		assert.Zero(t, d.server.Report().Refused.Total())
 		assert.Equal(t, plain[h.library], got)
-		assert.Equal(t, sent[h.library], by.seen)
+		want := slices.Clone(sent[h.library])
+		for i, s := range want { // the one difference: no Authorization where the path has a token
+			if strings.Contains(s.URL, interactionToken) || strings.Contains(s.URL, webhookToken) {
+				want[i].Authorization = ""
+			}
+		}
+		assert.Equal(t, want, by.seen)
 	})
 }
 

@@ -126,9 +126,9 @@ func (p plan) context() (context.Context, context.CancelFunc) {
 	case 3:
 		ctx = buckets.ContextWithMaxWait(ctx, time.Second)
 	case 4:
-		ctx = httpclient.ContextWithRetry(ctx)
+		ctx = httpclient.ContextWithUnsafeRetries(ctx)
 	case 5:
-		ctx = httpclient.ContextWithoutRetry(ctx)
+		ctx = httpclient.ContextWithoutRetries(ctx)
 	}
 	switch {
 	case p.deadline > 0:

@@ -127,7 +127,7 @@ func (c chance) operation() plan {
 	case at(10):
 		return plan{method: "POST", path: in("/typing")}
 	case at(20):
-		return plan{method: "POST", path: in("/messages"), body: strings.Repeat("x", 2*maxReplay), once: true}
+		return plan{method: "POST", path: in("/messages"), body: strings.Repeat("x", 2*maxBufferedBody), once: true}
 	}
 	return c.beyondChannels(x)
 }

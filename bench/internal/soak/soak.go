@@ -20,8 +20,8 @@ const (
 	// Patience is the time within which every request has to have an outcome: a few waits of maxWait, as a request may be
 	// refused several times, and the time for retries.
 	Patience = 6 * time.Minute
-	// maxReplay is small, so that there are uploads that can be sent only once.
-	maxReplay = 4 << 10
+	// maxBufferedBody is small, so that there are uploads that can be sent only once.
+	maxBufferedBody = 4 << 10
 )
 
 // Config is what a soak is to do.
@@ -106,7 +106,7 @@ func newSoak(config Config) *soak {
 	s.load.init()
 	s.transport = httpclient.NewTransport(
 		httpclient.WithBase(s.ledger.below(s.wire)),
-		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxReplay(maxReplay),
+		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody),
 		httpclient.WithLogger(s.search.logger()), httpclient.WithHooks(s.search.transportHooks()),
 		httpclient.WithBuckets(
 			buckets.WithHooks(s.search.managerHooks()),

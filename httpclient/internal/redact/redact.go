@@ -1,0 +1,266 @@
+// Package redact takes secrets out of errors: tokens and credentials, also those in URLs.
+package redact
+
+import (
+	"errors"
+	"iter"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+)
+
+// Error returns an error that says the same without these secrets and without those of URLs. It is err itself if there are none, and
+// nil if that is nil.
+func Error(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	r := &redactor{}
+	r.know(secrets)
+	r.learn(err)
+	if cleaned, changed := r.clean(err); changed {
+		return cleaned
+	}
+	return err
+}
+
+// Text returns a text without these secrets.
+func Text(text string, secrets ...string) string {
+	r := &redactor{}
+	r.know(secrets)
+	return r.replace(text)
+}
+
+const (
+	// Shorter texts are not looked for: they would be found in words.
+	shortestSecret = 8
+	// A segment of a path that is longer is no id and may be a token.
+	longestID = 20
+
+	// hidden stands for what is not shown.
+	hidden = "…"
+)
+
+// redactor takes secrets out of errors: those that it knows, and those of all URLs.
+type redactor struct {
+	known []known
+}
+
+// known is a text that errors may not contain, and what is shown in its place.
+type known struct{ secret, shown string }
+
+func (r *redactor) know(secrets []string) {
+	for _, secret := range secrets {
+		r.known = append(r.known, known{secret, hidden})
+	}
+	// What is part of another one comes after it.
+	slices.SortStableFunc(r.known, func(a, b known) int { return len(b.secret) - len(a.secret) })
+}
+
+// learn takes in the URLs of an error.
+func (r *redactor) learn(err error) {
+	if e, ok := err.(*url.Error); ok {
+		if shown := showURL(e.URL); shown != e.URL {
+			r.known = append(r.known, known{e.URL, shown})
+			r.know(secretsOfURL(e.URL))
+		}
+	}
+	for _, inner := range unwrap(err) {
+		r.learn(inner)
+	}
+}
+
+// clean returns the error without what is known, and whether it is another one.
+func (r *redactor) clean(err error) (cleaned error, changed bool) {
+	inner := unwrap(err)
+	for i := range inner {
+		if e, other := r.clean(inner[i]); other {
+			inner[i], changed = e, true
+		}
+	}
+	if e, ok := err.(*url.Error); ok {
+		shown := showURL(e.URL)
+		if !changed && shown == e.URL {
+			return err, false
+		}
+		e = &url.Error{Op: e.Op, URL: shown, Err: e.Err}
+		if changed {
+			e.Err = inner[0]
+		}
+		return e, true
+	}
+	text := r.text(err.Error())
+	if !changed && text == err.Error() {
+		return err, false
+	}
+	e := &redactedError{text: text, inner: inner, original: func() error { return err }}
+	if _, ok := err.(interface{ Timeout() bool }); ok {
+		return redactedTimeout{e}, true
+	}
+	return e, true
+}
+
+// unwrap returns what an error wraps.
+func unwrap(err error) []error {
+	var inner []error
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = slices.Clone(e.Unwrap())
+	}
+	return slices.DeleteFunc(inner, func(err error) bool { return err == nil })
+}
+
+var (
+	// anyURL finds addresses in a text.
+	anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
+	// anyToken finds the paths of webhooks and interactions in a text. In a template there is a brace in the place of the token.
+	anyToken = regexp.MustCompile(`(?i)(/(?:webhooks|interactions)/[^/\s"'?#]+/)[^/\s"'?#{:,;)]+`)
+)
+
+// text returns a text without secrets.
+func (r *redactor) text(text string) string {
+	text = anyURL.ReplaceAllStringFunc(r.replace(text), showURL)
+	return anyToken.ReplaceAllString(text, "${1}"+hidden)
+}
+
+// replace returns a text without what is known.
+func (r *redactor) replace(text string) string {
+	for _, k := range r.known {
+		text = strings.ReplaceAll(text, k.secret, k.shown)
+	}
+	return text
+}
+
+// redactedError stands for an error whose text contains a secret. It is what that is, and wraps what that wraps without secrets. A
+// function keeps the original out of dumps.
+type redactedError struct {
+	text     string
+	inner    []error
+	original func() error
+}
+
+func (e *redactedError) Error() string        { return e.text }
+func (e *redactedError) Unwrap() []error      { return e.inner }
+func (e *redactedError) Is(target error) bool { return errors.Is(e.original(), target) }
+
+// As finds the original itself. What it wraps is found where it has no secrets.
+func (e *redactedError) As(target any) bool {
+	original := e.original()
+	if place := reflect.ValueOf(target).Elem(); reflect.TypeOf(original).AssignableTo(place.Type()) {
+		place.Set(reflect.ValueOf(original))
+		return true
+	}
+	as, ok := original.(interface{ As(any) bool })
+	return ok && as.As(target)
+}
+
+// redactedTimeout is one that may be a timeout, which net/url asks for.
+type redactedTimeout struct{ *redactedError }
+
+// Timeout reports what the original does.
+func (e redactedTimeout) Timeout() bool {
+	return e.original().(interface{ Timeout() bool }).Timeout()
+}
+
+// showURL returns a URL without its secrets.
+func showURL(raw string) string {
+	u, err := url.Parse(raw)
+	scheme, _, _ := strings.Cut(raw, "://")
+	switch {
+	case err == nil && u.Opaque != "":
+		return u.Scheme + ":" + hidden
+	case err != nil && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
+		return scheme + "://" + hidden
+	case err != nil:
+		return hidden
+	}
+	tail := ""
+	if end := strings.IndexAny(raw, "?#"); end >= 0 {
+		raw, tail = raw[:end], raw[end:end+1]+hidden
+	}
+	if u.Host == "" && u.User == nil {
+		return showPath(raw) + tail
+	}
+	start := strings.Index(raw, "//") + len("//")
+	authority, path, found := strings.Cut(raw[start:], "/")
+	if found {
+		path = "/" + path
+	}
+	return raw[:start] + authority[strings.LastIndexByte(authority, '@')+1:] + showPath(path) + tail
+}
+
+// showPath returns a path without what is a token by its place or its length.
+func showPath(path string) string {
+	segments := strings.Split(path, "/")
+	for i := range tokensIn(segments) {
+		segments[i] = hidden
+	}
+	return strings.Join(segments, "/")
+}
+
+// tokensIn yields which segments of a path are tokens, or may be.
+func tokensIn(segments []string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var before [2]string // the latest two that are not empty
+		for i, segment := range segments {
+			if segment == "" {
+				continue
+			}
+			owner := strings.EqualFold(before[0], "webhooks") || strings.EqualFold(before[0], "interactions")
+			if (owner || len(segment) > longestID) && !yield(i) {
+				return
+			}
+			before[0], before[1] = before[1], plainText(segment)
+		}
+	}
+}
+
+// plainText undoes percent-encoding, where that is possible.
+func plainText(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// Secrets returns what no error may contain: credentials, and everything in the path that may be a token.
+func Secrets(path string, authorizations ...string) []string {
+	var secrets []string
+	for _, authorization := range authorizations {
+		if _, token, _ := strings.Cut(authorization, " "); token != "" {
+			authorization = token
+		}
+		secrets = append(secrets, authorization)
+	}
+	path, _, _ = strings.Cut(path, "?") // which an opaque one may have
+	segments := strings.Split(path, "/")
+	for i := range tokensIn(segments) {
+		secrets = append(secrets, segments[i], plainText(segments[i]))
+	}
+	return slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortestSecret })
+}
+
+// secretsOfURL returns what an error may not contain that is about a URL.
+func secretsOfURL(raw string) []string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil // none of it is shown
+	}
+	secrets := append(Secrets(message.Path(u)), u.RawQuery, u.User.Username())
+	password, _ := u.User.Password()
+	secrets = append(secrets, password)
+	for _, values := range u.Query() {
+		for _, value := range values {
+			if len(value) > longestID { // others are words and numbers
+				secrets = append(secrets, value)
+			}
+		}
+	}
+	return slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortestSecret })
+}

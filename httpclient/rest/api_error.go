@@ -1,0 +1,260 @@
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
+)
+
+// APIError is a response that says that the request was not done. Get at it with errors.As.
+//
+// Its strings come from the server, shortened to some hundred bytes, with what the request knows to be a token taken out.
+type APIError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Status is the HTTP status code.
+	Status int
+	// Code is Discord's error code, 0 if there was none.
+	Code int
+	// Message is Discord's message. If the response has none (a page of the network in front of Discord, or nothing at all),
+	// it is what the status means, and empty if that is not known either.
+	Message string
+	// Errors are what is wrong with single fields of the request, ordered by path; at most a hundred.
+	Errors []FieldError
+	// Response is the response as it came. Unlike the rest it can contain anything, tokens too, and so is not encoded as JSON.
+	Response *Response `json:"-"`
+}
+
+// FieldError is what Discord has to say about one field of a request.
+type FieldError struct {
+	// Path leads to the field, "embeds.0.title". It is empty for the request as a whole.
+	Path string
+	// Code is a word such as BASE_TYPE_REQUIRED; it can be empty.
+	Code string
+	// Message is for humans.
+	Message string
+}
+
+// shownErrors is how many field errors the text of an APIError lists.
+const shownErrors = 5
+
+// Error returns all of it in one line, of the field errors the first five.
+func (e *APIError) Error() string {
+	text := e.Route + ": " + strconv.Itoa(e.Status)
+	meaning := http.StatusText(e.Status)
+	if meaning != "" {
+		text += " " + meaning
+	}
+	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // as Discord's 401 says
+		text += ": " + e.Message
+	}
+	if e.Code != 0 {
+		text += " (code " + strconv.Itoa(e.Code) + ")"
+	}
+	for i, field := range e.Errors {
+		if i == shownErrors {
+			text += "; and " + strconv.Itoa(len(e.Errors)-i) + " more"
+			break
+		}
+		text += "; " + field.String()
+	}
+	return oneLine(text)
+}
+
+// String returns path, message and code.
+func (f FieldError) String() string {
+	text := f.Message
+	if f.Path != "" {
+		text = f.Path + ": " + text
+	}
+	if f.Code != "" {
+		text += " (" + f.Code + ")"
+	}
+	return oneLine(text)
+}
+
+// newAPIError makes an error of a response, without the secrets of the request.
+func (c *call) newAPIError(r *Response) *APIError {
+	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
+	clean := func(text string) string { return clip(redact.Text(text, c.secrets...)) } // in this order: half a secret is one too
+	e.decode(message.Decoded(r.Header, r.Body, maxErrorBody+1), clean)
+	if e.Message == "" {
+		e.Message = http.StatusText(r.Status)
+	}
+	if r.Status < http.StatusBadRequest && r.Status >= http.StatusMultipleChoices {
+		e.Message = "the redirect was not followed, as it leads to another host or method: see WithBaseURL"
+	}
+	return e
+}
+
+const (
+	// maxErrorBody is how large a body is looked at for an error, in bytes. Discord's have a few thousand at most.
+	maxErrorBody = 1 << 20
+	// maxText is how much of a text from the server is taken over, in bytes.
+	maxText = 512
+)
+
+// decode reads Discord's error object, that of its OAuth2 endpoints, or that of the oldest ones, which consists of nothing
+// but fields. It leaves alone what it cannot make sense of, and cleans the texts that it takes over.
+func (e *APIError) decode(body []byte, clean func(string) string) {
+	body = bytes.TrimSpace(body)
+	if len(body) > maxErrorBody || !bytes.HasPrefix(body, []byte("{")) {
+		return
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(body, &object) != nil {
+		return
+	}
+	if code, ok := message.Number(object["code"]); ok && code <= 1<<31 {
+		e.Code = int(code)
+	}
+	e.Message = clean(textOf(object["message"]))
+	switch {
+	case object["errors"] != nil:
+		e.Errors = fieldErrors(object["errors"], clean)
+	case e.Message != "":
+	case object["error"] != nil:
+		e.Message = clean(strings.TrimSuffix(textOf(object["error"])+": "+textOf(object["error_description"]), ": "))
+	case object["code"] == nil && object["retry_after"] == nil:
+		e.Errors = fieldErrors(body, clean)
+	}
+}
+
+// textOf returns a JSON string, and "" for everything else.
+func textOf(raw json.RawMessage) (text string) {
+	if json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// clip shortens a text to maxText bytes.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// oneLine replaces what could pretend to be another line of a log.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+const (
+	// maxFieldErrors and maxFieldDepth bound what is made of an object of errors. Discord's are nested six deep or so.
+	maxFieldErrors = 100
+	maxFieldDepth  = 16
+)
+
+// fieldErrors flattens Discord's object of errors, which has the shape of the request, and lists under "_errors":
+//
+//	{"embeds": {"0": {"title": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 256 or fewer in length."}]}}}}
+//
+// The oldest endpoints have lists of strings in the place of that. Whatever else there is is left out.
+func fieldErrors(raw []byte, clean func(string) string) []FieldError {
+	var tree any
+	if json.Unmarshal(raw, &tree) != nil {
+		return nil
+	}
+	f := flattener{clean: clean}
+	f.walk("", 0, tree)
+	return f.errors
+}
+
+type flattener struct {
+	clean  func(string) string
+	errors []FieldError
+}
+
+func (f *flattener) walk(path string, depth int, node any) {
+	if depth > maxFieldDepth || len(f.errors) >= maxFieldErrors {
+		return
+	}
+	switch node := node.(type) {
+	case string:
+		f.errors = append(f.errors, FieldError{Path: path, Message: f.clean(node)})
+	case []any:
+		for i, child := range node {
+			f.item(path, depth, i, child)
+		}
+	case map[string]any:
+		if own, ok := node["_errors"].([]any); ok {
+			f.walk(path, depth, own)
+		}
+		for _, name := range slices.SortedFunc(maps.Keys(node), compareNames) {
+			if name != "_errors" {
+				f.walk(f.join(path, name), depth+1, node[name])
+			}
+		}
+	}
+}
+
+// item adds one element of a list: an error, or something with errors in it.
+func (f *flattener) item(path string, depth, index int, node any) {
+	object, ok := node.(map[string]any)
+	if !ok {
+		f.walk(path, depth+1, node)
+		return
+	}
+	message, ok := object["message"].(string)
+	switch {
+	case !ok:
+		f.walk(f.join(path, strconv.Itoa(index)), depth+1, node)
+	case len(f.errors) < maxFieldErrors:
+		f.errors = append(f.errors, FieldError{Path: path, Code: f.clean(codeOf(object["code"])), Message: f.clean(message)})
+	}
+}
+
+func codeOf(code any) string {
+	switch code := code.(type) {
+	case string:
+		return code
+	case float64:
+		return strconv.FormatFloat(code, 'f', -1, 64)
+	default:
+		return ""
+	}
+}
+
+// join appends a name to a path. Names are those of the request's fields, so short; what is not is cut.
+func (f *flattener) join(path, name string) string {
+	if path != "" {
+		name = path + "." + name
+	}
+	return f.clean(name)
+}
+
+// compareNames orders indexes by their number, before names.
+func compareNames(a, b string) int {
+	i, errA := strconv.ParseUint(a, 10, 64)
+	j, errB := strconv.ParseUint(b, 10, 64)
+	switch {
+	case errA == nil && errB == nil:
+		return cmp.Or(cmp.Compare(i, j), cmp.Compare(a, b))
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}

@@ -1,0 +1,71 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+)
+
+// ErrBody is wrapped by errors about bodies that cannot be sent: a value that is no JSON, a file whose name or type cannot
+// stand in a header, a stream that has been sent before.
+var ErrBody = errors.New("bad body")
+
+// Body is what a request carries. Make one with JSON, Bytes or Multipart. It can be sent any number of times, one after the
+// other and at the same time, with the exception that Multipart names.
+type Body interface {
+	// prepare makes the content ready for one use of Do.
+	prepare() (content, error)
+}
+
+// content is a body that is ready.
+type content struct {
+	contentType string
+	length      int64 // -1: not known
+	once        bool  // open works one time
+	open        func() (io.ReadCloser, error)
+}
+
+type bytesBody struct {
+	contentType string
+	content     []byte
+	err         error
+}
+
+func (b *bytesBody) prepare() (content, error) {
+	return content{
+		contentType: b.contentType,
+		length:      int64(len(b.content)),
+		open:        func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.content)), nil },
+	}, b.err
+}
+
+// Bytes returns a body of any content type. The bytes are not copied, so they must not change as long as the body is used.
+func Bytes(contentType string, b []byte) Body {
+	body := &bytesBody{contentType: contentType, content: b}
+	if !message.IsHeaderValue(contentType) {
+		body.err = fmt.Errorf("%w: content type: %w", ErrBody, ErrHeader)
+	}
+	return body
+}
+
+// JSON returns a body that holds v as package json encodes it, at once: later changes of v have no effect. If it cannot be
+// encoded, Do returns an error around ErrBody and json's.
+func JSON(v any) Body {
+	encoded, err := encode(v)
+	return &bytesBody{contentType: "application/json", content: encoded, err: err}
+}
+
+// encode is json.Marshal, but mentions such as <@1> stay as they are instead of growing by ten bytes.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

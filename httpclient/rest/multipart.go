@@ -1,0 +1,237 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+)
+
+// File is a file to upload.
+type File struct {
+	// Name is what Discord is to call the file. Quotes, backslashes and line breaks are escaped. Empty: "file" and the number.
+	Name string
+	// ContentType is the file's media type; empty: application/octet-stream, Discord looks for itself.
+	ContentType string
+	// Content is read from where it stands to its end; nil is an empty file. See Multipart.
+	Content io.Reader
+}
+
+// Multipart returns a multipart/form-data body as Discord takes files: payload, encoded as JSON at once, in a part
+// "payload_json", and the files in parts "files[0]", "files[1]" and so on. Without a payload (nil) there is no such part.
+//
+// A file that is an io.Seeker is read from where it stood when the body was first sent; it should not be used otherwise until then,
+// and is never closed. Any other Content is a stream: one Do can send it, and another one with the same body fails with ErrBody. If it is
+// an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before. A body with streams is
+// sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it, without
+// which it is not repeated either. A Content is never read by two requests at the same time.
+func Multipart(payload any, files ...File) Body {
+	m := &multipartBody{}
+	var head bytes.Buffer
+	w := multipart.NewWriter(&head)
+	m.contentType = w.FormDataContentType()
+	if payload != nil {
+		encoded, err := encode(payload)
+		m.fail(err)
+		m.fail(writePart(w, `form-data; name="payload_json"`, "application/json"))
+		head.Write(encoded)
+	}
+	for i, file := range files {
+		m.fail(file.check(i))
+		m.fail(writePart(w, file.disposition(i), file.mediaType()))
+		m.parts = append(m.parts, part{bytes.Clone(head.Bytes()), newSource(file.Content)})
+		head.Reset()
+	}
+	m.fail(w.Close())
+	m.tail = head.Bytes()
+	return m
+}
+
+// multipartBody is a sequence of heads and files, and the tail after the last of them.
+type multipartBody struct {
+	contentType string
+	parts       []part
+	tail        []byte
+	err         error
+}
+
+// part is what stands before a file, and the file.
+type part struct {
+	head []byte
+	file *source
+}
+
+// fail keeps the first error.
+func (m *multipartBody) fail(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+func (m *multipartBody) prepare() (content, error) {
+	c := content{contentType: m.contentType, length: int64(len(m.tail)), open: m.open}
+	for _, p := range m.parts {
+		size, once := p.file.size()
+		c.once = c.once || once
+		c.length += size + int64(len(p.head))
+	}
+	if c.once {
+		c.length = -1
+	}
+	return c, m.err
+}
+
+func (m *multipartBody) open() (io.ReadCloser, error) {
+	readers := make([]io.Reader, 0, 2*len(m.parts)+1)
+	closers := make(closers, 0, len(m.parts))
+	for i, p := range m.parts {
+		file, err := p.file.open()
+		if err != nil {
+			closers.Close()
+			return nil, fmt.Errorf("file %d: %w", i, err)
+		}
+		readers, closers = append(readers, bytes.NewReader(p.head), file), append(closers, file)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(append(readers, bytes.NewReader(m.tail))...), closers}, nil
+}
+
+type closers []io.Closer
+
+// Close closes all and returns the first error.
+func (c closers) Close() (first error) {
+	for _, closer := range c {
+		if err := closer.Close(); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func writePart(w *multipart.Writer, disposition, contentType string) error {
+	_, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {disposition}, "Content-Type": {contentType},
+	})
+	return err
+}
+
+// check refuses what would end a line of a part's header. Line breaks in a name are escaped.
+func (f *File) check(i int) error {
+	name := strings.NewReplacer("\r", "", "\n", "").Replace(f.Name)
+	if !message.IsHeaderValue(name) || !message.IsHeaderValue(f.ContentType) {
+		return fmt.Errorf("%w: file %d: name or content type: %w", ErrBody, i, ErrHeader)
+	}
+	return nil
+}
+
+func (f *File) disposition(i int) string {
+	name := f.Name
+	if name == "" {
+		name = "file" + strconv.Itoa(i)
+	}
+	return multipart.FileContentDisposition("files["+strconv.Itoa(i)+"]", name)
+}
+
+func (f *File) mediaType() string {
+	if f.ContentType == "" {
+		return "application/octet-stream"
+	}
+	return f.ContentType
+}
+
+// source is the content of a file, which it gives again and again if it can: if it is a section of something that can be read anywhere.
+// Otherwise it is a stream.
+type source struct {
+	mu      sync.Mutex
+	content io.Reader
+	looked  bool
+	held    *io.SectionReader
+	sent    bool // the stream
+}
+
+// newSource returns a source of the content, nil for none.
+func newSource(content io.Reader) *source {
+	if content == nil {
+		return &source{looked: true, held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
+	}
+	return &source{content: content}
+}
+
+// size returns the size of the content, or that it can be sent only once.
+func (s *source) size() (size int64, once bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.looked {
+		s.held, s.looked = sectionOf(s.content), true
+	}
+	if s.held == nil {
+		return 0, true
+	}
+	return s.held.Size(), false
+}
+
+// open returns the content from its beginning.
+func (s *source) open() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.held != nil:
+		return io.NopCloser(io.NewSectionReader(s.held, 0, s.held.Size())), nil
+	case s.sent:
+		return nil, fmt.Errorf("%w: its stream has been sent already: expected an io.Seeker, or a new body", ErrBody)
+	}
+	s.sent = true
+	if stream, ok := s.content.(io.ReadCloser); ok {
+		return stream, nil
+	}
+	return io.NopCloser(s.content), nil
+}
+
+// sectionOf returns what is left of a content that can be rewound, nil for any other. Pipes and devices, which are an
+// io.Seeker by their type alone, report an error or no size.
+func sectionOf(content io.Reader) *io.SectionReader {
+	seeker, ok := content.(io.ReadSeeker)
+	if !ok {
+		return nil
+	}
+	start, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil
+	}
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil
+	}
+	if _, err := seeker.Seek(start, io.SeekStart); err != nil || end <= start {
+		return nil
+	}
+	at, ok := content.(io.ReaderAt)
+	if !ok {
+		at = &seekerAt{seeker: seeker}
+	}
+	return io.NewSectionReader(at, start, end-start)
+}
+
+// seekerAt reads a Seeker anywhere. An attempt that is over may still be reading when the next one begins, so each read
+// looks for its own place.
+type seekerAt struct {
+	mu     sync.Mutex
+	seeker io.ReadSeeker
+}
+
+func (s *seekerAt) ReadAt(p []byte, offset int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.seeker.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.ReadFull(s.seeker, p)
+}

@@ -1,0 +1,230 @@
+package rest_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// clientSlack is how much longer than asked for a wait may be: windows are rounded up by a millisecond.
+const clientSlack = 5 * time.Millisecond
+
+func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body string
+		want time.Duration
+	}{
+		"search":                   {clientUnindexed, 2 * time.Second},
+		"without a code":           {`{"retry_after":1.5}`, 1500 * time.Millisecond},
+		"as a string":              {`{"retry_after":"1.5"}`, 1500 * time.Millisecond},
+		"zero":                     {`{"retry_after":0}`, 5 * time.Second},
+		"absent, with a code":      {`{"code":110000}`, 5 * time.Second},
+		"null, with a code":        {`{"code":119999,"retry_after":null}`, 5 * time.Second},
+		"negative, with a code":    {`{"code":110002,"retry_after":-3}`, 5 * time.Second},
+		"too large, with a code":   {`{"code":110002,"retry_after":1e400}`, 5 * time.Second},
+		"milliseconds":             {`{"code":110001,"retry_after":1500}`, 1500 * time.Millisecond},
+		"milliseconds, absent":     {`{"code":110001}`, 5 * time.Second},
+		"milliseconds of a string": {`{"code":"110001","retry_after":250}`, 250 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // the second one has no limit of its own
+				synctest.Test(t, func(t *testing.T) {
+					below := replies(reply(http.StatusAccepted, clientJSON, c.body), reply(http.StatusAccepted, clientJSON, c.body),
+						reply(http.StatusOK, clientJSON, `{"total_results":7}`))
+					var out struct {
+						Total int `json:"total_results"`
+					}
+					start := time.Now()
+					require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", path, map[string]int{"a": 1}, &out))
+					assert.Equal(t, 7, out.Total)
+					assert.GreaterOrEqual(t, time.Since(start), 2*c.want)
+					assert.LessOrEqual(t, time.Since(start), 2*(c.want+clientSlack))
+					require.Len(t, below.sent(), 3)
+					for _, r := range below.sent() {
+						assert.Equal(t, `{"a":1}`, r.body)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ contentType, body string }{
+		"empty":            {"", ""},
+		"object":           {clientJSON, `{"id":"1"}`},
+		"another code":     {clientJSON, `{"code":10008}`},
+		"a code above":     {clientJSON, `{"code":120000}`},
+		"nonsense":         {clientJSON, `{"retry_after":"soon"}`},
+		"nonsense, object": {clientJSON, `{"retry_after":{}}`},
+		"negative":         {clientJSON, `{"retry_after":-1}`},
+		"infinite":         {clientJSON, `{"retry_after":"Inf"}`},
+		"list":             {clientJSON, `[110000]`},
+		"page":             {"text/html", `<html>retry_after`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := replies(reply(http.StatusAccepted, c.contentType, c.body, "Retry-After: 5"))
+			response, err := newClient(t, below).Do(t.Context(), "GET", clientSearch, nil)
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusAccepted, response.Status)
+			assert.Len(t, below.sent(), 1)
+		})
+	}
+	below := replies(reply(http.StatusOK, clientJSON, clientUnindexed))
+	_, err := newClient(t, below).Do(t.Context(), "GET", clientSearch, nil)
+	require.NoError(t, err)
+	assert.Len(t, below.sent(), 1, "a 200 is final")
+}
+
+// Nobody else is held up: not on the same route, and not in the limiter's numbers.
+func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
+		client := newClient(t, below)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			assert.NoError(t, client.DoJSON(t.Context(), "GET", clientSearch, nil, nil))
+		}()
+		synctest.Wait()
+		stats := client.Transport().Manager().Stats()
+		assert.Zero(t, stats.Waiting)
+		assert.Zero(t, stats.InFlight)
+		start := time.Now()
+		require.NoError(t, client.DoJSON(t.Context(), "GET", clientSearch, nil, nil))
+		assert.Zero(t, time.Since(start))
+		<-done
+		assert.GreaterOrEqual(t, time.Since(start), 2*time.Second)
+	})
+}
+
+func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
+	t.Parallel()
+	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
+	}
+	maxWait := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return buckets.ContextWithMaxWait(ctx, d), func() {}
+		}
+	}
+	for name, c := range map[string]struct {
+		max      time.Duration
+		context  func(context.Context) (context.Context, context.CancelFunc)
+		want     time.Duration // the bound that is reported, 0: none
+		deadline bool
+	}{
+		"max rate limit":                  {time.Second, nil, time.Second, false},
+		"max rate limit, long enough":     {3 * time.Second, nil, 0, false},
+		"context's wait":                  {time.Minute, maxWait(time.Second), time.Second, false},
+		"context's wait, more than usual": {time.Second, maxWait(time.Minute), 0, false},
+		"deadline":                        {time.Minute, deadline(time.Second), time.Second, true},
+		"deadline, late enough":           {time.Minute, deadline(3 * time.Second), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
+				client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if c.context != nil {
+					ctx, cancel = c.context(ctx)
+				}
+				defer cancel()
+				start := time.Now()
+				err := client.DoJSON(ctx, "GET", clientSearch, nil, nil)
+				if c.want == 0 {
+					require.NoError(t, err)
+					return
+				}
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, err, &tooLong)
+				assert.Zero(t, time.Since(start), "it fails at once")
+				assert.Equal(t, "GET /guilds/{guild_id}/messages/search", tooLong.Route)
+				assert.Equal(t, ratelimits.ClassOK, tooLong.Class)
+				assert.InDelta(t, 2*time.Second, tooLong.Wait, float64(clientSlack))
+				assert.Equal(t, c.want, tooLong.Max)
+				assert.Equal(t, c.deadline, tooLong.Deadline)
+				if c.deadline {
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+				assert.Len(t, below.sent(), 1)
+			})
+		})
+	}
+}
+
+func TestClientStopsWaitingForReadinessWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
+		client := newClient(t, below)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		_, err := client.Do(ctx, "GET", clientSearch, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Len(t, below.sent(), 1)
+	})
+}
+
+func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		manager := buckets.NewRESTBucketManager()
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithManager(manager)))
+		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
+		start := time.Now()
+		_, err := client.Do(t.Context(), "GET", clientSearch, nil)
+		require.ErrorIs(t, err, buckets.ErrClosed)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.True(t, manager.IsAlive())
+	})
+}
+
+func TestClientGivesUpOnWhatNeverGetsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
+		start := time.Now()
+		err := newClient(t, below).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
+		var failure *rest.APIError
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, http.StatusAccepted, failure.Status)
+		assert.Equal(t, 110000, failure.Code)
+		assert.Equal(t, "Index not yet available. Try again later", failure.Message)
+		assert.Len(t, below.sent(), 30)
+		assert.InDelta(t, 58*time.Second, time.Since(start), float64(29*clientSlack))
+	})
+}
+
+func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
+	t.Parallel()
+	below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
+	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
+	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).Do(t.Context(), "POST", clientMessages, body)
+	var failure *rest.APIError
+	require.ErrorAs(t, err, &failure)
+	assert.Equal(t, http.StatusAccepted, failure.Status)
+	assert.Len(t, below.sent(), 1)
+}

@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	// DefaultBaseURL is where Discord's API is, unless WithBaseURL says otherwise.
+	DefaultBaseURL = "https://discord.com/api/v10"
+	// DefaultMaxResponse is the largest body of a response, in bytes, that a Client reads unless WithMaxResponse says
+	// otherwise.
+	DefaultMaxResponse = 32 << 20
+
+	projectURL     = "https://github.com/ratelight/ratelight"
+	projectVersion = "0.1.0"
+)
+
+var (
+	// ErrToken is returned by Do if New was given a token that cannot be one: a prefix with nothing behind it, as an unset
+	// variable makes it, or one with a space or another character inside that no token has.
+	ErrToken = errors.New("token is no token: expected one as the developer portal shows it, with or without \"Bot \" or " +
+		"\"Bearer \" before it, or the empty string for none")
+	// ErrBaseURL is returned by Do if WithBaseURL was given what requests cannot be sent to.
+	ErrBaseURL = errors.New("base URL is not an http or https URL of an API, such as " + DefaultBaseURL +
+		", without user, query and fragment")
+	// ErrUserAgent is returned by Do if WithUserAgent was given what cannot stand in the header.
+	ErrUserAgent = errors.New("user agent contains a parenthesis, a comma, or a character that a header cannot have")
+)
+
+// Option configures a Client.
+type Option func(*settings)
+
+// settings are what the options of a Client say.
+type settings struct {
+	transport              []httpclient.Option
+	baseURL                string
+	agentURL, agentVersion string
+	agentSuffix            string
+	maxResponse            int64
+}
+
+// WithTransport passes options on to the transport that the client sends through. The client adds httpclient.WithAPI with its base URL,
+// and httpclient.WithAuthorizationAlways, as it leaves out its own Authorization by itself where the path has a token.
+func WithTransport(options ...httpclient.Option) Option {
+	return func(s *settings) { s.transport = append(s.transport, options...) }
+}
+
+// WithBaseURL sets where the API is: another version, a proxy, a test. The default, also for the empty string,
+// is DefaultBaseURL. Anything but an http or https URL with a host, and without user, query and fragment, makes every Do
+// return ErrBaseURL. Its host is limited like those of httpclient.WithHosts, see also httpclient.WithServer.
+func WithBaseURL(base string) Option {
+	return func(s *settings) { s.baseURL = base }
+}
+
+// WithUserAgent sets what the client sends as its User-Agent: "DiscordBot (url, version) suffix". That form is Discord's demand;
+// requests without it may be refused before they reach the API. An empty url and version together stand for this project's,
+// an empty one of the two for that one of this project's. The suffix may be empty. What cannot stand in the header makes
+// every Do return ErrUserAgent.
+func WithUserAgent(url, version, suffix string) Option {
+	return func(s *settings) {
+		s.agentURL, s.agentVersion, s.agentSuffix = url, version, suffix
+	}
+}
+
+// WithMaxResponse sets the largest body of a response, in bytes, that the client reads into memory. A larger one is a
+// *ResponseTooLargeError. Zero or less means DefaultMaxResponse.
+func WithMaxResponse(bytes int64) Option {
+	return func(s *settings) {
+		if bytes <= 0 {
+			bytes = DefaultMaxResponse
+		}
+		s.maxResponse = bytes
+	}
+}
+
+func (s *settings) base() (*url.URL, error) {
+	base, err := url.Parse(strings.TrimRight(cmp.Or(s.baseURL, DefaultBaseURL), "/"))
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.User != nil ||
+		base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || routes.IsMediaHost(base.Host) {
+		return nil, ErrBaseURL // which does not repeat it: there may be a password in it
+	}
+	return base, nil
+}
+
+func (s *settings) userAgent() (string, error) {
+	where, version := cmp.Or(s.agentURL, projectURL), cmp.Or(s.agentVersion, projectVersion)
+	if strings.ContainsAny(where+version, "(),") || !message.IsHeaderValue(where+version+s.agentSuffix) {
+		return "", ErrUserAgent
+	}
+	agent := fmt.Sprintf("DiscordBot (%s, %s)", where, version)
+	return strings.TrimRight(agent+" "+s.agentSuffix, " "), nil
+}
+
+// parseToken returns the value of the Authorization header for a token, empty for none.
+func parseToken(token string) (string, error) {
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return "", nil
+	}
+	scheme := "Bot"
+	first, rest, _ := strings.Cut(token, " ")
+	for _, known := range []string{"Bot", "Bearer"} {
+		if strings.EqualFold(first, known) {
+			scheme, token = known, strings.TrimSpace(rest)
+		}
+	}
+	visible := func(r rune) bool { return '!' <= r && r <= '~' }
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !visible(r) }) {
+		return "", ErrToken
+	}
+	return scheme + " " + token, nil
+}

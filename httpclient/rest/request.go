@@ -1,0 +1,216 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// MaxReason is how many characters an audit-log reason may have (Discord's documentation).
+const MaxReason = 512
+
+var (
+	// ErrPath is wrapped by errors about paths that do not lead to where the client sends requests.
+	ErrPath = errors.New("bad path")
+	// ErrReason is returned for an audit-log reason of more than MaxReason characters.
+	ErrReason = fmt.Errorf("audit-log reason is longer than %d characters", MaxReason)
+	// ErrHeader is returned for a header whose name or value cannot be sent.
+	ErrHeader = errors.New("header name or value contains a character that it cannot have")
+)
+
+// RequestOption changes one request of a Client.
+type RequestOption func(*call)
+
+// Reason gives the reason that the guild's audit log will show for what the request does, in up to MaxReason characters of
+// any script; a longer one makes Do return ErrReason. The empty one is none.
+func Reason(text string) RequestOption {
+	return func(c *call) {
+		text := strings.ToValidUTF8(text, string(utf8.RuneError))
+		switch {
+		case text == "":
+			c.header.Del("X-Audit-Log-Reason")
+		case utf8.RuneCountInString(text) > MaxReason:
+			c.err = ErrReason
+		default:
+			c.header.Set("X-Audit-Log-Reason", strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
+		}
+	}
+}
+
+// Header sets a header of the request, in place of what the client would send: another Authorization, say. The empty value
+// sends none. Of several values for one name the last one counts. What cannot be sent makes Do return ErrHeader.
+//
+// Host, which is a name or an address with or without a port, says which of the servers behind the base URL is meant. Where the
+// request is sent, and whose limits it is under, does not change.
+func Header(name, value string) RequestOption {
+	return func(c *call) {
+		switch {
+		case !message.IsHeaderName(name) || !message.IsHeaderValue(value):
+			c.err = ErrHeader
+		case !strings.EqualFold(name, "Host"):
+			c.header.Set(name, value)
+		case isHost(value):
+			c.host = value
+		default:
+			c.err = ErrHeader
+		}
+	}
+}
+
+// WithoutAuthorization sends the request without the client's credential.
+func WithoutAuthorization() RequestOption {
+	return func(c *call) { c.anonymous = true }
+}
+
+// call is one use of Do.
+type call struct {
+	method    string
+	route     routes.CompiledRoute
+	target    *url.URL
+	host      string // for the Host header; empty: the target's
+	header    http.Header
+	anonymous bool
+	content   content
+	secrets   []string
+	err       error // what is wrong with the options
+}
+
+// name is how errors call the request: method and template, without parameters.
+func (c *call) name() string { return c.route.Route().String() }
+
+func (c *Client) newCall(ctx context.Context, method, path string, options []RequestOption) (*call, error) {
+	switch {
+	case c.invalid != nil:
+		return nil, c.invalid
+	case ctx == nil:
+		return nil, buckets.ErrNoContext
+	case c.life.Err() != nil:
+		return nil, buckets.ErrClosed
+	}
+	target, route, err := c.resolve(method, path)
+	if err != nil {
+		return nil, err
+	}
+	k := &call{method: method, route: route, target: target, header: make(http.Header)}
+	if known := route.Method(); strings.EqualFold(known, method) {
+		k.method = known // net/http sends it as it is written
+	}
+	for _, option := range options {
+		if option != nil {
+			option(k)
+		}
+	}
+	if k.err != nil {
+		return nil, fmt.Errorf("%s: %w", k.name(), k.err)
+	}
+	if !k.anonymous && !route.Route().TokenInPath() {
+		k.setDefault("Authorization", c.credential())
+	}
+	k.setDefault("User-Agent", c.userAgent)
+	k.secrets = redact.Secrets(target.EscapedPath(), c.credential(), k.header.Get("Authorization"))
+	return k, nil
+}
+
+// setDefault sets a header that the caller has not set.
+func (c *call) setDefault(name, value string) {
+	if _, given := c.header[name]; !given && value != "" {
+		c.header.Set(name, value)
+	}
+}
+
+// resolve finds the address and the route of a path. Its errors do not repeat the path, as there may be a token in it.
+func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, error) {
+	none := routes.CompiledRoute{}
+	if _, err := routes.Match(method, path); err != nil {
+		return nil, none, err
+	}
+	whole := path
+	if path[0] == '/' {
+		if below, ok := strings.CutPrefix(path, c.base.EscapedPath()); ok && strings.HasPrefix(below, "/") {
+			path = below // as the documentation of Discord and the addresses of other libraries have it
+		}
+		whole = c.base.String() + path
+	}
+	target, err := url.Parse(whole)
+	switch {
+	case err != nil:
+		return nil, none, fmt.Errorf("%w: it makes no URL", ErrPath)
+	case strings.Contains(target.RawQuery, " "):
+		return nil, none, fmt.Errorf("%w: the query has a space, write it as %%20", ErrPath)
+	case strings.Contains(path, "#"):
+		return nil, none, fmt.Errorf("%w: nothing behind a # is sent, write it as %%23", ErrPath)
+	case target.Scheme != c.base.Scheme || !strings.EqualFold(target.Host, c.base.Host) || target.User != nil:
+		return nil, none, fmt.Errorf("%w: it leads away from %s, pass what follows the base URL", ErrPath, c.base)
+	}
+	below, ok := strings.CutPrefix(target.EscapedPath(), c.base.EscapedPath())
+	if !ok || !strings.HasPrefix(below, "/") {
+		below = target.EscapedPath() // another version, say
+	}
+	if strings.Contains(below+"/", "//") {
+		return nil, none, fmt.Errorf("%w: it has an empty segment, is a parameter empty?", ErrPath)
+	}
+	target.Host = c.base.Host
+	route, err := routes.Match(method, below)
+	return target, route, err
+}
+
+// request returns what is to be sent. Each time the body is a new one.
+func (c *call) request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, c.method, c.target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.host != "" {
+		r.Host = c.host
+	}
+	r.Header = c.header.Clone()
+	for name, values := range r.Header {
+		if name != "User-Agent" && values[0] == "" { // without an empty User-Agent net/http sends its own
+			delete(r.Header, name)
+		}
+	}
+	if c.content.open == nil {
+		return r, nil
+	}
+	if _, given := c.header["Content-Type"]; !given {
+		r.Header.Set("Content-Type", c.content.contentType)
+	}
+	r.Body, err = c.content.open()
+	r.ContentLength = c.content.length
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody
+	}
+	if !c.content.once {
+		r.GetBody = func() (io.ReadCloser, error) { return c.content.open() }
+	}
+	return r, err
+}
+
+// conceal says which route an error belongs to, and keeps secrets out of it.
+func (c *call) conceal(err error) error {
+	var outer *url.Error // says what was sent where, which the route does as well
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	err = redact.Error(err, c.secrets...)
+	if strings.Contains(err.Error(), c.name()) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.name(), err)
+}
+
+// isHost reports whether a text can be a Host header. The empty one is none.
+func isHost(text string) bool {
+	u, err := url.Parse("//" + text)
+	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")
+}

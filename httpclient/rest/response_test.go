@@ -1,0 +1,215 @@
+package rest_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/rest"
+)
+
+func TestClientReturnsTheWholeResponse(t *testing.T) {
+	t.Parallel()
+	below := replies(reply(http.StatusCreated, "text/plain", "hello", "X-Any: thing"))
+	response, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusCreated, response.Status)
+	assert.Equal(t, "thing", response.Header.Get("X-Any"))
+	assert.Equal(t, "hello", string(response.Body))
+}
+
+func TestClientEncodesAndDecodesJSON(t *testing.T) {
+	t.Parallel()
+	type message struct {
+		ID      string `json:"id,omitempty"`
+		Content string `json:"content"`
+	}
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", ""} {
+		below := replies(reply(http.StatusOK, contentType, `{"id":"2","content":"hi"}`))
+		var out message
+		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
+		assert.Equal(t, message{"2", "hi"}, out)
+		r := below.only(t)
+		assert.Equal(t, `{"content":"hi <@1> & you"}`, r.body)
+		assert.Equal(t, clientJSON, r.Header.Get("Content-Type"))
+		assert.EqualValues(t, len(r.body), r.ContentLength)
+	}
+}
+
+func TestClientTakesABodyInThePlaceOfAValue(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", []byte("x")), nil))
+	assert.Equal(t, "x", below.only(t).body)
+}
+
+func TestClientLeavesTheResultAloneWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNoContent, http.StatusResetContent, http.StatusNotModified} {
+		out := map[string]int{"before": 1}
+		below := replies(reply(status, "", ""))
+		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/channels/1", nil, &out))
+		assert.Equal(t, map[string]int{"before": 1}, out)
+	}
+}
+
+func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contentType, body string
+		notJSON           bool
+	}{
+		"page":                      {"text/html", "<html>", true},
+		"number in a text":          {"text/plain", "1", true},
+		"garbage":                   {clientJSON, "{", false},
+		"nothing":                   {clientJSON, "", false},
+		"nothing, of no type":       {"", "", false},
+		"something else than asked": {clientJSON, `"text"`, false},
+		"garbage as type":           {";;", "{}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, replies(reply(http.StatusOK, c.contentType, c.body)))
+			var out struct{}
+			err := client.DoJSON(t.Context(), "GET", "/channels/1", nil, &out)
+			var decode *rest.DecodeError
+			require.ErrorAs(t, err, &decode)
+			assert.Equal(t, "GET /channels/{channel_id}", decode.Route)
+			assert.Equal(t, c.body, string(decode.Response.Body))
+			assert.Equal(t, c.notJSON, errors.Is(err, rest.ErrNotJSON))
+			assert.Contains(t, err.Error(), "GET /channels/{channel_id}: response (status 200, content type ")
+
+			assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
+		})
+	}
+}
+
+func TestClientReportsWhatCannotBeEncodedBeforeSending(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	err := newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, map[string]any{"a": func() {}}, nil)
+	require.ErrorIs(t, err, rest.ErrBody)
+	require.ErrorAs(t, err, new(*json.UnsupportedTypeError))
+	assert.Contains(t, err.Error(), "POST /channels/{channel_id}/messages: ")
+	assert.Empty(t, below.sent())
+}
+
+func TestClientBoundsTheResponse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size    int
+		options []rest.Option
+		max     int64 // 0: it fits
+	}{
+		"as much as is allowed":    {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
+		"one more":                 {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
+		"as much as by default":    {rest.DefaultMaxResponse, nil, 0},
+		"one more than by default": {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
+		"zero stands for default":  {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
+		"a negative one does too":  {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
+		"more than there can be":   {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, replies(reply(http.StatusOK, clientJSON, strings.Repeat("x", c.size))), c.options...)
+			response, err := client.Do(t.Context(), "GET", "/channels/1", nil)
+			if c.max == 0 {
+				require.NoError(t, err)
+				assert.Len(t, response.Body, c.size)
+				return
+			}
+			var large *rest.ResponseTooLargeError
+			require.ErrorAs(t, err, &large)
+			assert.Equal(t, rest.ResponseTooLargeError{Route: "GET /channels/{channel_id}", Status: 200, Max: c.max}, *large)
+		})
+	}
+}
+
+func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "{", "{}"} { // the last one is as long as is read
+		below := replies(func() *http.Response {
+			r := reply(http.StatusOK, clientJSON, "")()
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			return r
+		})
+		_, err := newClient(t, below, rest.WithMaxResponse(2)).Do(t.Context(), "GET", "/channels/1", nil)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Contains(t, err.Error(), "GET /channels/{channel_id}: ")
+	}
+}
+
+func TestClientTurnsEveryFailureIntoAnAPIErrorWithoutASecondRequest(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{300, 301, 400, 401, 403, 404, 405, 413, 499, 501, 505} {
+		below := replies(reply(status, clientJSON, `{"code":7,"message":"no"}`))
+		response, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, nil)
+		var failure *rest.APIError
+		require.ErrorAs(t, err, &failure, "%d", status)
+		assert.Nil(t, response)
+		assert.Equal(t, status, failure.Status)
+		assert.Equal(t, 7, failure.Code)
+		assert.Equal(t, "POST /channels/{channel_id}/messages", failure.Route)
+		assert.Equal(t, `{"code":7,"message":"no"}`, string(failure.Response.Body))
+		assert.Len(t, below.sent(), 1)
+	}
+}
+
+func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	client := rest.New("token", over(below))
+	defer client.Close()
+	var nothing *struct{}
+	for _, out := range []any{struct{}{}, nothing, map[string]any{}} {
+		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), rest.ErrOut)
+	}
+	assert.Empty(t, below.sent())
+}
+
+func TestClientTakesAPathWithOrWithoutThatOfTheBaseURL(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/gateway", "/api/v10/gateway"} {
+		below := fine()
+		client := rest.New("token", over(below))
+		_, err := client.Do(t.Context(), http.MethodGet, path, nil)
+		require.NoError(t, err)
+		assert.Equal(t, "/api/v10/gateway", below.sent()[0].URL.Path)
+		require.NoError(t, client.Close())
+	}
+}
+
+// A client whose caller asks for an encoding gets its errors typed all the same.
+func TestAClientReadsEncodedErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		encoded := func(status int, text string) func() *http.Response {
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			_, err := io.WriteString(w, text)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			return reply(status, clientJSON, b.String(), "Content-Encoding: gzip")
+		}
+		below := replies(encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`),
+			encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`))
+		start := time.Now()
+		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil, rest.Header("Accept-Encoding", "gzip, deflate"))
+		var problem *rest.APIError
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, 10003, problem.Code)
+		assert.Equal(t, "Unknown Channel", problem.Message)
+		assert.Equal(t, 2*time.Second, time.Since(start).Round(100*time.Millisecond))
+	})
+}

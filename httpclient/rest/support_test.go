@@ -1,0 +1,132 @@
+package rest_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/rest"
+)
+
+const (
+	clientToken     = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.client-SeCrEt"
+	clientMessages  = "/channels/1/messages"
+	clientJSON      = "application/json"
+	clientSearch    = "/guilds/1/messages/search?content=hello"
+	clientUnindexed = `{"message":"Index not yet available. Try again later","code":110000,"retry_after":2}`
+)
+
+// arrived is a request as it left a Client.
+type arrived struct {
+	*http.Request
+	body string
+	at   time.Time
+}
+
+// wire stands below a Client. It keeps the requests, and answers each with what reply returns for its number, from 1 on.
+type wire struct {
+	reply func(n int, r *http.Request) *http.Response
+
+	mu       sync.Mutex
+	requests []arrived
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := arrived{Request: r, at: time.Now()}
+	if r.Body != nil {
+		defer r.Body.Close()
+		content, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		a.body = string(content)
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.requests = append(w.requests, a)
+	n := len(w.requests)
+	w.mu.Unlock()
+	response := w.reply(n, r)
+	response.Request = r
+	return response, nil
+}
+
+func (w *wire) sent() []arrived {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests[:len(w.requests):len(w.requests)]
+}
+
+// only returns the one request that was sent.
+func (w *wire) only(t *testing.T) arrived {
+	t.Helper()
+	require.Len(t, w.sent(), 1)
+	return w.sent()[0]
+}
+
+// replies makes a wire that answers with these responses one after the other, and then with the last of them.
+func replies(responses ...func() *http.Response) *wire {
+	return &wire{reply: func(n int, _ *http.Request) *http.Response { return responses[min(n, len(responses))-1]() }}
+}
+
+// reply makes responses. Header lines are "Name: value".
+func reply(status int, contentType, body string, lines ...string) func() *http.Response {
+	return func() *http.Response {
+		header := make(http.Header)
+		if contentType != "" {
+			header.Set("Content-Type", contentType)
+		}
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ": ")
+			header.Set(name, value)
+		}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+	}
+}
+
+// fine answers everything with an empty object.
+func fine() *wire { return replies(reply(http.StatusOK, clientJSON, "{}")) }
+
+// refused is a 429 of the bucket.
+func refused(seconds string) func() *http.Response {
+	return reply(http.StatusTooManyRequests, clientJSON, `{"message":"You are being rate limited.","retry_after":`+seconds+`}`,
+		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
+}
+
+// over makes a client send through the transport below.
+func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
+
+// newClient returns a client above a wire that is closed in the end.
+func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
+	t.Helper()
+	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)
+	t.Cleanup(func() {
+		stats := client.Transport().Manager().Stats()
+		assert.Zero(t, stats.Waiting, "waiting")
+		assert.Zero(t, stats.InFlight, "in flight")
+		assert.NoError(t, client.Close())
+	})
+	return client
+}
+
+// listener is a limiter that lets everything go, and keeps the names of the servers.
+type listener struct {
+	buckets.Unlimited
+	servers []string
+}
+
+func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	l.servers = append(l.servers, r.Server)
+	return l.Unlimited.AcquireRequest(ctx, r)
+}
