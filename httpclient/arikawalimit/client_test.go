@@ -96,7 +96,7 @@ func TestALargeUploadSurvivesARefusalWhenItIsKept(t *testing.T) {
 		fails   bool
 	}{
 		"too large to be kept": {nil, true},
-		"kept":                 {[]httpclient.Option{httpclient.WithMaxReplay(4 << 20)}, false},
+		"kept":                 {[]httpclient.Option{httpclient.WithMaxBufferedBody(4 << 20)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
