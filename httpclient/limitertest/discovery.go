@@ -45,9 +45,13 @@ func coldBurst(t *trial) {
 	all := w.sends(n, message(1))
 	w.expect(w.granted() == 1, "one was expected to go first, but %d went", w.granted())
 	w.wait(trip + w.late(1))
-	atLeast := min(n, 20)
-	w.expect(w.granted() >= atLeast, "when the first is answered with 19 of 20 left, %d were expected to have gone, but %d have", atLeast, w.granted())
-	w.finish(time.Minute)
+	within := time.Duration(n) * time.Second
+	if w.throughput > 0 {
+		atLeast := min(n, 20)
+		w.expect(w.granted() >= atLeast, "when the first is answered with 19 of 20 left, %d were expected to have gone, but %d have", atLeast, w.granted())
+		within = time.Minute
+	}
+	w.finish(within)
 	w.acceptedAll(all, "all")
 	w.refusedNone()
 	if !w.without[Order] {
@@ -149,7 +153,8 @@ func firstAnswerCases() []testCase {
 	var all []testCase
 	const why = "whatever the first answer on a route is, those who wait for it must go on, in time and without a 429"
 	for _, f := range firstAnswers {
-		all = append(all, testCase{name: "first answer/" + f.name, why: why, needs: Discovery, run: func(t *trial) {
+		one := f.Refuse != nil // a part of the limiter that is told a moment later may send the next one before
+		all = append(all, testCase{name: "first answer/" + f.name, why: why, needs: Discovery, one: one, run: func(t *trial) {
 			w := limited(t, message(1), discordsim.Fixed(10, time.Second))
 			first := f.Fault
 			first.Nth = []int{1}
