@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -514,4 +515,37 @@ func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
 		first.update(limited("another", 100, 89, 15*time.Second))
 		assert.True(t, second.granted())
 	})
+}
+
+// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do with them does not
+// look at all of them.
+func TestManySubLimitsOfABucketAreNotScannedForEachRequest(t *testing.T) {
+	edit := func(m *buckets.RESTBucketManager, i int, r ratelimits.Response) {
+		request := buckets.Request{Route: compile(routes.UpdateMessage, "1", strconv.Itoa(i+1)), Authorization: bot}
+		lease, err := m.AcquireRequest(background, &request)
+		require.NoError(t, err)
+		lease.Update(r)
+	}
+	ok := limited("edits", 1_000_000, 999_999, time.Minute)
+	held := func(n int) *buckets.RESTBucketManager {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithInvalidBudget(0, 0, 0))
+		edit(m, 0, ok)
+		for i := range n { // each of them is old, and may not be changed so often
+			edit(m, i, inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "edits", 1_000_000, 999_999, time.Minute))
+		}
+		return m
+	}
+	few, many := held(20), held(2000)
+	least := func(m *buckets.RESTBucketManager, before time.Duration) time.Duration {
+		start := time.Now()
+		for i := range 20 {
+			edit(m, 1_000_000+i, ok)
+		}
+		return min(before, time.Since(start))
+	}
+	small, large := time.Hour, time.Hour
+	for range 50 {
+		small, large = least(few, small), least(many, large)
+	}
+	assert.Less(t, float64(large)/float64(small), 5.0, "a hundred times as many sub-limits, which a request has nothing to do with")
 }

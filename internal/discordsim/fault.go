@@ -50,6 +50,12 @@ type Fault struct {
 	// Uncounted requests take no place in their bucket, and are not refused by it.
 	Uncounted bool
 
+	// Handle changes the answer to a request that the limits let through after it has been processed and before it travels back. It
+	// is called under no lock, with the request's Value, and may take its time. Limit headers are as they are by then.
+	Handle func(value any, response *Response)
+	// Refuse refuses the request, and everything that such a 429 is about until its time is over.
+	Refuse *Refusal
+
 	// Drop removes headers, Set replaces them (garbage, lies), also on a 429. Names in any case.
 	Drop []string
 	Set  map[string]string
@@ -122,6 +128,15 @@ func (s appliedFaults) answer() (status int, body string) {
 	return status, body
 }
 
+func (s appliedFaults) handle() func(any, *Response) {
+	for _, f := range s {
+		if f.Handle != nil {
+			return f.Handle
+		}
+	}
+	return nil
+}
+
 func (s appliedFaults) uncounted() bool {
 	return slices.ContainsFunc(s, func(f *Fault) bool { return f.Uncounted })
 }
@@ -185,6 +200,8 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("%w: fault with an unknown stall", ErrConfig)
 	case f.Connection < ConnectionKept || f.Connection > ConnectionLostAfter:
 		return fmt.Errorf("%w: fault with an unknown connection state", ErrConfig)
+	case f.Refuse != nil:
+		return f.Refuse.validate()
 	}
 	return nil
 }

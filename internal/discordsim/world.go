@@ -88,6 +88,16 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 	return w, nil
 }
 
+// SetFaults replaces Config.Faults. It panics if one of them makes no sense.
+func (w *World) SetFaults(faults []Fault) {
+	for i := range faults {
+		if err := faults[i].validate(); err != nil {
+			panic(err)
+		}
+	}
+	w.config.Faults = faults
+}
+
 // exchange is one request on its way through the limits.
 type exchange struct {
 	call   Call
@@ -225,6 +235,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	w.report.Last = now
 	w.pickFaults(x)
 	x.discovery = w.discover(x)
+	w.impose(x)
 
 	response := &Response{}
 	switch {
@@ -265,6 +276,9 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
+	if x.refusal.decreed && x.refusal.class == ClassUser {
+		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
+	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
@@ -287,4 +301,5 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	if response.Status >= http.StatusInternalServerError {
 		response.Header.Set("Content-Type", "text/plain")
 	}
+	response.handle = x.faults.handle()
 }
