@@ -11,6 +11,7 @@ import (
 	"github.com/diamondburned/arikawa/v3/api"
 	"github.com/diamondburned/arikawa/v3/api/webhook"
 	"github.com/diamondburned/arikawa/v3/discord"
+	"github.com/diamondburned/arikawa/v3/state"
 	"github.com/diamondburned/arikawa/v3/utils/httputil"
 	"github.com/diamondburned/arikawa/v3/utils/sendpart"
 	"github.com/stretchr/testify/assert"
@@ -76,6 +77,16 @@ func TestRequestsSayWhoSendsThem(t *testing.T) {
 		assert.Equal(t, "Bot token", r.Header.Get("Authorization"))
 		assert.Equal(t, api.UserAgent, r.UserAgent())
 	}
+}
+
+func TestABotSendsThroughTheTransport(t *testing.T) {
+	t.Parallel()
+	by := &answers{status: http.StatusNoContent}
+	s := state.New("Bot token")
+	arikawalimit.Prepare(s.Client, by)
+	_, err := s.WithContext(t.Context()).SendMessage(1, "hello")
+	require.NoError(t, err)
+	assert.Len(t, by.asked, 1)
 }
 
 func TestAServerErrorIsNotRepeatedByArikawa(t *testing.T) {

@@ -3,6 +3,7 @@ package discordgolimit_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"sync"
 	"testing"
@@ -113,4 +114,28 @@ func TestCallSharesTheState(t *testing.T) {
 	guild, err := discordgolimit.Call(session).State.Guild("1")
 	require.NoError(t, err)
 	assert.Equal(t, "1", guild.ID)
+}
+
+// badGateway is a transport that answers 502 and counts.
+type badGateway struct{ asked int }
+
+func (g *badGateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.asked++
+	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, r.Body.Close()
+}
+
+func TestAServerErrorIsNotRepeatedByDiscordgo(t *testing.T) {
+	t.Parallel()
+	for name, through := range map[string]func(*discordgo.Session) *discordgo.Session{
+		"call":    discordgolimit.Call,
+		"session": func(s *discordgo.Session) *discordgo.Session { return s },
+	} {
+		gateway := new(badGateway)
+		session, err := discordgo.New("Bot token")
+		require.NoError(t, err)
+		discordgolimit.Prepare(session, gateway)
+		_, err = through(session).ChannelMessageSend("1", "hello")
+		assert.Error(t, err, name)
+		assert.Equal(t, 1, gateway.asked, name)
+	}
 }

@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/disgoorg/disgo"
+	"github.com/disgoorg/disgo/bot"
 	"github.com/disgoorg/disgo/discord"
 	"github.com/disgoorg/disgo/rest"
 	"github.com/disgoorg/snowflake/v2"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/httpclient"
@@ -54,10 +56,29 @@ func TestRequestsHaveAUserAgentUnlessTheCallerSetsAnother(t *testing.T) {
 	}
 }
 
+func TestABotSendsThroughTheTransport(t *testing.T) {
+	t.Parallel()
+	var asked []*http.Request
+	client, err := disgo.New("MTIz.a.b", bot.WithRestClient(
+		disgo018limit.NewClient("MTIz.a.b", sees(func(r *http.Request) { asked = append(asked, r) }))))
+	require.NoError(t, err)
+	defer client.Close(t.Context())
+	_, err = client.Rest().CreateMessage(1, discord.MessageCreate{Content: "hello"})
+	assert.ErrorIs(t, err, errNotSent)
+	require.Len(t, asked, 1)
+	assert.Equal(t, "Bot MTIz.a.b", asked[0].Header.Get("Authorization"))
+	assert.Contains(t, asked[0].UserAgent(), "DiscordBot")
+}
+
+var errNotSent = errors.New("not sent")
+
 // sees is a transport that answers nothing.
 type sees func(*http.Request)
 
 func (f sees) RoundTrip(r *http.Request) (*http.Response, error) {
 	f(r)
-	return nil, errors.New("not sent")
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	return nil, errNotSent
 }
