@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fifo"
 )
 
-// errAttemptTimeout is why a span ended by itself.
+// errAttemptTimeout is why a context ended by itself.
 var errAttemptTimeout = errors.New("attempt timeout")
 
 // attemptContext is the context of an attempt: that of its request, with an end of its own when somebody has waited for too long and nothing
@@ -35,14 +35,14 @@ type attemptContext struct {
 	after   func()        // nil if there is nothing to do at the end
 }
 
-// The values of span.waiting while nobody waits.
+// The values of attemptContext.waiting while nobody waits.
 const (
 	atRest    = -1 // among the deadlines
 	unwatched = -2 // not among them, as it was at rest when it was looked at
 	over      = -3 // for ever
 )
 
-// begin lets the span live until somebody waits for longer than d, counted from now for the first time, or until the request's
+// begin lets the context live until somebody waits for longer than d, counted from now for the first time, or until the request's
 // context ends.
 func (s *attemptContext) begin(request context.Context, now time.Time, d time.Duration, l *deadlines) {
 	s.Context = request
@@ -91,7 +91,7 @@ func (s *attemptContext) moved() {
 	}
 }
 
-// look returns when to look at the span again. Late says that it is over instead, and zero that it need not be looked at.
+// look returns when to look at the context again. Late says that it is over instead, and zero that it need not be looked at.
 func (s *attemptContext) look(now time.Duration) (next time.Duration, late bool) {
 	for {
 		since := s.waiting.Load()
@@ -111,7 +111,7 @@ func (s *attemptContext) look(now time.Duration) (next time.Duration, late bool)
 	}
 }
 
-// release takes the span's time away: only the request's context ends it from now on. It reports whether it had any left.
+// release takes the context's time away: only the request's context ends it from now on. It reports whether it had any left.
 func (s *attemptContext) release() bool {
 	if !s.begun() || s.waiting.Swap(over) == over {
 		return false
@@ -120,14 +120,14 @@ func (s *attemptContext) release() bool {
 	return true
 }
 
-// end ends the span. Without begin, and after another end, it does nothing.
+// end ends the context. Without begin, and after another end, it does nothing.
 func (s *attemptContext) end() {
 	if s.release() {
 		s.finish(false)
 	}
 }
 
-// late reports that the span ended because its time was over.
+// late reports that the context ended because its time was over.
 func (s *attemptContext) late() bool {
 	switch {
 	case !s.begun():

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -60,11 +61,21 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// callRequestHook tells of an attempt that is about to be sent, after it was asked for at the given time.
-func (x *roundTrip) callRequestHook(asked time.Time) {
-	if x.hooks.Request != nil {
-		x.hooks.Request(RequestEvent{Route: x.route(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+// callRequestHook tells of an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
+// is sent and all is given back.
+func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
+	if x.hooks.Request == nil {
+		return
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			lease.Return()
+			closeSoon(content)
+		}
+	}()
+	x.hooks.Request(RequestEvent{Route: x.route(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+	returned = true
 }
 
 // since returns how long ago an attempt was sent, if somebody wants to know.

@@ -83,7 +83,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	}
 	defer lease.Release()
 	x.retry.begin()
-	x.beginAttempt(asked, lease, content)
+	x.callRequestHook(asked, lease, content)
 	now := time.Now()
 	x.retry.sent(now)
 	response, err := x.sendAttempt(now, content)
@@ -118,11 +118,11 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 	wait := x.waitContext()
 	defer wait.end()
-	acquireLease := x.acquireLease
+	acquire := x.acquireLease
 	if x.retry.again && x.retrySettings.within > 0 || x.retry.bounded {
-		acquireLease = x.acquireForRetry
+		acquire = x.acquireForRetry
 	}
-	lease, content, err := acquireLease(wait)
+	lease, content, err := acquire(wait)
 	return lease, content, wait.reason(err)
 }
 
@@ -154,20 +154,6 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 	taken = true
 	x.credential.leaves()
 	return lease, content, nil
-}
-
-// beginAttempt tells of an attempt that is about to be sent. Should the hook panic, nothing is sent and all is given back.
-func (x *roundTrip) beginAttempt(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
-	told := false
-	defer func() {
-		if told {
-			return
-		}
-		lease.Return()
-		closeSoon(content)
-	}()
-	x.callRequestHook(asked)
-	told = true
 }
 
 // closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.

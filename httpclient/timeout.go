@@ -67,7 +67,7 @@ type deadlines struct {
 
 func (l *deadlines) now() time.Duration { return time.Since(l.epoch) }
 
-// add lets the span be looked at at the given time.
+// add lets the context be looked at at the given time.
 func (l *deadlines) add(s *attemptContext, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,14 +98,14 @@ func (l *deadlines) set(at time.Duration) {
 	}
 }
 
-// ring ends the spans whose time is over.
+// ring ends the contexts whose time is over.
 func (l *deadlines) ring() {
 	for _, s := range l.due() {
 		s.finish(true)
 	}
 }
 
-// due looks at the spans whose turn it is, returns those whose time is over, and sets the timer for the next one.
+// due looks at the contexts whose turn it is, returns those whose time is over, and sets the timer for the next one.
 func (l *deadlines) due() (due []*attemptContext) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
