@@ -23,7 +23,7 @@ var secretHeaders = []string{
 }
 
 // withheld returns the names of the headers that are not sent.
-func (x *exchange) withheld(route routes.CompiledRoute) []string {
+func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders

@@ -12,9 +12,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// permanent reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
+// permanentFailure reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
 // resolvers say so while a network comes up. Neither is an alert of TLS, whose types net/http does not tell.
-func permanent(request *http.Request, err error) bool {
+func permanentFailure(request *http.Request, err error) bool {
 	return err != nil && (untrusted(err) || misconfigured(err) || unsendable(request, err) || ofWrongLength(err))
 }
 
@@ -80,4 +80,19 @@ func isHeader(header http.Header) bool {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+// temporaryStatus reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
+func temporaryStatus(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
+		return true
+	}
+	return 520 <= status && status <= 524
+}
+
+// neverSent reports an error from before anything was sent: no connection came about.
+func neverSent(err error) bool {
+	var operation *net.OpError
+	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)
 }

@@ -14,43 +14,43 @@ import (
 // maxExamined is how much of a body is looked at, in bytes.
 const maxExamined = 4 << 10
 
-// verdict is what the body of an error says of itself.
-type verdict int
+// bodyOrigin is what the body of an error says of itself.
+type bodyOrigin int
 
 const (
-	unread  verdict = iota // too little of it has come
-	ours                   // it can be Discord's: a JSON object, or nothing
-	foreign                // a proxy's, say
+	unread      bodyOrigin = iota // too little of it has come
+	fromDiscord                   // it can be Discord's: a JSON object, or nothing
+	foreign                       // a proxy's, say
 )
 
-// examine has a look at the body of an error while its reader reads it, so that a late one delays nobody, and calls judge once: with
-// the verdict and the code in the body, 0 if it has none. It does so at once if there is no body, when its beginning or all of it has
+// inspectError has a look at the body of an error while its reader reads it, so that a late one delays nobody, and calls report once: with
+// the bodyOrigin and the code in the body, 0 if it has none. It does so at once if there is no body, when its beginning or all of it has
 // been read, and at the latest when it is closed. One whose encoding is not known is not read.
-func examine(response *http.Response, judge func(v verdict, code int)) {
+func inspectError(response *http.Response, report func(v bodyOrigin, code int)) {
 	if response.Body == nil || response.Body == http.NoBody || response.ContentLength == 0 {
-		judge(ours, 0)
+		report(fromDiscord, 0)
 		return
 	}
 	e, known := message.EncodingOf(response.Header)
 	if !known {
-		judge(unread, 0)
+		report(unread, 0)
 		return
 	}
-	response.Body = &examined{body: response.Body, encoding: e, judge: judge}
+	response.Body = &inspectedBody{body: response.Body, encoding: e, report: report}
 }
 
-// examined is a body that is looked at. It is read by one goroutine at a time, and may be closed by another one.
-type examined struct {
+// inspectedBody is a body that is looked at. It is read by one goroutine at a time, and may be closed by another one.
+type inspectedBody struct {
 	body     io.ReadCloser
 	encoding message.Encoding
 
 	mu      sync.Mutex
 	reading bool
 	head    []byte
-	judge   func(verdict, int) // nil once it has been called
+	report  func(bodyOrigin, int) // nil once it has been called
 }
 
-func (e *examined) Read(p []byte) (int, error) {
+func (e *inspectedBody) Read(p []byte) (int, error) {
 	e.begin()
 	n, err := e.body.Read(p)
 	e.end(p[:n], err)
@@ -58,9 +58,9 @@ func (e *examined) Read(p []byte) (int, error) {
 }
 
 // Close closes the body. What nobody has read is looked at if it is there, or comes in a moment.
-func (e *examined) Close() error {
+func (e *inspectedBody) Close() error {
 	if e.begin() {
-		giveUp := time.AfterFunc(moment, func() { e.body.Close() })
+		giveUp := time.AfterFunc(briefWait, func() { e.body.Close() })
 		head, err := io.ReadAll(io.LimitReader(e.body, maxExamined))
 		if giveUp.Stop() {
 			if err == nil {
@@ -74,19 +74,19 @@ func (e *examined) Close() error {
 }
 
 // begin is called before the body is read. It reports whether nobody else reads it, and there is something to find out.
-func (e *examined) begin() bool {
+func (e *inspectedBody) begin() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	idle := !e.reading && e.judge != nil
+	idle := !e.reading && e.report != nil
 	e.reading = true
 	return idle
 }
 
 // end takes in what was read.
-func (e *examined) end(read []byte, err error) {
+func (e *inspectedBody) end(read []byte, err error) {
 	e.mu.Lock()
 	e.reading = false
-	if e.judge == nil {
+	if e.report == nil {
 		e.mu.Unlock()
 		return
 	}
@@ -101,7 +101,7 @@ func (e *examined) end(read []byte, err error) {
 	code, whole := codeIn(text)
 	switch {
 	case whole, err == io.EOF && len(bytes.TrimSpace(head)) == 0:
-		e.conclude(ours, code)
+		e.conclude(fromDiscord, code)
 	case err == io.EOF || full:
 		e.conclude(foreign, 0)
 	case err != nil:
@@ -109,14 +109,14 @@ func (e *examined) end(read []byte, err error) {
 	}
 }
 
-// conclude calls judge, unless it has been called.
-func (e *examined) conclude(v verdict, code int) {
+// conclude calls report, unless it has been called.
+func (e *inspectedBody) conclude(v bodyOrigin, code int) {
 	e.mu.Lock()
-	judge := e.judge
-	e.judge = nil
+	report := e.report
+	e.report = nil
 	e.mu.Unlock()
-	if judge != nil {
-		judge(v, code)
+	if report != nil {
+		report(v, code)
 	}
 }
 

@@ -105,9 +105,9 @@ func TestTheContextOfAWaitThatIsOverRemembersNobody(t *testing.T) {
 	defer transport.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	x := &exchange{Transport: transport, request: (&http.Request{}).WithContext(ctx)}
+	x := &roundTrip{Transport: transport, request: (&http.Request{}).WithContext(ctx)}
 	x.credential = *asking(t, transport.credentials, "Bot a", http.MethodGet, "/channels/1")
-	unused, used := x.wait(), x.wait()
+	unused, used := x.waitContext(), x.waitContext()
 	assert.NotSame(t, unused, used)
 	assert.NotNil(t, used.Done())
 	assert.Equal(t, 1, transport.credentials.waiting.Size())

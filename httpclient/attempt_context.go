@@ -10,22 +10,22 @@ import (
 	"github.com/ratelight/ratelight/internal/fifo"
 )
 
-// errAttemptTimeout is why a span ended by itself.
+// errAttemptTimeout is why a context ended by itself.
 var errAttemptTimeout = errors.New("attempt timeout")
 
-// span is the context of an attempt: that of its request, with an end of its own when somebody has waited for too long and nothing
+// attemptContext is the context of an attempt: that of its request, with an end of its own when somebody has waited for too long and nothing
 // moved. It has no timer, as all attempts share one, and if the request's context never ends, it is a part of the attempt.
 //
 // It begins with somebody who waits for the response. When the headers are there nobody does, until the body is read, and then
 // during each read. What moves meanwhile, the bytes of an upload, begins the wait anew. Its Deadline is the request's, as its own
 // end can be put off.
-type span struct {
+type attemptContext struct {
 	context.Context                         // the request's, or with cancel one made of it; nil: not begun
 	cancel          context.CancelCauseFunc // nil if the request's context never ends
 	deadlines       *deadlines
 	patience        time.Duration
-	waiting         atomic.Int64        // since when, as deadlines count time, or one of the values below
-	place           fifo.Element[*span] // among the deadlines, by the time when it is to be looked at
+	waiting         atomic.Int64                  // since when, as deadlines count time, or one of the values below
+	entry           fifo.Element[*attemptContext] // among the deadlines, by the time when it is to be looked at
 
 	// Without cancel.
 	mu      sync.Mutex
@@ -35,30 +35,30 @@ type span struct {
 	after   func()        // nil if there is nothing to do at the end
 }
 
-// The values of span.waiting while nobody waits.
+// The values of attemptContext.waiting while nobody waits.
 const (
 	atRest    = -1 // among the deadlines
 	unwatched = -2 // not among them, as it was at rest when it was looked at
 	over      = -3 // for ever
 )
 
-// begin lets the span live until somebody waits for longer than d, counted from now for the first time, or until the request's
+// begin lets the context live until somebody waits for longer than d, counted from now for the first time, or until the request's
 // context ends.
-func (s *span) begin(request context.Context, now time.Time, d time.Duration, l *deadlines) {
+func (s *attemptContext) begin(request context.Context, now time.Time, d time.Duration, l *deadlines) {
 	s.Context = request
 	if request.Done() != nil {
 		s.Context, s.cancel = context.WithCancelCause(request)
 	}
-	s.deadlines, s.patience, s.place.Value = l, min(d, longestAttempt), s
+	s.deadlines, s.patience, s.entry.Value = l, min(d, longestAttempt), s
 	since := now.Sub(l.epoch)
 	s.waiting.Store(int64(since))
 	l.add(s, since+s.patience)
 }
 
-func (s *span) begun() bool { return s.Context != nil }
+func (s *attemptContext) begun() bool { return s.Context != nil }
 
 // wait says that somebody begins to wait.
-func (s *span) wait() {
+func (s *attemptContext) wait() {
 	now := s.deadlines.now()
 	for {
 		before := s.waiting.Load()
@@ -75,7 +75,7 @@ func (s *span) wait() {
 }
 
 // rest says that nobody waits any more.
-func (s *span) rest() {
+func (s *attemptContext) rest() {
 	for {
 		since := s.waiting.Load()
 		if since < 0 || s.waiting.CompareAndSwap(since, atRest) {
@@ -85,14 +85,14 @@ func (s *span) rest() {
 }
 
 // moved says that bytes have moved, should somebody be waiting for others.
-func (s *span) moved() {
+func (s *attemptContext) moved() {
 	if since := s.waiting.Load(); since >= 0 {
 		s.waiting.CompareAndSwap(since, int64(s.deadlines.now())) // or else something has moved at the same time
 	}
 }
 
-// look returns when to look at the span again. Late says that it is over instead, and zero that it need not be looked at.
-func (s *span) look(now time.Duration) (next time.Duration, late bool) {
+// look returns when to look at the context again. Late says that it is over instead, and zero that it need not be looked at.
+func (s *attemptContext) look(now time.Duration) (next time.Duration, late bool) {
 	for {
 		since := s.waiting.Load()
 		next = time.Duration(since) + s.patience
@@ -111,8 +111,8 @@ func (s *span) look(now time.Duration) (next time.Duration, late bool) {
 	}
 }
 
-// release takes the span's time away: only the request's context ends it from now on. It reports whether it had any left.
-func (s *span) release() bool {
+// release takes the context's time away: only the request's context ends it from now on. It reports whether it had any left.
+func (s *attemptContext) release() bool {
 	if !s.begun() || s.waiting.Swap(over) == over {
 		return false
 	}
@@ -120,15 +120,15 @@ func (s *span) release() bool {
 	return true
 }
 
-// end ends the span. Without begin, and after another end, it does nothing.
-func (s *span) end() {
+// end ends the context. Without begin, and after another end, it does nothing.
+func (s *attemptContext) end() {
 	if s.release() {
 		s.finish(false)
 	}
 }
 
-// late reports that the span ended because its time was over.
-func (s *span) late() bool {
+// late reports that the context ended because its time was over.
+func (s *attemptContext) late() bool {
 	switch {
 	case !s.begun():
 		return false
@@ -141,7 +141,7 @@ func (s *span) late() bool {
 }
 
 // finish makes the context end, because its time is over or not. It is called once.
-func (s *span) finish(late bool) {
+func (s *attemptContext) finish(late bool) {
 	switch {
 	case s.cancel != nil && late:
 		s.cancel(errAttemptTimeout)
@@ -163,7 +163,7 @@ func (s *span) finish(late bool) {
 	}
 }
 
-func (s *span) Done() <-chan struct{} {
+func (s *attemptContext) Done() <-chan struct{} {
 	if s.cancel != nil {
 		return s.Context.Done()
 	}
@@ -178,7 +178,7 @@ func (s *span) Done() <-chan struct{} {
 	return s.done
 }
 
-func (s *span) Err() error {
+func (s *attemptContext) Err() error {
 	if s.cancel != nil {
 		err := s.Context.Err()
 		if err != nil && s.late() {
@@ -199,7 +199,7 @@ func (s *span) Err() error {
 
 // AfterFunc lets contexts be derived without a goroutine for each: package context looks for it and passes a function that cancels
 // the derived one, which blocks nobody and does no harm when it comes late. So it need not be called off, and stop never does.
-func (s *span) AfterFunc(f func()) (stop func() bool) {
+func (s *attemptContext) AfterFunc(f func()) (stop func() bool) {
 	if s.cancel != nil {
 		return context.AfterFunc(s.Context, f)
 	}

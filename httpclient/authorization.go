@@ -9,14 +9,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// standing is how an Authorization fares on a server. A 401 does not prove that it is not valid: it can be about a missing permission
+// authorizationState is how an Authorization fares on a server. A 401 does not prove that it is not valid: it can be about a missing permission
 // or scope, and some routes answer it to every bot. So it is counted against the Authorization only until a request succeeds that was
 // sent after it, and two of different routes stop it as a whole.
 //
 // The order is that of sending: requests are numbered as they leave. What a request says that left before another one succeeded is
 // out of date, also if its answer comes later.
-type standing struct {
-	owner
+type authorizationState struct {
+	credentialID
 	bot bool // the Authorization is a bot's
 
 	sent     atomic.Uint64 // how many requests have left
@@ -36,15 +36,15 @@ type refusal struct {
 	number uint64
 }
 
-func newStanding(o owner, authorization string) *standing {
+func newAuthorizationState(o credentialID, authorization string) *authorizationState {
 	const prefix = "Bot "
-	return &standing{
-		owner: o, bot: len(authorization) > len(prefix) && strings.EqualFold(authorization[:len(prefix)], prefix),
+	return &authorizationState{
+		credentialID: o, bot: len(authorization) > len(prefix) && strings.EqualFold(authorization[:len(prefix)], prefix),
 	}
 }
 
 // check returns the error for an Authorization that is stopped everywhere. There may be none at all.
-func (s *standing) check() *CredentialError {
+func (s *authorizationState) check() *CredentialError {
 	if s == nil || !s.doubtful.Load() {
 		return nil
 	}
@@ -66,12 +66,12 @@ func (s *standing) check() *CredentialError {
 }
 
 // enough reports that the 401s stop the Authorization. The lock is held.
-func (s *standing) enough() bool {
+func (s *authorizationState) enough() bool {
 	return min(s.refused[0].number, s.refused[1].number) > s.worked.Load()
 }
 
 // succeed takes in that the request of that number succeeded.
-func (s *standing) succeed(number uint64) {
+func (s *authorizationState) succeed(number uint64) {
 	for {
 		worked := s.worked.Load()
 		if number <= worked || s.worked.CompareAndSwap(worked, number) {
@@ -81,23 +81,23 @@ func (s *standing) succeed(number uint64) {
 }
 
 // counts reports that the answer to a request still means something: there was no reset since it was sent.
-func (s *standing) counts(number uint64) bool {
+func (s *authorizationState) counts(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return number > s.since
 }
 
 // refuse takes in a 401, and reports whether the Authorization is stopped by it.
-func (s *standing) refuse(r refusal) (stopped bool) {
+func (s *authorizationState) refuse(r refusal) (stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubtful.Store(true)
-	place := &s.refused[0]
-	if second := &s.refused[1]; second.route == r.route || place.route != r.route && second.number < place.number {
-		place = second
+	latest := &s.refused[0]
+	if second := &s.refused[1]; second.route == r.route || latest.route != r.route && second.number < latest.number {
+		latest = second
 	}
-	if r.number > place.number {
-		*place = r
+	if r.number > latest.number {
+		*latest = r
 	}
 	if s.enough() {
 		s.until = time.Now().Add(restTime)
@@ -107,7 +107,7 @@ func (s *standing) refuse(r refusal) (stopped bool) {
 }
 
 // prove takes in a 401 to a request that succeeds with every Authorization that is valid, and reports whether that stops it.
-func (s *standing) prove(number uint64) (stopped bool) {
+func (s *authorizationState) prove(number uint64) (stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proof = max(s.proof, number)
@@ -116,7 +116,7 @@ func (s *standing) prove(number uint64) (stopped bool) {
 }
 
 // reset forgets what is known against the Authorization, and what answers to requests that are under way will say.
-func (s *standing) reset() {
+func (s *authorizationState) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since = s.sent.Load()
