@@ -76,19 +76,25 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-func TestHandlerThatPanicsFailsTheTest(t *testing.T) {
+// A panic is neither swallowed by net/http nor the end of the server.
+func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
 	server := discordtest.NewServer(fake,
 		discordtest.Handle("GET /users/@me", func(http.ResponseWriter, *http.Request) { panic("oops") }),
+		discordtest.Cut("GET /guilds/{id}").When(func(*http.Request) bool { panic("ouch") }),
 		discordtest.Handle("GET /gateway", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	for _, path := range []string{"/users/@me", "/gateway"} {
+	for _, path := range []string{"/users/@me", "/guilds/1", "/gateway"} {
 		_, err := send(t, server.Client(), http.MethodGet, base+path, "")
 		assert.ErrorIs(t, err, io.EOF)
 	}
+	assert.Equal(t, []int{200}, post(t, server.Client(), 1))
 	require.Len(t, fake.cleanup, 1)
 	fake.cleanup[0]()
-	assert.Equal(t, []string{"discordtest: the function that handles GET /users/@me has panicked: oops"}, fake.failures)
+	assert.Equal(t, []string{
+		"discordtest: the function given to Handle has panicked at GET /api/v10/users/@me: oops",
+		"discordtest: the function given to When has panicked at GET /api/v10/guilds/1: ouch",
+	}, fake.failures)
 }
 
 // A scripted 429 of each class holds what Discord's own would hold, until its time is over.

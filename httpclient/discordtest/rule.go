@@ -88,7 +88,7 @@ func (r Rule) Nth(n ...int) Rule {
 }
 
 // When restricts an answer or a fault to the requests for which a function returns true. It may read the body, is called in the
-// goroutine of the request, perhaps by several at once, and may call the server's methods.
+// goroutine of the request, perhaps by several at once, and may call the server's methods. A panic fails the test.
 func (r Rule) When(f func(*http.Request) bool) Rule {
 	r.when = f
 	return r.scripted("When").check(f != nil, "When needs a function")
