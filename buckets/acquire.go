@@ -71,7 +71,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 		group.noteToken(r.Route)
 		m.chargeNew(b)
 	}
-	return m.acquireFastFrom(b, r, entry, major)
+	return m.acquireFastFrom(ctx, b, r, entry, major)
 }
 
 // ordinary reports that nothing is asked for but permission.
@@ -84,12 +84,12 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 }
 
 // acquireFastFrom is acquireFast for a request that belongs into a bucket, as far as is known.
-func (m *RESTBucketManager) acquireFastFrom(b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
+func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
 	b.lock()
 	now := b.now()
 	b.link.refreshLoan()
 	if b.queues != nil || b.reading > 0 || !b.isFor(entry, major) || b.undiscovered(entry) ||
-		m.closed() || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+		m.admits(r) != nil || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -99,7 +99,7 @@ func (m *RESTBucketManager) acquireFastFrom(b *bucket, r *Request, entry *routeE
 		b.unlock()
 		return Lease{}, false
 	}
-	h.route, h.major, h.fields = r.Route, major, r.Fields
+	h.ctx, h.route, h.major, h.fields = ctx, r.Route, major, r.Fields
 	if r.arrived == 0 {
 		h.arrived = b.arrive(h.permit.Sent())
 	} else {
@@ -155,11 +155,11 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, nil, err
 	}
-	if err := m.alive(); err != nil {
+	if err := m.admits(r); err != nil {
 		return Lease{}, nil, err
 	}
 	a := m.ask(ctx, r)
-	announced := !m.settings.listens()
+	announced := !m.listens(ctx)
 	for {
 		lease, w, f, err := m.grantOrQueue(&a, announced, async)
 		if w != nil || err != nil || lease != (Lease{}) {
@@ -170,7 +170,7 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 			r.subLimitKey = subLimitKeyOf(m.seed, r.Route, r.Fields)
 		} else {
 			announced = true
-			m.settings.waiting(r, f)
+			m.tellWaiting(ctx, r, f)
 		}
 		if err := ctx.Err(); err != nil { // that may have taken its time
 			return Lease{}, nil, err
@@ -198,8 +198,8 @@ func (m *RESTBucketManager) deliver(r *Request, lease Lease, err error) (Lease, 
 func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) (Lease, *waiter, forecast, error) {
 	b := m.enter(a)
 	defer b.unlock()
-	if m.closed() { // since we looked
-		return Lease{}, nil, forecast{}, ErrClosed
+	if err := m.admits(a.request); err != nil { // since we looked
+		return Lease{}, nil, forecast{}, err
 	}
 	now := b.now()
 	if lease, ok, err := b.tryGrant(now, a); ok || err != nil {
@@ -220,19 +220,10 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	return Lease{}, b.enqueue(now, a, arrived, w), f, nil
 }
 
-func (m *RESTBucketManager) alive() error {
-	switch m.state.Load() {
-	case running:
-		return nil
-	case ended:
-		return ErrClosed
-	}
-	return ErrNotStarted
-}
-
 // ask is one call of Acquire: what is asked for, and how long it may take.
 type ask struct {
 	request *Request
+	ctx     context.Context // for hooks and logs
 	entry   *routeEntry
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
@@ -258,7 +249,7 @@ const longestWait = 100 * 365 * 24 * time.Hour
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 	now := m.now()
 	entry := m.entry(r)
-	a := ask{request: r, entry: entry, comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
+	a := ask{request: r, ctx: ctx, entry: entry, comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -336,6 +327,7 @@ func (m *RESTBucketManager) withdraw(w *waiter) bool {
 			return false
 		}
 		m.waiting.Add(-1)
+		m.progressed()
 		b.dispatchNow(b.now())
 		return true
 	}

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var told []float64
 		m := started(t, buckets.WithInvalidBudget(20, time.Minute, 0), buckets.WithLogger(nil),
-			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
+			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
 		for range 2 {
 			told = nil
 			for range 20 {

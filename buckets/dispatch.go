@@ -51,7 +51,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	h := leases.Get().(*held)
 	permit := b.permit(now)
 	h.grant = grant{
-		permit: permit, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
+		permit: permit, ctx: a.ctx, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
 		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
 	}
 	p.hasEdge = false
@@ -229,5 +229,8 @@ func (b *bucket) returnPermits(now time.Duration, p gatePermits) {
 	if p.hasGlobal {
 		b.group.authentication.global.giveBack(now, p.global)
 	}
-	p.reserved.unreserve()
+	if p.reserved != nil {
+		p.reserved.unreserve()
+		b.manager().progressed() // it was counted as in flight
+	}
 }

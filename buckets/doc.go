@@ -63,8 +63,8 @@
 //
 // # Life
 //
-// A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. In between, a
-// garbage collector forgets the buckets that are idle, and whose reset has passed: nothing that could cause a 429.
+// A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. Shutdown lets those finish
+// before who wait or are in flight. In between, a garbage collector forgets the buckets that are idle, and whose reset has passed: nothing that could cause a 429.
 //
 // There is no goroutine per bucket and none per request, and no lock is held while anything is waited for. A request that has to wait
 // needs a goroutine only if it is acquired by a call that blocks; [RESTBucketManager.AcquireFunc] needs none.

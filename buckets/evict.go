@@ -18,7 +18,8 @@ func (m *RESTBucketManager) collect() {
 	m.counters.evicted.Add(int64(evicted))
 	m.collectUnused()
 	m.discord.budget.used(m.now()) // what other processes have used up is not told
-	m.settings.collected(Collected{Evicted: evicted, Left: m.buckets.size()})
+	m.settings.log.Flush(m.now(), false)
+	m.tellCollected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
 
 // evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is

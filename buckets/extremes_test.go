@@ -108,9 +108,9 @@ func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]buckets.Option{
-		"waiting": buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) { panic("hook") }}),
-		"held":    buckets.WithHooks(buckets.Hooks{Held: func(buckets.Held) { panic("hook") }}),
-		"budget":  buckets.WithHooks(buckets.Hooks{BudgetUsed: func(buckets.BudgetUsed) { panic("hook") }}),
+		"waiting": buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { panic("hook") }}),
+		"held":    buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}),
+		"budget":  buckets.WithHooks(buckets.Hooks{BudgetUsed: func(context.Context, buckets.BudgetUsed) { panic("hook") }}),
 		"logger":  buckets.WithLogger(slog.New(angry{})),
 	} {
 		t.Run(name, func(t *testing.T) {

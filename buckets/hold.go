@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"context"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -206,7 +207,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 		a.global.hold(now, d)
 	}
 	if free {
-		m.settings.held(Held{Class: ratelimits.ClassGlobal, Wait: d})
+		m.tellHeld(context.Background(), Held{Class: ratelimits.ClassGlobal, Wait: d})
 	}
 }
 

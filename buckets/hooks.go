@@ -3,29 +3,37 @@ package buckets
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
+	"github.com/ratelight/ratelight/internal/sparselog"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // Hooks are told what a manager does. All are optional. They are called on the goroutine of the request or of the garbage
 // collector, with no lock held, so they may call the manager (except Collected, which must not call Close); but what they delay
 // is that request. None gets to see a credential or a token.
+//
+// The context is the one that the request was acquired with. It may have ended. It is context.Background() for what no request has caused:
+// Throttle and UpdateRateLimits.
 type Hooks struct {
 	// Waiting is called for each request that has to wait.
-	Waiting func(Waiting)
-	// Held is called when something is held back that was not, because of a 429 or by Throttle.
-	Held func(Held)
-	// BudgetUsed is called when half, three quarters or nine tenths of the invalid request budget are used up.
-	BudgetUsed func(BudgetUsed)
+	Waiting func(context.Context, Waiting)
+	// Held is called when something is held back that was not, because of a 429, with the context of the request that was refused, or by
+	// Throttle.
+	Held func(context.Context, Held)
+	// BudgetUsed is called when half, three quarters or nine tenths of the invalid request budget are used up, with the context of the
+	// request whose response used up so much.
+	BudgetUsed func(context.Context, BudgetUsed)
 	// Collected is called after each run of the garbage collector that removed something.
 	Collected func(Collected)
 }
 
 // Waiting says that a request has to wait.
 type Waiting struct {
-	// Route is the method and template.
-	Route string
+	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	Route, Major string
 	// Wait is the predicted wait, 0 if nothing is known that it could be predicted from.
 	Wait time.Duration
 	// Class is that of the 429 whose hold it waits for, ClassOK if it waits for its window or those ahead.
@@ -38,14 +46,18 @@ type Waiting struct {
 type Held struct {
 	// Class says what: see ratelimits.Class.
 	Class ratelimits.Class
-	// Route is the method and template of the request that was refused, empty for Throttle.
-	Route string
+	// Route is the method and template of the request that was refused, Major its major parameter as
+	// routes.CompiledRoute.RedactedMajor writes it. Both are empty for Throttle.
+	Route, Major string
 	// Wait is for how long.
 	Wait time.Duration
 }
 
 // BudgetUsed says how much of the invalid request budget is used up.
 type BudgetUsed struct {
+	// Route is the method and template of the request whose response was invalid, Major its major parameter as
+	// routes.CompiledRoute.RedactedMajor writes it.
+	Route, Major string
 	// Used of Limit invalid responses have been seen in the latest Period. Fraction is the one of the marks that was passed.
 	Used, Limit int
 	Period      time.Duration
@@ -62,65 +74,142 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// WithLogger sets where the manager logs: one warning for each new hold and for each mark of the invalid request budget, and
-// the rest for debugging. Without it warnings go to slog.Default(), and nothing else goes anywhere. Nil turns
-// logging off.
+// WithLogger sets where the manager logs: warnings of new holds and of the marks of the invalid request budget, and the rest for debugging.
+// Without it warnings go to slog.Default(), and nothing else goes anywhere. Nil turns logging off. A line about a request is logged with
+// that request's context.
+//
+// Of lines that say the same of the same class, one is logged in 30 seconds, also for debugging: the first at once; those that are left out
+// are counted, and the latest of them is logged with the next run of the garbage collector after that time, or by Close. For each single
+// event there are Hooks.
+//
+// The keys of the attributes, here and in httpclient:
+//
+//	route           method and template, without parameters
+//	major           the channel's, guild's or webhook's id, "id:…" if a token belongs to it, "-" if there is none
+//	class           of the 429: see ratelimits.Class; "ok" if there was none
+//	hold            for how long something is held back
+//	predicted_wait  of a request that waits; missing as long as nothing is known that it could be predicted from
+//	waiting         how many wait
+//	used, limit, period  of the invalid request budget
+//	evicted, left   buckets that were removed, and those that there are
+//	attempt         the number of an attempt, from 1
+//	status          of a response, 0 if there was none
+//	pause           until the next attempt
+//	reason          why there is none
+//	error           why there was no response
+//	repeated        how many lines of the class were left out since the one before, missing if there were none
+//
+// No line contains a credential or a token.
 func WithLogger(logger *slog.Logger) Option {
-	return func(s *settings) { s.logger, s.quiet = logger, logger == nil }
-}
-
-// debug logs a message for debugging, which only a logger that was given gets.
-func (s *settings) debug(message string, attributes ...slog.Attr) {
-	if s.logger != nil {
-		s.logger.LogAttrs(context.Background(), slog.LevelDebug, message, attributes...)
+	return func(s *settings) {
+		s.log = nil
+		if logger != nil {
+			s.log = sparselog.New(logger)
+		}
 	}
 }
 
-func (s *settings) warn(message string, attributes ...slog.Attr) {
-	logger := s.logger
-	if logger == nil {
-		logger = slog.Default()
+// subject returns the attributes that name what a line is about.
+func subject(route, major string, others ...slog.Attr) []slog.Attr {
+	if route == "" {
+		return others
 	}
-	if !s.quiet {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, message, attributes...)
+	return append([]slog.Attr{slog.String("route", route), slog.String("major", major)}, others...)
+}
+
+// listens reports that somebody wants to be told that a request has to wait.
+func (m *RESTBucketManager) listens(ctx context.Context) bool {
+	return m.settings.hooks.Waiting != nil || m.settings.log.Enabled(ctx, slog.LevelDebug)
+}
+
+func (m *RESTBucketManager) tellWaiting(ctx context.Context, r *Request, f forecast) {
+	w := Waiting{Route: r.Route.Route().String(), Major: r.Route.RedactedMajor(), Wait: f.wait, Class: f.class, Global: f.global}
+	m.logWaiting(ctx, w)
+	if m.settings.hooks.Waiting != nil {
+		m.settings.hooks.Waiting(ctx, w)
 	}
 }
 
-// listens reports that somebody wants to be told who has to wait.
-func (s *settings) listens() bool { return s.hooks.Waiting != nil || s.logger != nil }
+func (m *RESTBucketManager) logWaiting(ctx context.Context, w Waiting, others ...slog.Attr) {
+	if !m.settings.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	class := w.Class.String()
+	attributes := subject(w.Route, w.Major, slog.String("class", class))
+	if w.Wait > 0 {
+		attributes = append(attributes, slog.Duration("predicted_wait", w.Wait))
+	} else {
+		class += ", not predicted"
+	}
+	m.settings.log.Write(ctx, m.now(), sparselog.Line{
+		Level: slog.LevelDebug, Message: "request waits", Class: class, Attributes: append(attributes, others...),
+	})
+}
 
-func (s *settings) waiting(r *Request, f forecast) {
-	w := Waiting{Route: r.Route.Route().String(), Wait: f.wait, Class: f.class, Global: f.global}
-	s.debug("request waits", slog.String("route", w.Route), slog.Duration("predicted", w.Wait), slog.String("class", w.Class.String()))
-	if s.hooks.Waiting != nil {
-		s.hooks.Waiting(w)
+// logPredicted logs how long those wait whose wait could not be predicted before: one line for each bucket, which names the first of them.
+func (m *RESTBucketManager) logPredicted(touched []*bucket) {
+	if !m.settings.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	for _, b := range touched {
+		if ctx, w, n := b.firstWaiting(); n > 0 && w.Wait > 0 {
+			m.logWaiting(ctx, w, slog.Int("waiting", n))
+		}
 	}
 }
 
-func (s *settings) held(h Held) {
+// firstWaiting returns what is known of the first of those who wait, and how many do.
+func (b *bucket) firstWaiting() (ctx context.Context, w Waiting, n int) {
+	b.lock()
+	defer b.unlock()
+	if n = b.queues.waiting(); n == 0 {
+		return nil, Waiting{}, 0
+	}
+	now := b.now()
+	first, _ := b.first(now)
+	if first == nil {
+		return nil, Waiting{}, 0
+	}
+	f, route := b.predict(now, &first.ask, 0), first.request.Route
+	return first.ctx, Waiting{Route: route.Route().String(), Major: route.RedactedMajor(), Wait: f.wait, Class: f.class, Global: f.global}, n
+}
+
+func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
 	if h.Wait <= 0 {
 		return
 	}
-	s.warn("requests are held back", slog.String("class", h.Class.String()), slog.String("route", h.Route), slog.Duration("wait", h.Wait))
-	if s.hooks.Held != nil {
-		s.hooks.Held(h)
+	class := h.Class.String()
+	m.settings.log.Write(ctx, m.now(), sparselog.Line{
+		Level: slog.LevelWarn, Message: "requests are held back", Class: class,
+		Attributes: subject(h.Route, h.Major, slog.String("class", class), slog.Duration("hold", h.Wait)),
+	})
+	if m.settings.hooks.Held != nil {
+		m.settings.hooks.Held(ctx, h)
 	}
 }
 
-func (s *settings) budgetUsed(b *budget, fraction float64, now time.Duration) {
-	u := BudgetUsed{Used: b.used(now), Limit: b.limit, Period: b.period, Fraction: fraction}
-	s.warn("much of the budget of invalid requests is used up", slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period))
-	if s.hooks.BudgetUsed != nil {
-		s.hooks.BudgetUsed(u)
+func (m *RESTBucketManager) tellBudgetUsed(ctx context.Context, route *routes.CompiledRoute, b *budget, fraction float64) {
+	u := BudgetUsed{
+		Route: route.Route().String(), Major: route.RedactedMajor(),
+		Used: b.used(m.now()), Limit: b.limit, Period: b.period, Fraction: fraction,
+	}
+	m.settings.log.Write(ctx, m.now(), sparselog.Line{
+		Level: slog.LevelWarn, Message: "much of the budget of invalid requests is used up", Class: strconv.FormatFloat(fraction, 'g', -1, 64),
+		Attributes: subject(u.Route, u.Major, slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period)),
+	})
+	if m.settings.hooks.BudgetUsed != nil {
+		m.settings.hooks.BudgetUsed(ctx, u)
 	}
 }
 
-func (s *settings) collected(c Collected) {
+func (m *RESTBucketManager) tellCollected(c Collected) {
 	if c.Evicted == 0 {
 		return
 	}
-	s.debug("buckets collected", slog.Int("evicted", c.Evicted), slog.Int("left", c.Left))
-	if s.hooks.Collected != nil {
-		s.hooks.Collected(c)
+	m.settings.log.Write(context.Background(), m.now(), sparselog.Line{
+		Level: slog.LevelDebug, Message: "buckets collected", Attributes: []slog.Attr{slog.Int("evicted", c.Evicted), slog.Int("left", c.Left)},
+	})
+	if m.settings.hooks.Collected != nil {
+		m.settings.hooks.Collected(c)
 	}
 }

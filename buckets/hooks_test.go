@@ -3,8 +3,11 @@ package buckets_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 func TestHooksAreToldWhatHappens(t *testing.T) {
@@ -24,18 +28,18 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		var budget []buckets.BudgetUsed
 		var collected []buckets.Collected
 		m = started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithHooks(buckets.Hooks{
-			Waiting: func(w buckets.Waiting) {
+			Waiting: func(_ context.Context, w buckets.Waiting) {
 				m.Stats() // no lock is held
 				for range m.Buckets() {
 				}
 				waiting = append(waiting, w)
 			},
-			Held: func(h buckets.Held) {
+			Held: func(_ context.Context, h buckets.Held) {
 				for range m.Buckets() {
 				}
 				held = append(held, h)
 			},
-			BudgetUsed: func(b buckets.BudgetUsed) { budget = append(budget, b) },
+			BudgetUsed: func(_ context.Context, b buckets.BudgetUsed) { budget = append(budget, b) },
 			Collected:  func(c buckets.Collected) { collected = append(collected, c) },
 		}))
 		const route = "POST /channels/{channel_id}/messages"
@@ -45,18 +49,18 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		assert.Empty(t, waiting, "there was a place")
 		queued := ask(m, message(1))
 		require.Len(t, waiting, 1)
-		assert.Equal(t, buckets.Waiting{Route: route, Wait: 10*time.Second + time.Millisecond}, waiting[0])
+		assert.Equal(t, buckets.Waiting{Route: route, Major: "1", Wait: 10*time.Second + time.Millisecond}, waiting[0])
 
 		for _, c := range together {
 			c.update(refused(ratelimits.ClassUser, 20*time.Second))
 		}
-		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Wait: 20*time.Second + time.Millisecond}}, held)
+		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond}}, held)
 		m.Throttle(time.Second)
 		assert.Equal(t, buckets.Held{Class: ratelimits.ClassGlobal, Wait: time.Second}, held[1])
 
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 1)
-		assert.Equal(t, buckets.BudgetUsed{Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5}, budget[0])
+		assert.Equal(t, buckets.BudgetUsed{Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5}, budget[0])
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 2)
 		assert.InDelta(t, 0.75, budget[1].Fraction, 0)
@@ -144,7 +148,7 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) { panic("of the hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") }}))
 		probe := ask(m, message(1))
 		func() {
 			defer func() { assert.Equal(t, "of the hook", recover()) }()
@@ -167,7 +171,7 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) { time.Sleep(time.Minute) }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { time.Sleep(time.Minute) }}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		slow := patient(m, 5*time.Second)
 		wait(10 * time.Second)
@@ -188,7 +192,7 @@ func TestContextThatEndsInAHookEndsTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		var first *caller
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(buckets.Waiting) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
 			cancel()
 			first.lease.Return() // so there is room
 		}}))
@@ -200,5 +204,187 @@ func TestContextThatEndsInAHookEndsTheRequest(t *testing.T) {
 		lease.Return()
 		assert.ErrorIs(t, err, context.Canceled)
 		drained(t, m)
+	})
+}
+
+type contextKey struct{}
+
+// named is a context by which a request is told from others.
+func named(name string) context.Context { return context.WithValue(background, contextKey{}, name) }
+
+// contexts is a handler of a log that notes of which request each line is.
+type contexts struct {
+	slog.Handler
+	names map[string][]any // by message
+}
+
+func (c *contexts) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
+	c.names[r.Message] = append(c.names[r.Message], ctx.Value(contextKey{}))
+	return nil
+}
+
+// Per-request tracing needs the request in everything that is told of it, also when it was granted by the end of another one.
+func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		told := make(map[string][]any)
+		log := &contexts{names: make(map[string][]any)}
+		tell := func(hook string, ctx context.Context) { told[hook] = append(told[hook], ctx.Value(contextKey{})) }
+		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)), buckets.WithHooks(buckets.Hooks{
+			Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
+			Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
+			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
+		}))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		request := func(name string) *caller {
+			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
+		}
+		waited := request("waited")
+		require.False(t, waited.done())
+		wait(2 * time.Second)
+		waited.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		wait(2 * time.Second)
+		waited.cancel()
+
+		at := request("at once") // the short path
+		require.True(t, at.granted())
+		at.update(refused(ratelimits.ClassGlobal, time.Second))
+		wait(2 * time.Second)
+
+		prepared, err := m.Prepare(message(1), bot).Acquire(named("prepared"))
+		require.NoError(t, err)
+		prepared.Update(refused(ratelimits.ClassEdge, time.Second))
+		wait(2 * time.Second)
+
+		async := buckets.Request{Route: message(1), Authorization: bot}
+		m.AcquireFunc(named("async"), &async, func(l buckets.Lease, err error) {
+			if assert.NoError(t, err) {
+				l.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+			}
+		})
+		wait(2 * time.Second)
+		m.Throttle(time.Second)
+		assert.Equal(t, []any{"waited"}, told["waiting"])
+		assert.Equal(t, []any{"waited", "at once", "prepared", "async", nil}, told["held"])
+		assert.Equal(t, []any{"at once", "prepared", "async"}, told["budget"])
+		assert.Equal(t, []any{"waited"}, log.names["request waits"])
+		assert.Equal(t, []any{"waited", "at once", "prepared"}, log.names["requests are held back"], "the others are of classes of before")
+	})
+}
+
+// logged is what was logged, also by the garbage collector while a test looks at it.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A channel whose limit is fought over drew 600 equal lines in 12 seconds, and none said which one it was.
+func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var log logged
+		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		discover(t, m, message(12), roomy)
+		for range 600 {
+			m.UpdateRateLimits(message(12), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
+			m.LiftHolds()
+			wait(20 * time.Millisecond)
+		}
+		const line = `level=WARN msg="requests are held back" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
+		assert.Equal(t, 1, strings.Count(log.String(), line), log.String())
+		wait(time.Minute)
+		assert.Equal(t, 2, strings.Count(log.String(), line), "the collector tells of those that were left out")
+		assert.Equal(t, 600, stoodFor(t, log.String()))
+	})
+}
+
+// The end of the manager is the last occasion.
+func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var log logged
+		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		for range 5 {
+			m.Throttle(time.Second)
+			m.LiftHolds()
+		}
+		require.NoError(t, m.Close())
+		assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
+		assert.Equal(t, 5, stoodFor(t, log.String()))
+	})
+}
+
+// stoodFor returns how many lines the lines of a log stand for.
+func stoodFor(t *testing.T, log string) (n int) {
+	for line := range strings.Lines(log) {
+		n++
+		if _, left, ok := strings.Cut(strings.TrimSpace(line), "repeated="); ok {
+			repeated, err := strconv.Atoi(left)
+			require.NoError(t, err)
+			n += repeated
+		}
+	}
+	return n
+}
+
+func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]ratelimits.Response{
+		"hold": refused(ratelimits.ClassUser, time.Second), "budget": plain(401), "wait": limited("hooks", 1, 0, time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				var log, events logged
+				const canary = "canary-5f0c2e"
+				m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0),
+					buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+					buckets.WithHooks(buckets.Hooks{
+						Waiting:    func(_ context.Context, w buckets.Waiting) { fmt.Fprintf(&events, "%+v", w) },
+						Held:       func(_ context.Context, h buckets.Held) { fmt.Fprintf(&events, "%+v", h) },
+						BudgetUsed: func(_ context.Context, b buckets.BudgetUsed) { fmt.Fprintf(&events, "%+v", b) },
+					}))
+				webhook := compile(routes.ExecuteWebhook, "77", canary)
+				ask(m, webhook).update(class)
+				queued := ask(m, webhook)
+				queued.cancel()
+				wait(time.Minute)
+				assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:…`)
+				assert.Contains(t, events.String(), "Major:77:…")
+				assert.NotContains(t, log.String()+events.String(), canary)
+			})
+		})
+	}
+}
+
+func TestTheDebugLineHasThePredictionOnceItIsKnown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var log logged
+		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 5)
+		assert.Contains(t, log.String(), `msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
+		assert.NotContains(t, log.String(), "predicted_wait")
+		probe.update(limited("messages", 3, 0, 10*time.Second))
+		assert.Contains(t, log.String(),
+			`msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok predicted_wait=10.001s waiting=5`)
+		for _, c := range waiting {
+			c.cancel()
+		}
 	})
 }

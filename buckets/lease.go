@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"context"
 	"hash/maphash"
 	"net/http"
 	"sync"
@@ -38,6 +39,7 @@ type grant struct {
 	provisional    []provisionalCharge
 
 	// Set before anybody else can know it, and not changed.
+	ctx         context.Context // for hooks and logs, nothing else
 	entry       *routeEntry
 	route       routes.CompiledRoute
 	major       major
@@ -157,7 +159,11 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	if o.sent && o.response.Invalid() {
 		fraction = m.reportInvalid(h.entry.authentication.server)
 	}
+	if h.request != nil && o.comesBack() {
+		m.mayReturn()
+	}
 	h.counters.countEnd(o) // after that, so that it is never in neither
+	m.progressed()
 	auth := h.entry.authentication
 	auth.refuse(o)
 	b := h.lock()
@@ -170,9 +176,10 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	h.resume(now)
 	o.contradicted = o.sent && b.contradicted(now, h, &o.response)
+	var touched []*bucket
 	if o.sent && b.misplaced(now, h, o) {
 		b.unlock()
-		m.relocate(h, o)
+		touched = m.relocate(h, o)
 	} else {
 		b.apply(now, h, o)
 		b.dispatchNow(now)
@@ -184,11 +191,12 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	for _, c := range h.provisional { // it is not in flight any more, so nobody changes them
 		c.end(o)
 	}
+	m.logPredicted(touched)
 	if o.held > 0 {
-		m.settings.held(Held{Class: o.response.Class, Route: h.route.Route().String(), Wait: o.held})
+		m.tellHeld(h.ctx, Held{Class: o.response.Class, Route: h.route.Route().String(), Major: h.route.RedactedMajor(), Wait: o.held})
 	}
 	if fraction > 0 {
-		m.settings.budgetUsed(auth.server.budget, fraction, m.now())
+		m.tellBudgetUsed(h.ctx, &h.route, auth.server.budget, fraction)
 	}
 }
 

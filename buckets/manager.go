@@ -1,7 +1,9 @@
 package buckets
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -16,8 +18,11 @@ import (
 var (
 	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
-	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called.
+	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called. During Shutdown new requests get an error
+	// that matches it.
 	ErrClosed = errors.New("closed: the rest bucket manager, or the transport")
+	// errDraining is returned by Acquire during Shutdown.
+	errDraining = fmt.Errorf("shutting down, no new requests: %w", ErrClosed)
 	// errStarted is returned by Start if the manager runs already.
 	errStarted = errors.New("rest bucket manager is started already")
 	// ErrNoContext is returned by Acquire for a nil context. Pass context.Background() to wait without a bound.
@@ -31,7 +36,7 @@ var (
 // documentation for how a request goes through it.
 //
 // Get one from NewRESTBucketManager; the zero value cannot be used. All methods are safe for concurrent use. Nothing but
-// Acquire and Close ever blocks.
+// Acquire, Shutdown and Close ever blocks.
 type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
@@ -41,6 +46,8 @@ type RESTBucketManager struct {
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
+	draining atomic.Pointer[drain] // that is under way, nil if there is none
+	comeBack atomic.Int64          // when the latest request ended that may come back to its place
 	calls    calls
 
 	life  sync.Mutex // guards starting and closing
@@ -63,13 +70,6 @@ type RESTBucketManager struct {
 
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
-
-// The states of a manager: fresh, running after Start, ended after Close, and running again after another Start.
-const (
-	fresh int32 = iota
-	running
-	ended
-)
 
 // NewRESTBucketManager returns a manager. It does nothing before Start.
 func NewRESTBucketManager(options ...Option) *RESTBucketManager {
@@ -102,90 +102,8 @@ func (m *RESTBucketManager) now() time.Duration {
 	return m.settings.clock.Since(m.origin)
 }
 
-func (m *RESTBucketManager) closed() bool { return m.state.Load() != running }
-
 // MaxRateLimit returns the longest predicted wait that is accepted.
 func (m *RESTBucketManager) MaxRateLimit() time.Duration { return m.settings.maxRateLimit }
-
-// IsAlive reports whether the manager is started and not closed.
-func (m *RESTBucketManager) IsAlive() bool { return m.state.Load() == running }
-
-// Start starts the garbage collector and lets Acquire grant. It returns an error if it is running already. A manager
-// that was closed can be started again; it begins without any knowledge.
-func (m *RESTBucketManager) Start() error {
-	m.life.Lock()
-	defer m.life.Unlock()
-	if m.state.Load() == running {
-		return errStarted
-	}
-	m.begin()
-	ticker := m.settings.clock.NewTicker(m.settings.pollPeriod)
-	m.stop, m.gone = make(chan struct{}), make(chan struct{})
-	m.state.Store(running)
-	go func(stop <-chan struct{}, gone chan<- struct{}) {
-		defer close(gone)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.Chan():
-				m.collect()
-			}
-		}
-	}(m.stop, m.gone)
-	return nil
-}
-
-// begin starts the session, and forgets what somebody has left that came while the manager was closed.
-func (m *RESTBucketManager) begin() {
-	m.moves.Lock()
-	defer m.moves.Unlock()
-	m.joinSession()
-	m.clear()
-}
-
-// Close ends everything: whoever waits gets ErrClosed, the garbage collector and all timers stop. Leases that are still
-// held can be ended as usual. It waits for the garbage collector, not for leases. Closing again does nothing; the error is
-// always nil.
-func (m *RESTBucketManager) Close() error {
-	m.life.Lock()
-	defer m.life.Unlock()
-	if m.state.Load() != running {
-		m.state.Store(ended)
-		return nil
-	}
-	m.state.Store(ended)
-	close(m.stop)
-	<-m.gone
-	m.moves.Lock()
-	m.clear()
-	m.throttled = ratelimits.Throttle{}
-	m.moves.Unlock()
-	m.leaveSession() // under no lock, as what still runs of the session may need them to end
-	return nil
-}
-
-// clear forgets all routes and buckets, and refuses who waits there. The lock for moves is held.
-func (m *RESTBucketManager) clear() {
-	for b := range m.buckets.all() {
-		b.close()
-		m.buckets.remove(b)
-	}
-	for key, a := range m.authentications.All() {
-		m.authentications.Delete(key)
-		a.global.close()
-	}
-	for key, e := range m.entries.All() {
-		e.evicted.Store(true)
-		m.entries.Delete(key)
-	}
-	for _, s := range m.servers {
-		s.edge.close()
-		s.holds.Clear()
-		s.edge, s.authentications = newEdge(m), 0
-	}
-}
 
 // UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent
 // under a lease.
@@ -199,7 +117,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, route: route, major: a.major(), arrived: now}
+	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
 	h.ticket, _ = b.link.adopt(now, now)
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)

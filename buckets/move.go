@@ -8,8 +8,9 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// relocate ends a lease whose response shows that its request belongs elsewhere: the route's hash was learnt, or it changed.
-func (m *RESTBucketManager) relocate(h *held, o *outcome) {
+// relocate ends a lease whose response shows that its request belongs elsewhere: the route's hash was learnt, or it changed. It returns the
+// buckets to which others have moved.
+func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	b := h.lock()
@@ -18,7 +19,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 		b.apply(now, h, o)
 		b.dispatchNow(now)
 		b.unlock()
-		return
+		return nil
 	}
 	target, scope := h.entry.learn(now, b, h, &o.response)
 	target.noteToken(h.route)
@@ -57,6 +58,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) {
 	}
 	there.unlock()
 	m.dispatchAll(touched)
+	return touched
 }
 
 // dispatchAll lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.

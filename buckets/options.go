@@ -1,11 +1,11 @@
 package buckets
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 
+	"github.com/ratelight/ratelight/internal/sparselog"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -53,8 +53,7 @@ type settings struct {
 	budgetPeriod time.Duration
 	shared       Shared
 	hooks        Hooks
-	logger       *slog.Logger
-	quiet        bool
+	log          *sparselog.Log // nil: nothing is logged
 }
 
 func defaults() settings {
@@ -67,6 +66,7 @@ func defaults() settings {
 		globalLimit:  DefaultGlobalLimit,
 		budget:       ratelimits.DefaultInvalidLimit - DefaultInvalidMargin,
 		budgetPeriod: ratelimits.DefaultInvalidPeriod,
+		log:          sparselog.New(nil),
 	}
 }
 

@@ -35,7 +35,7 @@ func (p *Prepared) Acquire(ctx context.Context) (Lease, error) {
 	m := p.manager
 	if to := p.known.Load(); to != nil && m.ordinary(ctx, &p.request) {
 		to.entry.use()
-		if lease, ok := m.acquireFastFrom(to.bucket, &p.request, to.entry, to.major); ok {
+		if lease, ok := m.acquireFastFrom(ctx, to.bucket, &p.request, to.entry, to.major); ok {
 			return lease, nil
 		}
 	}

@@ -284,6 +284,7 @@ func (b *bucket) remove(w *waiter) bool {
 func (b *bucket) resolve(w *waiter, l Lease, err error) {
 	m := b.manager()
 	m.waiting.Add(-1)
+	m.progressed()
 	w.held, w.err = l.held, err
 	if w.granted != nil {
 		m.calls.push(w)

@@ -112,6 +112,19 @@ func (c CompiledRoute) MajorToken() string {
 	return c.path[c.idEnd+1 : c.tokenEnd]
 }
 
+// RedactedMajor is Major for logs: "…" stands for a token, and for an id that is not a number, as somebody may have put the token there.
+func (c CompiledRoute) RedactedMajor() string {
+	switch {
+	case c.idEnd == 0:
+		return "-"
+	case !isDigits(c.MajorID()):
+		return "…"
+	case c.tokenEnd != 0:
+		return c.MajorID() + ":…"
+	}
+	return c.MajorID()
+}
+
 // String returns method and path, "POST /channels/1/messages", with "…" in the place of a token. What follows a token
 // stands there as in the template, as does everything but the major id in the path of an endpoint that is not
 // documented, because nobody knows what it contains.

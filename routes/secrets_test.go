@@ -34,6 +34,19 @@ func printed(t require.TestingT, value any) string {
 	return out.String()
 }
 
+func TestTheMajorParameterInLogsHasNoToken(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/users/@me": "-", "/channels/123/messages": "123", "/guilds/5": "5", "/webhooks/123": "123",
+		"/webhooks/123/SECRET": "123:…", "/interactions/7/SECRET/callback": "7:…", "/webhooks/SECRET/123": "…", "/channels/SECRET/messages": "…",
+	} {
+		c, err := routes.Match("POST", path)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.RedactedMajor(), path)
+	}
+	assert.Equal(t, "-", routes.CompiledRoute{}.RedactedMajor())
+}
+
 func TestPrintingShowsTheRouteAndTheIDButNotTheToken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ method, path, want string }{

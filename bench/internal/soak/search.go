@@ -2,6 +2,7 @@ package soak
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -97,9 +98,9 @@ func (s *searcher) transportHooks() httpclient.Hooks {
 
 func (s *searcher) managerHooks() buckets.Hooks {
 	return buckets.Hooks{
-		Waiting:    func(e buckets.Waiting) { s.value("waiting hook", e, "%+v") },
-		Held:       func(e buckets.Held) { s.value("held hook", e, "%+v") },
-		BudgetUsed: func(e buckets.BudgetUsed) { s.value("budget hook", e, "%+v") },
+		Waiting:    func(_ context.Context, e buckets.Waiting) { s.value("waiting hook", e, "%+v") },
+		Held:       func(_ context.Context, e buckets.Held) { s.value("held hook", e, "%+v") },
+		BudgetUsed: func(_ context.Context, e buckets.BudgetUsed) { s.value("budget hook", e, "%+v") },
 		Collected:  func(e buckets.Collected) { s.value("collected hook", e, "%+v") },
 	}
 }

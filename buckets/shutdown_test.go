@@ -1,0 +1,316 @@
+package buckets_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// shutdown is a call of Shutdown and what became of it.
+type shutdown struct {
+	over atomic.Bool
+	err  error
+	took time.Duration
+}
+
+func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
+	s := &shutdown{}
+	start := time.Now()
+	go func() {
+		s.err = m.Shutdown(ctx)
+		s.took = time.Since(start)
+		s.over.Store(true)
+	}()
+	synctest.Wait()
+	return s
+}
+
+func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		waiting := []*caller{g.call(m), g.call(m)}
+		require.Zero(t, granted(t, waiting))
+		s := shutDown(background, m)
+		assert.False(t, m.IsAlive())
+		assert.ErrorContains(t, m.Start(), "started already")
+
+		for _, err := range []error{g.call(m).failed(), ask(m, list(7)).failed()} {
+			require.ErrorIs(t, err, buckets.ErrClosed)
+			assert.ErrorContains(t, err, "shutting down")
+		}
+		_, err := m.Prepare(message(1), bot).Acquire(background)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+		_, err = m.TryAcquire(message(1), bot)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+
+		require.False(t, s.over.Load())
+		open()
+		for _, c := range waiting {
+			for round := 0; !c.done(); round++ {
+				require.Less(t, round, 100)
+				wait(time.Second)
+			}
+			require.NoError(t, c.err)
+			require.False(t, s.over.Load(), "it is in flight")
+			g.end(c)
+		}
+		wait(2 * time.Second)
+		require.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+		_, err = m.Acquire(background, message(1), bot)
+		assert.Equal(t, buckets.ErrClosed, err)
+		drained(t, m)
+	})
+}
+
+func TestShutdownWhoseContextEndsCutsOffWhoStillWaits(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		c := g.call(m)
+		ctx, cancel := context.WithCancel(background)
+		s := shutDown(ctx, m)
+		cancel()
+		synctest.Wait()
+		require.True(t, s.over.Load())
+		assert.ErrorIs(t, s.err, context.Canceled)
+		assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
+		open()
+		drained(t, m)
+	})
+}
+
+func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		over, cancel := context.WithCancel(background)
+		cancel()
+		m := buckets.NewRESTBucketManager()
+		assert.NoError(t, m.Shutdown(over), "it is not started")
+		_, err := m.Acquire(background, message(1), bot)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+		require.NoError(t, m.Start(), "it can be started again")
+		var none context.Context
+		assert.ErrorIs(t, m.Shutdown(none), buckets.ErrNoContext)
+		discover(t, m, message(1), roomy)
+		s := shutDown(over, m)
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err, "nothing was cut off")
+		assert.NoError(t, m.Shutdown(over), "it is closed")
+		require.NoError(t, m.Start())
+		discover(t, m, message(1), roomy)
+		assert.NoError(t, m.Close())
+	})
+}
+
+func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		first, second := ask(m, message(1)), ask(m, message(1))
+		s := shutDown(background, m)
+		first.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		second.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		wait(500 * time.Millisecond)
+		require.False(t, s.over.Load(), "both are about to come back")
+		first.again(m)
+		second.again(m)
+		require.False(t, first.done())
+		wait(5 * time.Second)
+		require.True(t, first.granted())
+		first.update(roomy)
+		wait(time.Second)
+		require.True(t, second.granted())
+		second.update(roomy)
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+// Nobody knows whether a request that has failed is given up.
+func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(buckets.Lease){
+		"refused": func(l buckets.Lease) { l.Update(refused(ratelimits.ClassUser, time.Minute)) },
+		"failed":  func(l buckets.Lease) { l.Update(plain(502)) },
+		"lost":    buckets.Lease.Release,
+		"unsent":  buckets.Lease.Return,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				c := ask(m, message(1))
+				s := shutDown(background, m)
+				end(c.lease)
+				wait(900 * time.Millisecond)
+				assert.False(t, s.over.Load())
+				wait(200 * time.Millisecond)
+				require.True(t, s.over.Load())
+				assert.NoError(t, s.err)
+				c.again(m)
+				assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
+			})
+		})
+	}
+}
+
+func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end           func(m *buckets.RESTBucketManager, cancelFirst, cancelSecond func(), finish func())
+		first, second error
+	}{
+		"finished":         {func(_ *buckets.RESTBucketManager, _, _, finish func()) { finish() }, nil, nil},
+		"first cancelled":  {func(_ *buckets.RESTBucketManager, first, _, _ func()) { first() }, context.Canceled, buckets.ErrClosed},
+		"second cancelled": {func(_ *buckets.RESTBucketManager, _, second, _ func()) { second() }, buckets.ErrClosed, context.Canceled},
+		"closed":           {func(m *buckets.RESTBucketManager, _, _, _ func()) { _ = m.Close() }, buckets.ErrClosed, buckets.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				inFlight := ask(m, message(1))
+				one, cancelOne := context.WithCancel(background)
+				two, cancelTwo := context.WithCancel(background)
+				defer cancelOne()
+				defer cancelTwo()
+				first, second := shutDown(one, m), shutDown(two, m)
+				require.False(t, first.over.Load() || second.over.Load())
+				c.end(m, cancelOne, cancelTwo, func() { inFlight.update(roomy) })
+				synctest.Wait()
+				require.True(t, first.over.Load() && second.over.Load())
+				assert.Equal(t, c.first, first.err)
+				assert.Equal(t, c.second, second.err)
+				require.NoError(t, m.Start(), "the next one begins anew")
+				inFlight.lease.Release()
+				discover(t, m, message(1), roomy)
+			})
+		})
+	}
+}
+
+func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, 4*time.Minute))
+		ctx, cancel := context.WithCancel(background)
+		x := told{manager: m}
+		x.queue(ctx, 3)
+		c := ask(m, message(1))
+		s := shutDown(background, m)
+		c.cancel()
+		synctest.Wait()
+		require.False(t, s.over.Load())
+		cancel()
+		assert.Len(t, x.all(), 3)
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+// A request moves to another bucket without being looked at as a new one.
+func TestShutdownWaitsForThoseWhoMoveAndThoseWhoAreCalledBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(1))
+		other := ask(m, message(2))
+		x := told{manager: m}
+		x.queue(background, 2)
+		s := shutDown(background, m)
+		probe.update(limited("messages", 1, 0, time.Minute))
+		require.True(t, other.granted())
+		other.update(limited("messages", 1, 0, time.Minute))
+		for n := range 2 {
+			require.Len(t, x.all(), n)
+			require.False(t, s.over.Load())
+			wait(time.Minute + time.Second)
+			require.Len(t, x.all(), n+1)
+			require.NoError(t, x.all()[n].err)
+			x.all()[n].lease.Update(limited("messages", 1, 0, time.Minute))
+		}
+		synctest.Wait()
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 5)
+		s := shutDown(background, m)
+		probe.update(inBucket(plain(401), "messages", 9, 8, time.Minute))
+		for _, c := range waiting {
+			if c.granted() {
+				c.update(plain(401))
+			}
+		}
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+		drained(t, m)
+	})
+}
+
+// Whoever was let in before Shutdown returned nil has been waited for, and got an answer.
+func TestShutdownUnderLoadLosesNobody(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(200))
+			var all sync.WaitGroup
+			var inFlight, refusedBefore, sent atomic.Int64
+			var closing atomic.Bool
+			for i := range 100 {
+				all.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+					r := buckets.Request{Route: message(i % 7), Authorization: bot}
+					for refusals := 0; ; refusals++ {
+						lease, err := m.AcquireRequest(background, &r)
+						if err != nil {
+							assert.ErrorIs(t, err, buckets.ErrClosed)
+							assert.Zero(t, refusals, "it was let in")
+							if !closing.Load() {
+								refusedBefore.Add(1)
+							}
+							return
+						}
+						inFlight.Add(1)
+						time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+						again := rand.IntN(4) == 0
+						inFlight.Add(-1)
+						if again {
+							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond), "messages", 5, 0, 50*time.Millisecond))
+							continue
+						}
+						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))
+						sent.Add(1)
+						return
+					}
+				})
+			}
+			time.Sleep(500 * time.Millisecond)
+			closing.Store(true)
+			assert.NoError(t, m.Shutdown(background))
+			assert.Zero(t, inFlight.Load())
+			assert.Zero(t, m.Stats().Waiting+m.Stats().InFlight)
+			all.Wait()
+			assert.Zero(t, refusedBefore.Load())
+			assert.NotZero(t, sent.Load())
+		})
+	}
+}

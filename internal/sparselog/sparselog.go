@@ -1,0 +1,137 @@
+// Package sparselog writes lines to a log of which thousands may come in a second: one in 30 s for each class of them, which says how many
+// it stands for. It has no goroutine; whoever has one calls Flush now and then.
+package sparselog
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// Interval is the shortest time between two lines of a class.
+	Interval = 30 * time.Second
+	// maxClasses bounds how many classes are told apart.
+	maxClasses = 256
+	// repeated is the key of how many lines of the class were left out since the one before. It is missing if there were none.
+	repeated = "repeated"
+)
+
+// Line is a line of the log. Lines with the same message and class count as the same.
+type Line struct {
+	Level          slog.Level
+	Message, Class string
+	Attributes     []slog.Attr
+}
+
+// Log is where the lines go. It is safe for concurrent use, and calls the logger under no lock.
+type Log struct {
+	logger *slog.Logger
+	mu     sync.Mutex
+	recent map[class]*history
+}
+
+// class is what counts as the same.
+type class struct{ message, class string }
+
+// history is what became of the latest lines of a class.
+type history struct {
+	written time.Duration // when one was written
+	left    int           // how many were left out since
+	latest  Line          // of those
+	ctx     context.Context
+}
+
+// New returns a log that writes to the logger. Without one it writes warnings to slog.Default(), and nothing else.
+func New(logger *slog.Logger) *Log { return &Log{logger: logger, recent: make(map[class]*history)} }
+
+// Enabled reports that a line of that level would be written. A nil Log writes none.
+func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
+	switch {
+	case l == nil:
+		return false
+	case l.logger == nil:
+		return level >= slog.LevelWarn && slog.Default().Enabled(ctx, level)
+	}
+	return l.logger.Enabled(ctx, level)
+}
+
+// Write writes the line, unless one of its class was written in the latest Interval: then it is counted. The time is that of any
+// monotonic clock, always the same.
+func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
+	if !l.Enabled(ctx, line.Level) {
+		return
+	}
+	if n, ok := l.take(ctx, now, line); ok {
+		l.write(ctx, line, n)
+	}
+}
+
+// take reports whether the line is to be written, and how many it stands for besides itself.
+func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := class{line.Message, line.Class}
+	h := l.recent[key]
+	if h == nil && len(l.recent) >= maxClasses {
+		key = class{message: line.Message}
+		h = l.recent[key]
+	}
+	switch {
+	case h == nil:
+		l.recent[key] = &history{written: now}
+		return 0, true
+	case !h.due(now):
+		h.left++
+		h.latest, h.ctx = line, ctx
+		return 0, false
+	}
+	left = h.left
+	*h = history{written: now}
+	return left, true
+}
+
+// due reports that the next line may be written. A clock that goes backwards stops nothing.
+func (h *history) due(now time.Duration) bool {
+	since := now - h.written
+	return since < 0 || since >= Interval
+}
+
+// Flush writes the latest line of each class that was left out for an Interval, and forgets classes of which nothing has come for that
+// long. With all, which is for the end, it does not wait for that time.
+func (l *Log) Flush(now time.Duration, all bool) {
+	if l == nil {
+		return
+	}
+	for _, h := range l.overdue(now, all) {
+		l.write(h.ctx, h.latest, h.left-1)
+	}
+}
+
+func (l *Log) overdue(now time.Duration, all bool) (overdue []history) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, h := range l.recent {
+		switch {
+		case !all && !h.due(now):
+		case h.left == 0:
+			delete(l.recent, key)
+		default:
+			overdue = append(overdue, *h)
+			*h = history{written: now}
+		}
+	}
+	return overdue
+}
+
+func (l *Log) write(ctx context.Context, line Line, left int) {
+	logger := l.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	if left > 0 {
+		line.Attributes = append(line.Attributes[:len(line.Attributes):len(line.Attributes)], slog.Int(repeated, left))
+	}
+	logger.LogAttrs(ctx, line.Level, line.Message, line.Attributes...)
+}
