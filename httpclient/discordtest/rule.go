@@ -51,7 +51,7 @@ const (
 	SubLimit Class = "sub-limit"
 	// Shared is a limit of a resource that all its users share (scope "shared"). It does not count as an invalid request.
 	Shared Class = "shared"
-	// Global is the limit of an authorization (scope "global").
+	// Global is the limit of an authorization (scope "global"). It does not concern answers to interactions without one.
 	Global Class = "global"
 	// Edge comes from Cloudflare in front of Discord, with a page of HTML, and is about the whole address.
 	Edge Class = "edge"
