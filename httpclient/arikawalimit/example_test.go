@@ -14,8 +14,7 @@ import (
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/arikawalimit"
-	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/librarytest"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -66,15 +65,14 @@ func ExamplePrepare() {
 	// not sent: it would have waited too long
 }
 
-// example returns a transport to a simulated Discord.
+// example returns a transport to a fake Discord.
 func example() (transport http.RoundTripper, end func()) {
-	discord, err := discordsim.New(librarytest.Config())
-	if err != nil {
-		panic(err)
-	}
-	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second), httpclient.WithBase(discord.RoundTripper()))
+	discord := discordtest.NewServer(nil,
+		discordtest.Window("create_message", 5, 5*time.Second),
+		discordtest.Answer("create_message", 200, `{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
+	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second), httpclient.WithBase(discord.Client().Transport))
 	return limiting, func() {
 		_ = limiting.Close()
-		_ = discord.Close()
+		discord.Close()
 	}
 }

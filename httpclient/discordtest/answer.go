@@ -2,11 +2,9 @@ package discordtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -55,14 +53,7 @@ var bucketHeaders = []string{
 
 // serve replaces an answer by what a handler writes.
 func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) {
-	defer func() {
-		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler {
-				r.server.errorf("discordtest: the function that handles %s has panicked: %v", r.Operation, p)
-			}
-			panic(http.ErrAbortHandler)
-		}
-	}()
+	defer r.caught("Handle")
 	recorder := httptest.NewRecorder()
 	handler(recorder, r.replay())
 	if !slices.Contains([]int{http.StatusNoContent, http.StatusNotModified}, recorder.Code) {
@@ -79,6 +70,19 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	r.Status = response.Status
+}
+
+// caught cuts the connection when a function of the test's has panicked, and fails the test unless that was what it wanted. It is to be
+// deferred.
+func (r *record) caught(name string) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		r.server.errorf("discordtest: the function given to %s has panicked at %s %s: %v", name, r.Method, r.Path, p)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // Refuse answers an operation with a 429 of some class that asks to wait. Like Discord's own it holds until that time is over, also for
@@ -126,5 +130,3 @@ func (r *Rule) edit(response *discordsim.Response) {
 		response.Header[name] = values
 	}
 }
-
-func (r Rule) String() string { return strings.TrimSpace(fmt.Sprintf("%s %s", r.name, r.on)) }

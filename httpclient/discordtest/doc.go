@@ -23,8 +23,8 @@
 //
 // # Time
 //
-// In a testing/synctest bubble everything happens in memory and in the bubble's time: minutes of waiting take no time, and URL is one
-// that only Client reaches. Elsewhere the server listens on the loopback interface and time is real. [NewServer] finds out by itself.
+// In a testing/synctest bubble everything happens in memory and in the bubble's time: minutes of waiting take no time. URL is then
+// http://discord.com, which only Client takes to the fake. Elsewhere the server listens on the loopback interface and time is real. [NewServer] finds out by itself.
 //
 // # Which requests a rule is about
 //

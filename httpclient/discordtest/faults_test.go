@@ -76,19 +76,25 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-func TestHandlerThatPanicsFailsTheTest(t *testing.T) {
+// A panic is neither swallowed by net/http nor the end of the server.
+func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
 	server := discordtest.NewServer(fake,
 		discordtest.Handle("GET /users/@me", func(http.ResponseWriter, *http.Request) { panic("oops") }),
+		discordtest.Cut("GET /guilds/{id}").When(func(*http.Request) bool { panic("ouch") }),
 		discordtest.Handle("GET /gateway", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	for _, path := range []string{"/users/@me", "/gateway"} {
+	for _, path := range []string{"/users/@me", "/guilds/1", "/gateway"} {
 		_, err := send(t, server.Client(), http.MethodGet, base+path, "")
 		assert.ErrorIs(t, err, io.EOF)
 	}
+	assert.Equal(t, []int{200}, post(t, server.Client(), 1))
 	require.Len(t, fake.cleanup, 1)
 	fake.cleanup[0]()
-	assert.Equal(t, []string{"discordtest: the function that handles GET /users/@me has panicked: oops"}, fake.failures)
+	assert.Equal(t, []string{
+		"discordtest: the function given to Handle has panicked at GET /api/v10/users/@me: oops",
+		"discordtest: the function given to When has panicked at GET /api/v10/guilds/1: ouch",
+	}, fake.failures)
 }
 
 // A scripted 429 of each class holds what Discord's own would hold, until its time is over.
@@ -144,24 +150,61 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
+// net/http would repeat what is cut on a connection that it uses again, and nobody would notice.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		var left []string
 		for n := range 4 {
 			a, err := send(t, server.Client(), http.MethodGet, base+"/users/@me", "")
-			if n < 2 {
+			if n == 1 || n == 2 {
 				assert.ErrorIs(t, err, io.EOF)
 				continue
 			}
 			require.NoError(t, err)
 			left = append(left, a.header.Get("X-RateLimit-Remaining"))
 		}
-		assert.Equal(t, []string{"3", "2"}, left, "one of the two that failed was counted")
+		assert.Equal(t, []string{"4", "2"}, left, "one of the two that failed was counted")
 		seen := server.Requests()
 		require.Len(t, seen, 4)
-		assert.Equal(t, []int{0, 200, 200, 200}, []int{seen[0].Status, seen[1].Status, seen[2].Status, seen[3].Status})
-	}, discordtest.Cut("GET /users/@me").Nth(1), discordtest.Lose("GET /users/@me").Nth(2))
+		assert.Equal(t, []int{200, 0, 200, 200}, []int{seen[0].Status, seen[1].Status, seen[2].Status, seen[3].Status})
+	}, discordtest.Cut("GET /users/@me").Nth(2), discordtest.Lose("GET /users/@me").Nth(3))
+}
+
+// What a handler cuts off was counted, and the client does not know: nobody can blame it for the next request.
+func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
+	t.Parallel()
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		_, err := send(t, server.Client(), http.MethodPost, base+messages, "{}")
+		assert.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
+		assert.Empty(t, server.Avoidable())
+	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
+}
+
+func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		a := get(t, server.Client(), "/users/@me")
+		assert.Equal(t, []any{200, "first", "", "1"}, []any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
+		a = get(t, server.Client(), "/users/@me")
+		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")}, "an answer's header is not one of a refusal")
+	},
+		discordtest.Window("*", 1, time.Minute),
+		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
+		discordtest.Answer("GET /users/@me", 200, "second").Header("X-Second", "2"))
+}
+
+func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{429, 429}, post(t, server.Client(), 2))
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
+		time.Sleep(time.Second)
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1), discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
 }
 
 func TestSlowBody(t *testing.T) {

@@ -97,6 +97,17 @@ func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
 	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
 }
 
+// "*" is for those that have no rule of their own, wherever it stands.
+func TestLimitOfEverythingIsForTheRest(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
+		assert.Equal(t, 200, get(t, server.Client(), "/guilds/1").status)
+		assert.Equal(t, 429, get(t, server.Client(), "/guilds/1").status)
+		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation for itself")
+	}, discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute))
+}
+
 func TestHiddenLimitIsInNoHeader(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {

@@ -66,10 +66,19 @@ func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 			wanted:   make([]bool, len(rules)),
 		}
 		for i, rule := range rules {
-			rec.wanted[i] = rule.about(r) && (rule.when == nil || rule.when(rec.replay()))
+			rec.wanted[i] = rule.about(r) && rec.pleases(rule.when)
 		}
 		return rec
 	}
+}
+
+// pleases asks a rule's function, if it has one.
+func (r *record) pleases(when func(*http.Request) bool) bool {
+	if when == nil {
+		return true
+	}
+	defer r.caught("When")
+	return when(r.replay())
 }
 
 // replay returns the request with a body that can be read again.

@@ -51,7 +51,7 @@ const (
 	SubLimit Class = "sub-limit"
 	// Shared is a limit of a resource that all its users share (scope "shared"). It does not count as an invalid request.
 	Shared Class = "shared"
-	// Global is the limit of an authorization (scope "global").
+	// Global is the limit of an authorization (scope "global"). It does not concern answers to interactions without one.
 	Global Class = "global"
 	// Edge comes from Cloudflare in front of Discord, with a page of HTML, and is about the whole address.
 	Edge Class = "edge"
@@ -88,7 +88,7 @@ func (r Rule) Nth(n ...int) Rule {
 }
 
 // When restricts an answer or a fault to the requests for which a function returns true. It may read the body, is called in the
-// goroutine of the request, perhaps by several at once, and may call the server's methods.
+// goroutine of the request, perhaps by several at once, and may call the server's methods. A panic fails the test.
 func (r Rule) When(f func(*http.Request) bool) Rule {
 	r.when = f
 	return r.scripted("When").check(f != nil, "When needs a function")

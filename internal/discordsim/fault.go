@@ -104,6 +104,16 @@ func StaleFirst() Fault {
 	}}
 }
 
+// SetFaults replaces Config.Faults. It panics if one of them makes no sense.
+func (w *World) SetFaults(faults []Fault) {
+	for i := range faults {
+		if err := faults[i].validate(); err != nil {
+			panic(err)
+		}
+	}
+	w.config.Faults = faults
+}
+
 // applies decides about the n-th request. It draws from rng only if everything else holds.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {

@@ -88,16 +88,6 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 	return w, nil
 }
 
-// SetFaults replaces Config.Faults. It panics if one of them makes no sense.
-func (w *World) SetFaults(faults []Fault) {
-	for i := range faults {
-		if err := faults[i].validate(); err != nil {
-			panic(err)
-		}
-	}
-	w.config.Faults = faults
-}
-
 // exchange is one request on its way through the limits.
 type exchange struct {
 	call   Call
