@@ -16,8 +16,8 @@ import (
 // limit has a slot, which is taken last so that none ages in a queue. A bucket that lacks one of the last two stands in
 // line there.
 //
-// Locks: a bucket's lock is taken before that of a gate (edge, authentication) and never together with another bucket's,
-// except by a move, of which there is one at a time.
+// Locks: a bucket's lock is taken before that of a gate (edge, authentication), but after the one for serving its line, and never
+// together with another bucket's, except by a move, of which there is one at a time.
 type bucket struct {
 	group    *limitGroup
 	major    major

@@ -1,6 +1,24 @@
 // Package buckets decides when requests to Discord's REST API may leave. Its [RESTBucketManager] maps compiled routes to the
 // buckets that Discord's responses name, and keeps one queue for each bucket, first come, first served.
 //
+// # Use
+//
+// The manager says when a request may leave; sending it is up to you.
+//
+//	lease, err := manager.Acquire(ctx, route, authorization) // waits
+//	if err != nil {
+//		return err // *ratelimits.TooLongError if the wait would be too long, and the others in package ratelimits
+//	}
+//	defer lease.Release() // no effect after Update; without Update it says that the outcome is not known
+//	response, err := client.Do(request)
+//	…
+//	lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, body)) // others may leave now
+//
+// Of bodies only a 429's is needed; call [Lease.Refused] with its headers before its body is read, so that nothing runs into the
+// same limit meanwhile. After a 429 acquire again: the wait is part of it. A lease that is never ended keeps its permit for ever.
+// [RESTBucketManager.TryAcquire] never waits, [RESTBucketManager.AcquireFunc] calls back, and [RESTBucketManager.Prepare] saves the
+// look-ups of requests that go to one route again and again. The whole loop is in the examples.
+//
 // # The one idea
 //
 // A client never sees when the server processed a request, only that it happened between sending and receiving. So a lease is

@@ -87,3 +87,31 @@ func TestHoldsOfResourcesAreForgotten(t *testing.T) {
 		assert.Zero(t, m.discord.holds.Size())
 	})
 }
+
+// Routes that were split, as they contradict each other, leave nothing behind when they are forgotten.
+func TestLimitGroupsOfRoutesThatWereSplitAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithGlobalLimit(0), WithLogger(nil))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		for range 6 {
+			for i, route := range []routes.Route{routes.CreateMessage, routes.ListMessages} {
+				compiled, err := route.Compile("1")
+				require.NoError(t, err)
+				limit := 5 + 45*i
+				m.UpdateRateLimits(compiled, "Bot a", ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: limit, Remaining: limit - 1, ResetAfter: time.Second})
+			}
+			time.Sleep(2 * time.Second)
+		}
+		a := anyAuthentication(m)
+		m.moves.Lock()
+		require.NotNil(t, a.groups[groupKey{kind: separateGroup, hash: "h", route: routes.CreateMessage}],
+			"they share no bucket any more")
+		m.moves.Unlock()
+		time.Sleep(4 * time.Hour)
+		synctest.Wait()
+		assert.Empty(t, a.groups)
+		assert.Zero(t, m.authentications.Size())
+	})
+}

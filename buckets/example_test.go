@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,36 +9,22 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// discord stands for the real one: an http.RoundTripper that gives the same answer to every request.
-type discord struct {
-	status int
-	header map[string]string
-}
-
-func (d discord) RoundTrip(r *http.Request) (*http.Response, error) {
-	response := &http.Response{StatusCode: d.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}
-	for name, value := range d.header {
-		response.Header.Set(name, value)
-	}
-	return response, nil
-}
-
-// messages answers as the route of messages does, when so many of five requests are left for the next hour.
-func messages(remaining string) *http.Client {
-	return &http.Client{Transport: discord{http.StatusOK, map[string]string{
-		"X-RateLimit-Bucket": "80c17d2f203122d936070c88c8d10f33", "X-RateLimit-Limit": "5",
-		"X-RateLimit-Remaining": remaining, "X-RateLimit-Reset-After": "3600.000",
-	}}}
+// discord stands for the real one: it takes so many messages an hour in each channel. Close it in the end.
+func discord(messages int) *discordtest.Server {
+	return discordtest.NewServer(nil, discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
 }
 
 // The manager from beginning to end, around an HTTP client of one's own.
 func Example() {
 	const authorization = "Bot my-token"
-	client := messages("4")
+	server := discord(5)
+	defer server.Close()
+	client := server.Client()
 
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(30 * time.Second))
 	if err := manager.Start(); err != nil {
@@ -113,11 +98,13 @@ func ExampleRESTBucketManager_Acquire_tooLong() {
 		panic(err)
 	}
 	defer manager.Close()
-	if err := sendMessage(context.Background(), manager, messages("0")); err != nil { // the last one for an hour
+	server := discord(1)
+	defer server.Close()
+	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // the last one for an hour
 		panic(err)
 	}
 
-	err := sendMessage(context.Background(), manager, messages("4"))
+	err := sendMessage(context.Background(), manager, server.Client())
 	var tooLong *ratelimits.TooLongError
 	if errors.As(err, &tooLong) {
 		fmt.Println("route:", tooLong.Route)
@@ -127,12 +114,12 @@ func ExampleRESTBucketManager_Acquire_tooLong() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err = sendMessage(ctx, manager, messages("4"))
+	err = sendMessage(ctx, manager, server.Client())
 	fmt.Println("past the deadline:", errors.Is(err, context.DeadlineExceeded))
 	// Output:
 	// route: POST /channels/{channel_id}/messages
 	// wait:  1h0m0s
-	// limit: 5 per 1h0m0s
+	// limit: 1 per 1h0m0s
 	// past the deadline: true
 }
 
@@ -144,10 +131,12 @@ func ExampleContextWithMaxWait() {
 	}
 	defer manager.Close()
 
+	server := discord(2)
+	defer server.Close()
 	now := buckets.ContextWithMaxWait(context.Background(), 0)
-	for _, remaining := range []string{"1", "0", "0"} {
+	for range 3 {
 		var tooLong *ratelimits.TooLongError
-		err := sendMessage(now, manager, messages(remaining))
+		err := sendMessage(now, manager, server.Client())
 		fmt.Println("sent:", err == nil, "- too long:", errors.As(err, &tooLong))
 	}
 	// Output:
@@ -163,8 +152,12 @@ func ExampleRESTBucketManager_Buckets() {
 		panic(err)
 	}
 	defer manager.Close()
-	if err := sendMessage(context.Background(), manager, messages("3")); err != nil {
-		panic(err)
+	server := discord(5)
+	defer server.Close()
+	for range 2 {
+		if err := sendMessage(context.Background(), manager, server.Client()); err != nil {
+			panic(err)
+		}
 	}
 
 	for bucket := range manager.Buckets() {
@@ -224,7 +217,9 @@ func ExampleRESTBucketManager_Prepare() {
 	if err != nil {
 		panic(err)
 	}
-	client := messages("4")
+	server := discord(5)
+	defer server.Close()
+	client := server.Client()
 
 	prepared := manager.Prepare(route, "Bot my-token")
 	for range 3 {

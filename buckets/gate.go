@@ -26,6 +26,7 @@ type gate struct {
 	// open says that there is no limit, and that nothing is held or has been refused of late: nobody takes the lock.
 	open atomic.Bool
 
+	serving    sync.Mutex // held by whoever serves the line; taken before the locks of buckets
 	mu         sync.Mutex
 	limit      *ratelimits.Global // without a limit it only holds
 	refusals   ratelimits.Refusals
@@ -194,8 +195,11 @@ func (g *gate) ring() {
 	g.serve()
 }
 
-// serve hands permits to the buckets in line, one after the other, as long as there are any.
+// serve hands permits to the buckets in line, one after the other, as long as there are any. One does at a time: when it returns, no permit
+// is on its way to a bucket that another one took out of the line.
 func (g *gate) serve() {
+	g.serving.Lock()
+	defer g.serving.Unlock()
 	for {
 		g.mu.Lock()
 		now := g.manager.now()

@@ -240,7 +240,7 @@ func (b *bucket) lift() {
 	defer b.mu.Unlock()
 	b.window.LiftHold(b.now())
 	for q := range b.queues.all {
-		q.hold = ratelimits.Throttle{}
+		q.hold, b.queues.heldUntil = ratelimits.Throttle{}, 0
 	}
 	b.dispatchNow(b.now())
 }

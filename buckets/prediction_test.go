@@ -50,6 +50,34 @@ func TestPredictedWaitForTheGlobalLimitCountsTheQueueAhead(t *testing.T) {
 	})
 }
 
+// Those who have left the line, served or not, are ahead of nobody.
+func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for channel := range 2 {
+			discover(t, m, message(channel+1), plain(200)) // unlimited, but for the global limit
+			wait(time.Second)
+		}
+		for _, c := range append(asks(m, message(1), 10), asks(m, message(2), 10)...) {
+			for !c.done() {
+				wait(time.Second)
+			}
+			c.update(plain(200))
+		}
+		wait(time.Minute)
+		first := ask(m, message(1))
+		waiting := append(asks(m, message(1), 4), ask(m, message(2)))
+		first.update(plain(200))
+		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second), "until the next slot, and for five in line")
+		for _, c := range waiting {
+			c.cancel()
+		}
+		wait(0)
+		drained(t, m)
+	})
+}
+
 // TooLongError.Class says which limit is waited for, and is ClassOK only for a window or a queue without a 429.
 func TestTooLongErrorNamesTheClassOfTheHold(t *testing.T) {
 	t.Parallel()

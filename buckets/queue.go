@@ -54,6 +54,7 @@ func (p *waiterPool) put(w *waiter) {
 type queues struct {
 	main      queue             // of all who wait for nothing but the bucket
 	subLimits map[uint64]*queue // of those who wait for a sub-limit, too
+	heldUntil time.Duration     // until then each of them is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
 	line      *gate         // in whose line the bucket stands, nil if in none
@@ -142,8 +143,13 @@ func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 	if head := qs.main.waiting.Head(); head != nil {
 		first = head.Value
 	}
+	if now < qs.heldUntil {
+		return first, qs.heldUntil
+	}
+	allHeld := true
 	for key, q := range qs.subLimits {
 		held := q.hold.Wait(now) > 0
+		allHeld = allHeld && held
 		if held && (opens == 0 || q.hold.Until() < opens) {
 			opens = q.hold.Until()
 		}
@@ -160,6 +166,9 @@ func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 				first = head.Value
 			}
 		}
+	}
+	if allHeld {
+		qs.heldUntil = opens
 	}
 	return first, opens
 }
@@ -212,7 +221,7 @@ func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
 			q.waiting.Insert(&w.Element)
 		}
 	}
-	qs.subLimits[key] = q
+	qs.subLimits[key], qs.heldUntil = q, 0
 	return q
 }
 

@@ -234,3 +234,36 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 		all[1].lease.Release()
 	})
 }
+
+// When the first part has come, those for whom it is not enough, and who do not wait, are told so at once.
+func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2))
+		h.mu.Lock()
+		h.mean = true
+		h.mu.Unlock()
+		var all []*caller
+		for channel := range 3 {
+			m.UpdateRateLimits(message(channel+1), bot, limited("messages", 5, 4, time.Second))
+			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
+			all = append(all, call(rightNow, m, buckets.Request{Route: message(channel + 1), Authorization: bot}))
+			require.False(t, all[channel].done())
+		}
+		h.mu.Lock()
+		h.mean = false
+		for credential := range h.globals { // everybody is told once
+			h.share(credential, func(*hubGlobal) bool { return false })
+		}
+		h.mu.Unlock()
+		synctest.Wait()
+		require.Equal(t, 2, granted(t, all))
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, all[2].failed(), &tooLong)
+		for _, c := range all[:2] {
+			c.lease.Return()
+		}
+		drained(t, m)
+	})
+}

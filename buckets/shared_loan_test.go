@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,5 +271,50 @@ func TestLoanOfAShareIsRoundedDown(t *testing.T) {
 				c.lease.Release()
 			}
 		}
+	})
+}
+
+// What may belong to a bucket stays charged there when that is lent, and when the loan is returned.
+func TestLoanCountsWhatMayBelongToTheBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h, a, b := lending(t, 3)
+		probe := ask(a, list(1))
+		all := asks(a, message(1), 3)
+		require.Equal(t, 1, h.lent())
+		assert.Equal(t, 2, granted(t, all), "the third place may be the other route's")
+		all[2].cancel()
+		wait(0)
+		for _, c := range all[:2] {
+			c.update(limited("messages", 3, 1, time.Second))
+		}
+		wait(2 * time.Second) // the window is over
+		all = asks(b, message(1), 3)
+		require.Equal(t, 1, h.count(func(h *hub) int { return h.returned }))
+		assert.Equal(t, 2, granted(t, all), "it is still under way")
+		for _, c := range all[:2] {
+			c.update(limited("messages", 3, 1, time.Second))
+		}
+		all[2].cancel()
+		wait(0)
+		probe.update(limited("list", 5, 4, time.Second))
+		drained(t, a)
+		drained(t, b)
+	})
+}
+
+// A bucket is not given up while a request is in flight that may belong to it.
+func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(h))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		probe := ask(m, list(1))
+		wait(10 * time.Minute)
+		snapshot(t, m, "messages")
+		probe.update(limited("messages", 5, 4, time.Second))
+		wait(10 * time.Minute)
+		require.Empty(t, slices.Collect(m.Buckets()))
 	})
 }

@@ -73,3 +73,26 @@ func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 		})
 	}
 }
+
+// Whoever comes later may be the first who has waited too long.
+func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		h.set(func(h *hub) { h.silent = true })
+		within := func(d time.Duration) *caller {
+			return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+		}
+		patient, impatient := within(time.Minute), within(5*time.Second)
+		wait(4 * time.Second)
+		require.False(t, impatient.done())
+		wait(2 * time.Second)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, impatient.failed(), &tooLong)
+		require.False(t, patient.done())
+		wait(time.Minute)
+		require.ErrorAs(t, patient.failed(), &tooLong)
+		drained(t, m)
+	})
+}

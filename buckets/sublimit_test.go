@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -514,4 +515,40 @@ func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
 		first.update(limited("another", 100, 89, 15*time.Second))
 		assert.True(t, second.granted())
 	})
+}
+
+// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do with them does not
+// look at all of them: a hundred times as many should make no difference.
+func BenchmarkRequestBesideManySubLimits(b *testing.B) {
+	edit := func(m *buckets.RESTBucketManager, i int, r ratelimits.Response) {
+		request := buckets.Request{Route: compile(routes.UpdateMessage, "1", strconv.Itoa(i+1)), Authorization: bot}
+		lease, err := m.AcquireRequest(background, &request)
+		require.NoError(b, err)
+		lease.Update(r)
+	}
+	ok := limited("edits", 1_000_000, 999_999, time.Minute)
+	held := func(n int) *buckets.RESTBucketManager {
+		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0))
+		require.NoError(b, m.Start())
+		b.Cleanup(func() { m.Close() })
+		edit(m, 0, ok)
+		for i := range n { // each of them is old, and may not be changed so often
+			edit(m, i, inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "edits", 1_000_000, 999_999, time.Minute))
+		}
+		return m
+	}
+	few, many := held(20), held(2000)
+	took := func(m *buckets.RESTBucketManager) time.Duration {
+		start := time.Now()
+		for i := range 20 {
+			edit(m, 1_000_000+i, ok)
+		}
+		return time.Since(start)
+	}
+	var small, large time.Duration
+	for b.Loop() {
+		small += took(few)
+		large += took(many)
+	}
+	b.ReportMetric(float64(large)/float64(small), "x/hundredth")
 }

@@ -11,7 +11,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
@@ -22,9 +25,9 @@ type body struct {
 	once io.ReadCloser
 	gone bool
 
-	measured bool // length is that of a body whose request does not say it
-	length   int64
-	room     room // what it takes in memory
+	measured    bool // length is that of a body whose request does not say it
+	length      int64
+	reservation reservation // what it takes in memory
 }
 
 // take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit bytes of it
@@ -37,13 +40,13 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	case request.GetBody != nil:
 		b.get, b.once = request.GetBody, request.Body
 		return nil
-	case limit == 0 || declared > limit || declared > 0 && !b.room.takeAll(declared):
+	case limit == 0 || declared > limit || declared > 0 && !b.reservation.takeAll(declared):
 		b.once, b.gone = request.Body, true
 		return nil
 	case declared > 0:
 		limit = declared
 	}
-	kept, whole, err := b.room.readWhile(life, request.Context(), request.Body, limit, declared > 0)
+	kept, whole, err := b.reservation.readWhile(life, request.Context(), request.Body, limit, declared > 0)
 	if err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func (b *body) addNonce(request *http.Request) {
 		return
 	}
 	text, ok = withNonce(text)
-	if !ok || !b.room.takeAll(max(int64(len(text))-b.room.taken, 0)) {
+	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
 		return
 	}
 	closeSoon(b.once) // another one is sent
@@ -125,9 +128,9 @@ func (b *body) next() (io.ReadCloser, error) {
 // smallBody is how large a body is in bytes that is sent in one piece, or in two.
 const smallBody = 32 << 10
 
-// small reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
+// sentInOnePiece reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
 // together with the headers, so it is better left as it is.
-func small(content io.Reader, length int64) bool {
+func sentInOnePiece(content io.Reader, length int64) bool {
 	return 0 < length && length <= smallBody && inMemory(content)
 }
 
@@ -157,7 +160,7 @@ func (b *body) repeatable() bool { return !b.gone }
 
 // close closes what was not sent, and gives back the room of what was kept.
 func (b *body) close() {
-	b.room.end()
+	b.reservation.end()
 	closeSoon(b.once)
 	b.once = nil
 }
@@ -174,7 +177,7 @@ func closeSoon(body io.ReadCloser) {
 		body.Close()
 		return
 	}
-	if closing := start(body.Close); closing.waitForMoment() {
+	if closing := start(body.Close); closing.waitBriefly() {
 		_ = closing.get()
 	}
 }
@@ -199,7 +202,7 @@ func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	var r result
 	if inMemory(content) {
 		r = task()
-	} else if looking := start(task); looking.waitForMoment() {
+	} else if looking := start(task); looking.waitBriefly() {
 		r = looking.get()
 	}
 	closeSoon(content)
@@ -233,4 +236,142 @@ func (b *body) fields(header http.Header) []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// memoryBudget is how much memory the bodies take that the requests of a transport keep, all together.
+type memoryBudget struct {
+	max  int64
+	used atomic.Int64
+}
+
+// reservation is what one request has taken of it. Only its own goroutine uses it.
+type reservation struct {
+	of    *memoryBudget
+	taken int64
+}
+
+// take takes up to so many bytes, and returns how many it got.
+func (r *reservation) take(most int64) int64 {
+	for {
+		used := r.of.used.Load()
+		got := min(most, r.of.max-used)
+		if got <= 0 {
+			return 0
+		}
+		if r.of.used.CompareAndSwap(used, used+got) {
+			r.taken += got
+			return got
+		}
+	}
+}
+
+// takeAll takes so many bytes, or none.
+func (r *reservation) takeAll(n int64) bool {
+	got := r.take(n)
+	if got == n {
+		return true
+	}
+	r.giveBack(got)
+	return false
+}
+
+func (r *reservation) giveBack(n int64) {
+	if n > 0 {
+		r.taken -= n
+		r.of.used.Add(-n)
+	}
+}
+
+// end gives back all of it.
+func (r *reservation) end() { r.giveBack(r.taken) }
+
+// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to the request.
+func (r *reservation) endWith(response *http.Response) {
+	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
+		return
+	}
+	own := *r
+	r.taken = 0
+	response.Body = &bodyWithEnd{response.Body, sync.OnceFunc(own.end)}
+}
+
+// firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
+const firstPiece = 4 << 10
+
+// readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
+// there is no more room. After an error it closes the body. When a context ends it does so meanwhile, which ends a read from a pipe; one that
+// goes on all the same is left alone. It takes room as it goes, unless that of limit bytes has been taken.
+func (r *reservation) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
+	if inMemory(body) {
+		return r.read(body, limit, taken)
+	}
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(life, end)()
+	stop := context.AfterFunc(alive, func() { body.Close() })
+	defer stop() // should the body panic
+
+	own := *r // until it has been read
+	r.taken = 0
+	reading := start(func() (h head) {
+		h.text, h.whole, h.err = own.read(body, limit, taken)
+		return h
+	})
+	why := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return buckets.ErrClosed
+	}
+	if !reading.wait(alive) && !reading.waitBriefly() {
+		reading.leave(func(head) { own.end() })
+		return nil, false, why()
+	}
+	*r = own
+	h := reading.get()
+	if !stop() {
+		return nil, false, why()
+	}
+	if h.err != nil {
+		closeSoon(body)
+	}
+	return h.text, h.whole, h.err
+}
+
+// read is readWhile without an end from outside.
+func (r *reservation) read(body io.Reader, limit int64, taken bool) (kept []byte, whole bool, err error) {
+	size := min(limit, DefaultMaxBufferedBody)
+	if !taken {
+		size = r.take(min(limit, firstPiece))
+	}
+	kept = make([]byte, 0, size+1) // the last byte shows that the body goes on
+	for {
+		n, err := body.Read(kept[len(kept):cap(kept)])
+		kept = kept[:len(kept)+n]
+		if int64(len(kept)) > size {
+			more := min(max(size, firstPiece), limit-size)
+			if !taken {
+				more = r.take(more)
+			}
+			if more == 0 {
+				if err == io.EOF {
+					err = nil
+				}
+				return kept, false, err
+			}
+			size += more
+			kept = append(make([]byte, 0, size+1), kept...)
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			if spare := size - int64(len(kept)); spare > 0 && !taken {
+				r.giveBack(spare)
+				kept = slices.Clone(kept)
+			}
+			return kept, true, nil
+		default:
+			return kept, false, err
+		}
+	}
 }

@@ -17,18 +17,18 @@ const (
 // credential is what one request shows of itself.
 type credential struct {
 	*credentials
-	ask      *buckets.Request
-	standing *standing // of its Authorization, nil if it has none
-	number   uint64    // of its latest attempt, see standing
+	ask    *buckets.Request
+	state  *authorizationState // of its Authorization, nil if it has none
+	number uint64              // of its latest attempt, see authorizationState
 }
 
 func (c *credentials) of(ask *buckets.Request) credential {
-	return credential{credentials: c, ask: ask, standing: c.standingOf(ask.Server, ask.Authorization)}
+	return credential{credentials: c, ask: ask, state: c.stateOf(ask.Server, ask.Authorization)}
 }
 
 // check returns the error for a request whose credential is stopped.
 func (c *credential) check() error {
-	if err := c.standing.check(); err != nil {
+	if err := c.state.check(); err != nil {
 		err.Route = c.ask.Route.Route().String()
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *credential) check() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range [...]place{c.inPath(), c.here()} {
+	for _, p := range [...]scope{c.inPath(), c.here()} {
 		for _, e := range [...]evidence{confirmed, byHeader} {
 			s, ok := c.stopped[finding{p, e}]
 			if !ok {
@@ -54,8 +54,8 @@ func (c *credential) check() error {
 
 // leaves is called when the request is about to be sent.
 func (c *credential) leaves() {
-	if c.standing != nil {
-		c.number = c.standing.sent.Add(1)
+	if c.state != nil {
+		c.number = c.state.sent.Add(1)
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *credential) answered(response *http.Response) {
 	case status == http.StatusUnauthorized:
 		c.unauthorized(response)
 	case status == http.StatusNotFound && c.inPath().kind == CredentialWebhook:
-		examine(response, func(_ verdict, code int) {
+		inspectError(response, func(_ bodyOrigin, code int) {
 			if code == codeUnknownWebhook || code == 0 && isWebhookItself(c.ask.Route.Route()) {
 				c.stop(finding{c.inPath(), confirmed}, stop{http.StatusNotFound, time.Now().Add(missingFor), 0})
 			}
@@ -77,10 +77,10 @@ func (c *credential) answered(response *http.Response) {
 
 // worked takes in a success. Where there is a token in the path it says nothing of the Authorization, which is not needed there.
 func (c *credential) worked() {
-	if c.standing == nil || c.tokenInPath() {
+	if c.state == nil || c.tokenInPath() {
 		return
 	}
-	c.standing.succeed(c.number)
+	c.state.succeed(c.number)
 	if c.count.Load() > 0 {
 		c.lift(c.here(), c.number)
 	}
@@ -93,20 +93,20 @@ func (c *credential) unauthorized(response *http.Response) {
 	if likely {
 		c.refusedHere(byHeader)
 	}
-	examine(response, func(v verdict, code int) {
-		if v == ours || v == unread && likely {
+	inspectError(response, func(v bodyOrigin, code int) {
+		if v == fromDiscord || v == unread && likely {
 			c.refusedHere(confirmed)
 			c.refusedWith(v, code)
 		}
 		if likely {
-			c.takeBack(finding{c.place(), byHeader}, c.number)
+			c.takeBack(finding{c.scope(), byHeader}, c.number)
 		}
 	})
 }
 
-// place is where a 401 stops the credential. If it is about the token in the path, the place of an Authorization is that token's.
-func (c *credential) place() place {
-	if c.standing == nil && c.tokenInPath() {
+// scope is where a 401 stops the credential. If it is about the token in the path, the place of an Authorization is that token's.
+func (c *credential) scope() scope {
+	if c.state == nil && c.tokenInPath() {
 		return c.inPath()
 	}
 	return c.here()
@@ -114,37 +114,37 @@ func (c *credential) place() place {
 
 // refusedHere stops what any 401 stops.
 func (c *credential) refusedHere(e evidence) {
-	p, until := c.place(), time.Now().Add(restTime)
+	p, until := c.scope(), time.Now().Add(restTime)
 	switch {
-	case p == place{}:
+	case p == scope{}:
 		return
-	case c.standing == nil:
+	case c.state == nil:
 		until = time.Now().Add(c.tokenLife())
-	case !c.standing.counts(c.number):
+	case !c.state.counts(c.number):
 		return
-	case c.standing.worked.Load() > c.number && !c.refusedAgain(p, c.number, c.standing.sent.Load()):
+	case c.state.worked.Load() > c.number && !c.refusedAgain(p, c.number, c.state.sent.Load()):
 		return // what left later has succeeded, perhaps here
 	}
 	c.stop(finding{p, e}, stop{http.StatusUnauthorized, until, c.number})
 }
 
 // refusedWith stops what the code of a 401 tells, if it was read.
-func (c *credential) refusedWith(v verdict, code int) {
+func (c *credential) refusedWith(v bodyOrigin, code int) {
 	r := c.ask.Route.Route()
 	stopped := false
 	switch {
-	case c.standing == nil:
+	case c.state == nil:
 		return
 	case c.tokenInPath() && v == unread: // it may be about that
 		return
 	case c.tokenInPath() && code == codeInvalidPathToken:
 		c.stop(finding{c.inPath(), confirmed}, stop{http.StatusUnauthorized, time.Now().Add(c.tokenLife()), 0})
 		return
-	case v == ours && code == 0 && c.standing.bot && (r == routes.GetMyUser || r == routes.GetBotGateway):
-		stopped = c.standing.prove(c.number) // all that these need is a bot's token
+	case v == fromDiscord && code == 0 && c.state.bot && (r == routes.GetMyUser || r == routes.GetBotGateway):
+		stopped = c.state.prove(c.number) // all that these need is a bot's token
 	}
-	if c.standing.refuse(refusal{c.here().route, c.number}) || stopped {
-		c.wake(place{owner: c.standing.owner})
+	if c.state.refuse(refusal{c.here().route, c.number}) || stopped {
+		c.wake(scope{credentialID: c.state.credentialID})
 	}
 }
 
@@ -158,32 +158,32 @@ func (c *credential) tokenLife() time.Duration {
 	return webhookLife
 }
 
-// inPath is where the credential in the path is stopped, the zero place if there is none.
-func (c *credential) inPath() place {
-	o := owner{server: c.ask.Server}
+// inPath is where the credential in the path is stopped, the zero scope if there is none.
+func (c *credential) inPath() scope {
+	o := credentialID{server: c.ask.Server}
 	switch r := c.ask.Route.Route(); {
 	case r.GlobalExempt():
 		o.kind = CredentialInteraction
 	case r.Major() == routes.MajorWebhook || r.Major() == routes.MajorWebhookToken:
 		o.kind = CredentialWebhook
 	default:
-		return place{}
+		return scope{}
 	}
 	o.hash = c.hashMajor(c.ask.Route)
-	return place{owner: o}
+	return scope{credentialID: o}
 }
 
-// here is where the Authorization is stopped by a 401, the zero place if there is none.
-func (c *credential) here() place {
-	if c.standing == nil {
-		return place{}
+// here is where the Authorization is stopped by a 401, the zero scope if there is none.
+func (c *credential) here() scope {
+	if c.state == nil {
+		return scope{}
 	}
 	route := c.ask.Route.Route()
 	switch route { // the age of a message changes its limit, and not who may delete it
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
-	return place{c.standing.owner, route, c.hashMajor(c.ask.Route)}
+	return scope{c.state.credentialID, route, c.hashMajor(c.ask.Route)}
 }
 
 // isWebhookItself reports that a 404 can be about nothing but the webhook: neither a message nor a thread of its.

@@ -79,11 +79,11 @@ func (e *CredentialError) Error() string {
 
 // credentials remembers which of them do not work. Only keyed hashes of them are kept.
 //
-// An Authorization is stopped in one place by each 401, see place, and as a whole by what its standing says. A token in a path is
+// An Authorization is stopped in one place by each 401, see scope, and as a whole by what its authorizationState says. A token in a path is
 // stopped by one 401 or 404. Whoever waits hears of a stop at once.
 type credentials struct {
 	seed    maphash.Seed
-	known   *xsync.Map[owner, *standing]
+	known   *xsync.Map[credentialID, *authorizationState]
 	waiting *xsync.Map[*watch, struct{}]
 	count   atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
 
@@ -92,21 +92,21 @@ type credentials struct {
 	swept   time.Time
 }
 
-// owner is one credential on one server: the same token on another server is another credential.
-type owner struct {
+// credentialID is one credential on one server: the same token on another server is another credential.
+type credentialID struct {
 	server string
 	kind   CredentialKind
 	hash   uint64
 }
 
-// place is where a credential is stopped: for an Authorization a route with a major parameter, for a token in a path everywhere.
-type place struct {
-	owner
+// scope is where a credential is stopped: for an Authorization a route with a major parameter, for a token in a path everywhere.
+type scope struct {
+	credentialID
 	route routes.Route
 	major uint64
 }
 
-// evidence is why a credential is stopped in a place.
+// evidence is why a credential is stopped in a scope.
 type evidence uint8
 
 const (
@@ -117,19 +117,19 @@ const (
 
 // finding is one thing that is known against a credential.
 type finding struct {
-	place
+	scope
 	evidence evidence
 }
 
 type stop struct {
 	status int
 	until  time.Time
-	by     uint64 // the number of the request that was refused, see standing; of the latest one that may be out of date, if overtaken
+	by     uint64 // the number of the request that was refused, see authorizationState; of the latest one that may be out of date, if overtaken
 }
 
 func newCredentials() *credentials {
 	return &credentials{
-		seed: maphash.MakeSeed(), known: xsync.NewMap[owner, *standing](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
+		seed: maphash.MakeSeed(), known: xsync.NewMap[credentialID, *authorizationState](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
 // stop stops a credential in a place, also for those who wait. A stop is only ever extended.
 func (c *credentials) stop(k finding, s stop) {
 	c.note(k, s)
-	c.wake(k.place)
+	c.wake(k.scope)
 }
 
 // note remembers a finding.
@@ -182,7 +182,7 @@ func (c *credentials) sweep(now time.Time) {
 
 // refusedAgain takes in a 401 to the request of that number, after which a later one has succeeded, perhaps there: only another one that
 // left after that was known counts. It reports whether this is it. Sent is how many requests have left.
-func (c *credentials) refusedAgain(p place, number, sent uint64) bool {
+func (c *credentials) refusedAgain(p scope, number, sent uint64) bool {
 	now := time.Now()
 	c.mu.Lock()
 	before := c.stopped[finding{p, overtaken}]
@@ -199,7 +199,7 @@ func (c *credentials) refusedAgain(p place, number, sent uint64) bool {
 }
 
 // lift ends what the request of that number, or one before it, has brought about in a place.
-func (c *credentials) lift(p place, number uint64) {
+func (c *credentials) lift(p scope, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range [...]evidence{confirmed, byHeader, overtaken} {
@@ -228,12 +228,12 @@ func (c *credentials) forget(k finding) {
 func (c *credentials) reset(authorization string) {
 	if authorization != "" {
 		hash := maphash.String(c.seed, authorization)
-		c.resetAll(func(o owner) bool { return o.kind == CredentialAuthorization && o.hash == hash })
+		c.resetAll(func(o credentialID) bool { return o.kind == CredentialAuthorization && o.hash == hash })
 	}
 }
 
 // resetAll forgets all that is known against credentials. The function says which.
-func (c *credentials) resetAll(which func(owner) bool) {
+func (c *credentials) resetAll(which func(credentialID) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for o, s := range c.known.All() {
@@ -241,16 +241,16 @@ func (c *credentials) resetAll(which func(owner) bool) {
 			s.reset()
 		}
 	}
-	maps.DeleteFunc(c.stopped, func(k finding, _ stop) bool { return which(k.owner) })
+	maps.DeleteFunc(c.stopped, func(k finding, _ stop) bool { return which(k.credentialID) })
 	c.count.Store(int32(len(c.stopped)))
 }
 
-// standingOf returns how an Authorization fares, nil if it is empty.
-func (c *credentials) standingOf(server, authorization string) *standing {
+// stateOf returns how an Authorization fares, nil if it is empty.
+func (c *credentials) stateOf(server, authorization string) *authorizationState {
 	if authorization == "" {
 		return nil
 	}
-	o := owner{server, CredentialAuthorization, maphash.String(c.seed, authorization)}
+	o := credentialID{server, CredentialAuthorization, maphash.String(c.seed, authorization)}
 	if s, ok := c.known.Load(o); ok {
 		return s
 	}
@@ -259,7 +259,7 @@ func (c *credentials) standingOf(server, authorization string) *standing {
 	if c.known.Size() >= maxStopped {
 		c.sweepKnown()
 	}
-	s, _ := c.known.LoadOrStore(o, newStanding(o, authorization))
+	s, _ := c.known.LoadOrStore(o, newAuthorizationState(o, authorization))
 	return s
 }
 

@@ -123,6 +123,6 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	c.reset("Bot a")
 	assert.NoError(t, asking(t, c, "Bot a", http.MethodGet, "/channels/1").check())
 	assert.Len(t, c.stopped, 100)
-	c.resetAll(func(owner) bool { return true })
+	c.resetAll(func(credentialID) bool { return true })
 	assert.Empty(t, c.stopped)
 }

@@ -1,25 +1,130 @@
-// Package httpclient puts the limits of package buckets under an HTTP client: [Transport] is an http.RoundTripper that
-// holds each request back until Discord is certain to accept it, and repeats it when it was refused all the same.
+// Package httpclient has a [Transport]: an http.RoundTripper that sends each request to Discord when Discord is certain to
+// accept it, and repeats it if it is refused all the same. Put it under any library that takes an *http.Client.
 //
-//	transport := httpclient.NewTransport()
+//	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
 //	defer transport.Close()
 //	client := &http.Client{Transport: transport}
 //
-// Package rest is a small REST client on top of a Transport, for programs that have no library which does that.
+// Package [github.com/ratelight/ratelight/httpclient/rest] is a small REST client on top of it, for programs without a library.
 //
-// # Which hosts are limited
+// # Which requests are limited
 //
-// Those of Discord's API, and what [WithHosts] and [WithAPI] add: a proxy, a test, a server that is compatible with Discord. All
-// other requests are passed on untouched, so a client may be used for attachments and for other services, too.
-//
-// # What is repeated
-//
-// A 429 is always waited for and repeated, within the max rate limit. Failures that will pass are repeated where that does no
-// harm, see [WithRetries]. An attempt without progress is given up, see [WithAttemptTimeout].
+// Those to discord.com, discordapp.com and their subdomains except the media hosts, by the host of the request's URL, and
+// those to the hosts that [WithHosts] adds: a proxy, a test, a compatible server. All other requests pass untouched, so one
+// client can be used for attachments and other services, too. A proxy that forwards to Discord shares Discord's limits:
+// say so with [WithServer]. It may be mounted below a path: what stands before /api/v10, or another version, is ignored.
 //
 // # Timeouts
 //
-// http.Client.Timeout counts the time in the queue. Leave it zero, and bound requests by their contexts: a context whose
-// deadline lies before the predicted wait fails at once instead of waiting in vain. They bound large uploads and downloads, too:
-// [WithAttemptTimeout] counts only the time in which nothing moves.
+// Leave http.Client.Timeout at 0: it counts the time in queues. Bound requests by their contexts. A request whose deadline
+// lies before its predicted wait fails at once instead of waiting in vain. [WithAttemptTimeout] ends attempts that make no
+// progress; nothing but the context bounds how long an attempt takes in all, so a server that sends a byte now and then
+// keeps it alive, and so does a response that is neither read nor closed. As long as no wait can be predicted, because the
+// first request of a route is still under way, requests wait for that request, however small the max rate limit is.
+//
+// # Options for one request
+//
+// They are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all), [buckets.ContextWithOrdered],
+// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithRetry],
+// [ContextWithoutRetry] and [ContextWithAttemptTimeout].
+//
+// # What a 429 does
+//
+//	class      told by                                        what waits
+//	user       scope user and nothing remaining, or no scope  the bucket
+//	shared     scope shared                                   the bucket; how much went through is remembered
+//	sub-limit  scope user although the bucket has room        requests with the same route, parameters and body fields
+//	global     scope global, or global: true                  everything with that Authorization, but interactions
+//	edge       Cloudflare's page, or JSON without             everything to this server, interactions too
+//	           retry_after; no scope
+//
+// The request is repeated when the wait is over, first and alone; the others follow when it has succeeded. Only an edge
+// refusal without a time to come back is returned, as *[ratelimits.EdgeError]. The wait is the precise one of the body, of
+// which the header is a rounded copy. If the two contradict each other, the longer one counts, but a body above its header
+// is ignored if it is in milliseconds or the response has no scope. What the headers may be about waits while the body is
+// read. If a limit refuses several times in a row, the wait grows, up to about a minute. No wait above a day is believed.
+// [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
+// *[ratelimits.TooLongError]. There is no bound on the number of such repetitions but the request's context. A request
+// whose body cannot be repeated gets the 429 as it came.
+//
+// # What is repeated after a failure
+//
+// Failures that will pass: broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524
+// and 529. Only requests are repeated that do no harm when they are carried out twice: GET, HEAD, OPTIONS, PUT, DELETE,
+// messages with a nonce and enforce_nonce (see [WithNonce]), and whatever certainly never left. [WithUnsafeRetries] and
+// [ContextWithRetry] allow the others. Errors that will not pass are returned at once: untrusted certificates, unusable
+// URLs and headers, bodies whose length is not what their request says. A library above that repeats requests by itself
+// repeats POSTs as well, and so sends messages twice: turn that off.
+//
+// On HTTP/1.1, which proxies and other servers speak, net/http itself repeats a GET when a kept connection breaks, so the
+// server may count two requests where one was sent. With HTTP/2, and so with Discord, this does not happen.
+//
+// # Bodies
+//
+// A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with its
+// length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is sent
+// once. A body that is not in memory is sent by a goroutine of its own. If its source falls silent and Close does not wake
+// it, that goroutine lives until the source gives something; the request fails in time all the same.
+//
+// Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
+// a 401's and of a webhook's 404, which are looked at while you read or close the body; Close may then take up to 100 ms.
+// A request that sets Accept-Encoding itself gets bodies as they came. For that look only, gzip and deflate are undone.
+//
+// # Credentials
+//
+// The Authorization header separates buckets. Only keyed hashes of it are kept, and no log, error, hook or snapshot shows
+// it. What was refused is not tried again for a while; its requests, also those that wait, fail with *[CredentialError]:
+//
+//	answer                                      what stops                            for how long
+//	401                                         the Authorization on that route,      10 min, or until a request there
+//	                                            with that channel, guild or webhook   succeeds that left later
+//	401s of two routes without a success        the Authorization                     10 min, or until a request succeeds
+//	between them                                                                      that left later; then one is enough
+//	401 to GET /users/@me or /gateway/bot, of   the Authorization                     for ever
+//	a Bot token, with code 0 or none
+//	401 about a webhook's or interaction's      that token                            24 h, 15 min
+//	token
+//	404 of a webhook                            the webhook                           10 min
+//
+// A single 401 proves nothing: some routes answer it to every bot, and compatible servers use it for missing permissions.
+// All of them count for the budget of invalid requests. A 407 is a proxy's. [Transport.ResetCredential] lets an
+// Authorization be used again. Redirects never carry credentials, cookies or the address of a limited host to another.
+//
+// # Errors
+//
+//	*ratelimits.TooLongError     the predicted wait is too long. If a deadline was the bound, it also matches
+//	                             context.DeadlineExceeded, and Timeout() is true
+//	*ratelimits.QueueFullError   as many requests wait as may
+//	*ratelimits.EdgeError        refused in front of Discord, without a time to come back
+//	*ratelimits.BudgetError      too many invalid responses of late
+//	*CredentialError             this credential has been refused before
+//	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
+//	*RetryError                  no response after all repetitions, or the body can be sent only once; wraps the last error.
+//	                             A 5xx that stays is returned as it came
+//	buckets.ErrClosed            the transport is closed
+//	*routes.PathError            a malformed path or method; endpoints that are not in the catalogue are fine
+//	context.Canceled and         the context ended while the request waited
+//	context.DeadlineExceeded
+//
+// http.Client wraps them in a *url.Error, whose text has the whole address, and so a webhook's token. Log what [Redact]
+// makes of it; errors.As and errors.Is go on working.
+//
+// # Limits
+//
+//   - Requests leave in the order in which they came, but several are in flight, and the network may reorder them. Where
+//     they must arrive in sequence, use the ordered mode ([buckets.WithOrdered]).
+//   - A slot of the global limit is kept for two seconds at most: with longer round trips global 429s are possible.
+//   - Limits are kept per process unless [buckets.WithShared] is used: other processes with the same token are noticed by
+//     what they leave over. A restart forgets what was sent before it, and may draw a 429 in the first seconds.
+//   - With [WithLimiter] there is no budget of invalid requests, and [Transport.Manager] returns nil.
+//   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
+//
+// # Metrics
+//
+// transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
+// invalid requests) and gauges (waiting, in flight, buckets, routes), and can be given to expvar as it is:
+//
+//	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
+//
+// transport.Manager().Buckets() iterates over snapshots of all buckets, which say what each waits for.
 package httpclient

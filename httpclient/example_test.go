@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,33 +13,30 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // discord stands in for Discord: its channels take one message an hour.
-func discord() *httptest.Server {
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-RateLimit-Bucket", "abcd1234")
-		w.Header().Set("X-RateLimit-Limit", "1")
-		w.Header().Set("X-RateLimit-Remaining", "0")
-		w.Header().Set("X-RateLimit-Reset-After", "3600.000")
-		w.WriteHeader(http.StatusOK)
-	}))
+func discord() *discordtest.Server {
+	return discordtest.NewServer(nil, discordtest.Window("*", 1, time.Hour))
 }
 
-// standIn lets the transport limit the server that stands in for Discord. Discord itself needs no such option.
-var standIn = httpclient.WithHosts(func(host string) bool { return strings.HasPrefix(host, "127.0.0.1:") })
+// standIn sends what is for Discord to the server that stands in for it. Discord itself needs no such option.
+func standIn(server *discordtest.Server) httpclient.Option {
+	return httpclient.WithBase(server.Client().Transport)
+}
 
 // Put the transport into anything that takes an *http.Client, and stop thinking about limits.
 func Example() {
 	server := discord()
 	defer server.Close()
 
-	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn)
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn(server))
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
-	response, err := client.Post(server.URL+"/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content":"hello"}`))
+	response, err := client.Post("https://discord.com/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content":"hello"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,12 +50,12 @@ func Example() {
 func ExampleWithMaxRateLimit() {
 	server := discord()
 	defer server.Close()
-	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn)
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute), standIn(server))
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
 	for range 2 {
-		response, err := client.Get(server.URL + "/api/v10/channels/1/messages")
+		response, err := client.Get("https://discord.com/api/v10/channels/1/messages")
 		var tooLong *ratelimits.TooLongError
 		switch {
 		case errors.As(err, &tooLong):
@@ -82,7 +78,7 @@ func ExampleTransport_Shutdown() {
 	defer server.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	transport := httpclient.NewTransport(standIn)
+	transport := httpclient.NewTransport(standIn(server))
 	client := &http.Client{Transport: transport}
 
 	go stop() // in place of a signal
@@ -95,7 +91,7 @@ func ExampleTransport_Shutdown() {
 		fmt.Println("cut off:", err)
 	}
 
-	_, err := client.Get(server.URL + "/api/v10/channels/1/messages")
+	_, err := client.Get("https://discord.com/api/v10/channels/1/messages")
 	fmt.Println("refused:", errors.Is(err, buckets.ErrClosed))
 	// Output:
 	// refused: true
@@ -112,14 +108,13 @@ func ExampleWithManager() {
 	}
 	defer manager.Close()
 
-	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager), standIn)}
+	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager), standIn(server))}
 	proxied := &http.Client{Transport: httpclient.NewTransport(
-		httpclient.WithManager(manager), standIn,
+		httpclient.WithManager(manager),
 		httpclient.WithBase(&http.Transport{Proxy: http.ProxyFromEnvironment}),
 	)}
-	defer proxied.CloseIdleConnections()
 
-	response, err := direct.Get(server.URL + "/api/v10/channels/1/messages")
+	response, err := direct.Get("https://discord.com/api/v10/channels/1/messages")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -127,7 +122,7 @@ func ExampleWithManager() {
 	response.Body.Close()
 	fmt.Println(response.Status)
 
-	_, err = proxied.Get(server.URL + "/api/v10/channels/1/messages")
+	_, err = proxied.Get("https://discord.com/api/v10/channels/1/messages")
 	var tooLong *ratelimits.TooLongError
 	fmt.Println("not sent:", errors.As(err, &tooLong))
 	// Output:
@@ -139,13 +134,13 @@ func ExampleWithManager() {
 func ExampleTransport_maxWait() {
 	server := discord()
 	defer server.Close()
-	transport := httpclient.NewTransport(standIn)
+	transport := httpclient.NewTransport(standIn(server))
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
 	ctx := buckets.ContextWithMaxWait(context.Background(), 0)
 	for range 2 {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v10/channels/1/typing", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://discord.com/api/v10/channels/1/typing", nil)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -165,7 +160,7 @@ func ExampleTransport_maxWait() {
 
 // A proxy that forwards to Discord is limited as Discord is, with the same buckets.
 func ExampleWithServer() {
-	proxy := discord()
+	proxy := discordtest.NewServer(nil, discordtest.Window("list_messages", 1, time.Hour).Bucket("abcd1234"))
 	defer proxy.Close()
 	transport := httpclient.NewTransport(
 		httpclient.WithHosts(func(host string) bool { return "http://"+host == proxy.URL }),
@@ -206,37 +201,19 @@ func ExampleRedact() {
 // A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends no other header
 // about limits, and once Discord has said that the webhook is gone, nothing is sent to it.
 func Example_webhook() {
-	var refused time.Time
-	answers := make(chan func(http.ResponseWriter), 3)
-	answers <- func(w http.ResponseWriter) {
-		refused = time.Now()
-		w.Header().Set("Retry-After", "0.1")
-		w.WriteHeader(http.StatusTooManyRequests)
-	}
-	answers <- func(w http.ResponseWriter) {
-		if time.Since(refused) < 100*time.Millisecond {
-			fmt.Println("too early")
-		}
-		w.WriteHeader(http.StatusNoContent)
-	}
-	answers <- func(w http.ResponseWriter) {
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(w, `{"message":"Unknown Webhook","code":10015}`)
-	}
-	close(answers)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Via", "1.1 google") // as all that Discord answers
-		w.Header().Set("Content-Type", "application/json")
-		(<-answers)(w)
-	}))
+	server := discordtest.NewServer(nil,
+		discordtest.Unlimited("execute_webhook"),
+		discordtest.Refuse("execute_webhook", discordtest.SubLimit, 100*time.Millisecond).Nth(1),
+		discordtest.Answer("execute_webhook", 404, `{"message":"Unknown Webhook","code":10015}`).Nth(3),
+		discordtest.Answer("execute_webhook", 204, nil))
 	defer server.Close()
 
-	transport := httpclient.NewTransport(standIn) // for Discord itself without an option
+	transport := httpclient.NewTransport(standIn(server)) // for Discord itself without an option
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
 	for _, text := range []string{"disk is full", "disk is still full", "disk is on fire"} {
-		response, err := client.Post(server.URL+"/api/webhooks/1/a-token-that-nobody-may-see", "application/json",
+		response, err := client.Post("https://discord.com/api/webhooks/1/a-token-that-nobody-may-see", "application/json",
 			strings.NewReader(`{"content":"`+text+`"}`))
 		var gone *httpclient.CredentialError
 		switch {
@@ -249,8 +226,10 @@ func Example_webhook() {
 			fmt.Println(response.Status)
 		}
 	}
+	fmt.Println("requests:", len(server.Requests()), "refused:", len(server.Refused()))
 	// Output:
 	// 204 No Content
 	// 404 Not Found
 	// webhook is gone: 404
+	// requests: 3 refused: 1
 }

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -67,23 +68,33 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// sending tells of an attempt that is about to be sent, after it was asked for at the given time.
-func (x *exchange) sending(asked time.Time) {
-	if x.hooks.Request != nil {
-		x.hooks.Request(x.request.Context(), RequestEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+// callRequestHook tells of an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
+// is sent and all is given back.
+func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
+	if x.hooks.Request == nil {
+		return
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			lease.Return()
+			closeSoon(content)
+		}
+	}()
+	x.hooks.Request(x.request.Context(), RequestEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+	returned = true
 }
 
 // since returns how long ago an attempt was sent, if somebody wants to know.
-func (x *exchange) since(at time.Time) time.Duration {
+func (x *roundTrip) since(at time.Time) time.Duration {
 	if x.hooks.Response == nil {
 		return 0
 	}
 	return time.Since(at)
 }
 
-// sent tells of the outcome of an attempt, whose header took that long.
-func (x *exchange) sent(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
+// callResponseHook tells of the outcome of an attempt, whose header took that long.
+func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
 		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class}
 		if err != nil {
@@ -96,8 +107,8 @@ func (x *exchange) sent(took time.Duration, response *http.Response, class ratel
 	}
 }
 
-// failing logs an attempt that failed, and what follows.
-func (x *exchange) failing(response *http.Response, err error, pause time.Duration, reason error) {
+// logFailure logs an attempt that failed, and what follows.
+func (x *roundTrip) logFailure(response *http.Response, err error, pause time.Duration, reason error) {
 	ctx := x.request.Context()
 	if !x.log.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -125,10 +136,10 @@ func (x *exchange) failing(response *http.Response, err error, pause time.Durati
 }
 
 // redacted returns an error without the token and the credential of the request.
-func (x *exchange) redacted(err error) error {
+func (x *roundTrip) redacted(err error) error {
 	return redact.Error(err, redact.Secrets(message.Path(x.request.URL), x.ask.Authorization)...)
 }
 
-func (x *exchange) route() string { return x.ask.Route.Route().String() }
+func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-func (x *exchange) major() string { return x.ask.Route.RedactedMajor() }
+func (x *roundTrip) major() string { return x.ask.Route.RedactedMajor() }

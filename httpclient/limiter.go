@@ -35,14 +35,14 @@ func edgeWait(l Limiter, server string) time.Duration {
 	return 0
 }
 
-// lifting tells those who wait after a 429 by themselves, as the limiter does not see to that, that the holds are lifted.
-type lifting struct {
+// liftSignal tells those who wait after a 429 by themselves, as the limiter does not see to that, that the holds are lifted.
+type liftSignal struct {
 	mu     sync.Mutex
 	lifted chan struct{} // nil if nobody has asked for it
 }
 
 // next returns a channel that is closed when holds are lifted for the next time.
-func (l *lifting) next() <-chan struct{} {
+func (l *liftSignal) next() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lifted == nil {
@@ -51,7 +51,7 @@ func (l *lifting) next() <-chan struct{} {
 	return l.lifted
 }
 
-func (l *lifting) lift() {
+func (l *liftSignal) lift() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lifted != nil {

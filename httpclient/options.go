@@ -42,7 +42,7 @@ type behaviour struct {
 	withoutLimitHeaders bool
 	authorizationAlways bool // no Authorization where the path has a token
 	attemptTimeout      time.Duration
-	retrying            retrying
+	retrySettings       retrySettings
 	hooks               Hooks
 	log                 *sparselog.Log // nil: nothing is logged
 }
@@ -69,7 +69,7 @@ func defaults() settings {
 		maxBufferedBody:  DefaultMaxBufferedBody,
 		maxBufferedTotal: DefaultMaxBufferedTotal,
 		attemptTimeout:   DefaultAttemptTimeout,
-		retrying: retrying{
+		retrySettings: retrySettings{
 			times: DefaultRetries, within: DefaultMaxRetryDuration, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
 		},
 	}}

@@ -47,18 +47,18 @@ func (t *Transport) roundTripUntil(request *http.Request) (*http.Response, error
 		close(switched)
 	case response.Body != http.NoBody:
 		goesOn = true
-		response.Body = &bodyUntil{response.Body, cancel}
+		response.Body = &bodyWithEnd{response.Body, cancel}
 	}
 	return response, nil
 }
 
-// bodyUntil is the body of a response with which something ends: when it has been read, or is closed.
-type bodyUntil struct {
+// bodyWithEnd is the body of a response with which something ends: when it has been read, or is closed.
+type bodyWithEnd struct {
 	io.ReadCloser
 	end func() // may be called often
 }
 
-func (b *bodyUntil) Read(p []byte) (int, error) {
+func (b *bodyWithEnd) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.end()
@@ -66,7 +66,7 @@ func (b *bodyUntil) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *bodyUntil) Close() error {
+func (b *bodyWithEnd) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
 }

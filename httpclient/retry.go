@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -13,6 +12,83 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
+
+const (
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
+	DefaultRetries = 3
+	// DefaultMaxRetryDuration is for how long after the first attempt others are begun, unless WithMaxRetryDuration says otherwise.
+	DefaultMaxRetryDuration = 2 * time.Minute
+	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
+	// otherwise.
+	DefaultBackoff    = 500 * time.Millisecond
+	DefaultMaxBackoff = 16 * time.Second
+
+	// nonceTime is for how long after the first attempt a message is repeated because its nonce says that it is the same. Discord
+	// remembers nonces for "a few minutes" (its documentation), which the last attempt's way is part of.
+	nonceTime = 2 * time.Minute
+)
+
+// retrySettings are the settings of what is repeated after a failure.
+type retrySettings struct {
+	times   int
+	within  time.Duration
+	unit    time.Duration
+	maximum time.Duration
+	unsafe  bool
+	nonce   bool // messages without a nonce get one
+}
+
+// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt without
+// progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
+//
+// Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
+// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithUnsafeRetries and WithUnsafeRetries. Refusals by a
+// limit (429) do not count and are always repeated. The default is DefaultRetries.
+//
+// Below it, an http.Transport repeats a GET, HEAD or OPTIONS once more by itself when a kept HTTP/1.1 connection turns out to be broken;
+// that is one attempt here, and one request for the limits. Over HTTP/2 it does so only with what the server has not processed.
+func WithRetries(n int) Option {
+	return func(s *settings) { s.retrySettings.times = max(n, 0) }
+}
+
+// WithMaxRetryDuration sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
+// is DefaultMaxRetryDuration. A message that may have been sent, and is repeated because it has a nonce, is so for two minutes at most.
+func WithMaxRetryDuration(d time.Duration) Option {
+	return func(s *settings) { s.retrySettings.within = max(d, 0) }
+}
+
+// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
+// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default, which is
+// DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
+func WithBackoff(first, maximum time.Duration) Option {
+	return func(s *settings) {
+		if first <= 0 {
+			first = DefaultBackoff
+		}
+		if maximum <= 0 {
+			maximum = DefaultMaxBackoff
+		}
+		s.retrySettings.unit, s.retrySettings.maximum = first, max(first, maximum)
+	}
+}
+
+// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25 characters and
+// enforce_nonce, so that it can be repeated after failures, see WithRetries, without being sent twice: Discord answers the second one with
+// the message that it has made of the first, for a few minutes (Discord's documentation). It is the same in all attempts; the message
+// that Discord answers, and the one of its gateway event, have it.
+//
+// A body is sent unchanged if it is not a JSON object by its Content-Type and by what it is (a form with files, say), has a "nonce" or
+// an "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, comes with trailers, or if there is no room for a copy
+// of it, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
+func WithNonce() Option {
+	return func(s *settings) { s.retrySettings.nonce = true }
+}
+
+// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then carry them out twice: a
+// message may appear twice.
+func WithUnsafeRetries() Option {
+	return func(s *settings) { s.retrySettings.unsafe = true }
+}
 
 // RetryError is the error of a request that got no response, after it was repeated in vain or because its body can be sent only
 // once. A response is returned as it came, whatever its status. The cause is wrapped.
@@ -76,15 +152,15 @@ func (r *retry) sent(now time.Time) {
 	}
 }
 
-// again returns how long to pause before the next attempt after one failed, or the reason why there is none.
-func (x *exchange) again(response *http.Response, err error) (time.Duration, error) {
-	r, s := &x.retry, &x.retrying
+// nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
+func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration, error) {
+	r, s := &x.retry, &x.retrySettings
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
-	case permanent(x.request, err):
+	case permanentFailure(x.request, err):
 		return 0, errLasting
-	case !x.harmless(err):
+	case !x.safeToRepeat(err):
 		return 0, errUnsafe
 	case !x.body.repeatable():
 		return 0, ErrNotRepeatable
@@ -114,33 +190,33 @@ func (x *exchange) again(response *http.Response, err error) (time.Duration, err
 	return pause, nil
 }
 
-// giveUp returns the outcome of the last attempt: its response untouched, or its error with what was tried.
-func (x *exchange) giveUp(response *http.Response, reason, err error) (*http.Response, error) {
+// finish returns the outcome of the last attempt: its response untouched, or its error with what was tried.
+func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
 	}
-	untold := reason == errOver || reason == errUnsafe || reason == errLasting || x.retrying.times == 0
-	if x.retry.failures == 0 && untold {
+	asItCame := reason == errOver || reason == errUnsafe || reason == errLasting || x.retrySettings.times == 0
+	if x.retry.failures == 0 && asItCame {
 		return nil, err
 	}
-	return nil, x.inVain(reason, err)
+	return nil, x.newRetryError(reason, err)
 }
 
-func (x *exchange) inVain(reason, err error) error {
+func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
 // retryWithin returns for how long after the first attempt others are begun, 0 if that is not bounded.
-func (x *exchange) retryWithin() time.Duration {
-	within := x.retrying.within
+func (x *roundTrip) retryWithin() time.Duration {
+	within := x.retrySettings.within
 	if x.retry.bounded && (within == 0 || within > nonceTime) {
 		within = nonceTime
 	}
 	return within
 }
 
-// admitAgain is admit for an attempt after a failure, which must not begin after the time for retries.
-func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+// acquireForRetry is acquireLease for an attempt after a failure, which must not begin after the time for retries.
+func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
@@ -150,22 +226,22 @@ func (x *exchange) admitAgain(ctx context.Context) (buckets.Lease, io.ReadCloser
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)
 	}
-	lease, content, err := x.admit(ctx)
+	lease, content, err := x.acquireLease(ctx)
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
-		return lease, nil, x.inVain(ErrMaxRetryDuration, err)
+		return lease, nil, x.newRetryError(ErrMaxRetryDuration, err)
 	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
 		lease.Return()
 		closeSoon(content)
-		return lease, nil, x.inVain(ErrMaxRetryDuration, errTooLate)
+		return lease, nil, x.newRetryError(ErrMaxRetryDuration, errTooLate)
 	}
 	return lease, content, err
 }
 
-// harmless reports that nothing bad happens if the server carries out the request twice.
-func (x *exchange) harmless(err error) bool {
-	switch tuningOf(x.request.Context()).retry {
+// safeToRepeat reports that nothing bad happens if the server carries out the request twice.
+func (x *roundTrip) safeToRepeat(err error) bool {
+	switch requestConfigOf(x.request.Context()).retry {
 	case retryNever:
 		return false
 	case retryAlways:
@@ -175,7 +251,7 @@ func (x *exchange) harmless(err error) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	if x.retrying.unsafe || neverSent(err) {
+	if x.retrySettings.unsafe || neverSent(err) {
 		return true
 	}
 	nonce := x.enforcesNonce()
@@ -185,7 +261,7 @@ func (x *exchange) harmless(err error) bool {
 
 // repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http repeats some
 // requests by itself when a connection that was idle turns out to be dead.
-func (x *exchange) repeatedBelow() bool {
+func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
@@ -195,7 +271,7 @@ func (x *exchange) repeatedBelow() bool {
 
 // enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
 // and interactions).
-func (x *exchange) enforcesNonce() bool {
+func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
@@ -204,19 +280,4 @@ func (x *exchange) enforcesNonce() bool {
 		Enforce bool `json:"enforce_nonce"`
 	}](&x.body)
 	return ok && message.Enforce && message.Nonce != nil && message.Nonce != ""
-}
-
-// passing reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
-func passing(status int) bool {
-	switch status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
-		return true
-	}
-	return 520 <= status && status <= 524
-}
-
-// neverSent reports an error from before anything was sent: no connection came about.
-func neverSent(err error) bool {
-	var operation *net.OpError
-	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// moment is for how long something is waited for that comes at once or not at all.
-const moment = 100 * time.Millisecond
+// briefWait is for how long something is waited for that comes at once or not at all.
+const briefWait = 100 * time.Millisecond
 
 // task is a call in a goroutine of its own, so that whoever waits for it can leave: a read or a round trip of somebody else's that does
 // not end when it is told to.
@@ -43,12 +43,12 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitForMoment is wait for a call that has just been told to end.
-func (t *task[T]) waitForMoment() bool {
+// waitBriefly is wait for a call that has just been told to end.
+func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:
 		return true
-	case <-time.After(moment):
+	case <-time.After(briefWait):
 		return false
 	}
 }

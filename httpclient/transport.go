@@ -21,10 +21,10 @@ type Transport struct {
 	manager *buckets.RESTBucketManager // the limiter, if it is one
 	owned   bool
 	behaviour
-	credentials *credentials
-	deadlines   deadlines
-	buffered    buffered
-	lifting     lifting
+	credentials  *credentials
+	deadlines    deadlines
+	memoryBudget memoryBudget
+	liftSignal   liftSignal
 
 	invalid error // what is wrong with the options, nil if nothing is
 
@@ -48,7 +48,7 @@ func NewTransport(options ...Option) *Transport {
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(),
 		invalid: s.conflict(), requests: drain.New()}
 	t.deadlines.epoch = time.Now()
-	t.buffered.max = t.maxBufferedTotal
+	t.memoryBudget.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -119,11 +119,11 @@ func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(
 // and webhooks, the waits after 429s, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of
 // WithManager's, too. What the next requests are answered counts again.
 func (t *Transport) LiftHolds() {
-	t.credentials.resetAll(func(owner) bool { return true })
+	t.credentials.resetAll(func(credentialID) bool { return true })
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
 		l.LiftHolds()
 	}
-	t.lifting.lift()
+	t.liftSignal.lift()
 }
 
 // CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
@@ -171,7 +171,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	server, limited := t.serverOf(request, request.URL)
 	if !limited {
-		return roundTrip(t.base, t.withoutSecrets(request))
+		return sendBelow(t.base, t.withoutSecrets(request))
 	}
 	if hasCancel(request) {
 		return t.roundTripUntil(request)
@@ -185,22 +185,22 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer t.requests.Leave()
-	x := &exchange{Transport: t, request: request, attemptTimeout: t.attemptTimeout}
-	if tuning := tuningOf(request.Context()); tuning.hasTimeout {
-		x.attemptTimeout = tuning.timeout
+	x := &roundTrip{Transport: t, request: request, attemptTimeout: t.attemptTimeout}
+	if requestConfig := requestConfigOf(request.Context()); requestConfig.hasTimeout {
+		x.attemptTimeout = requestConfig.timeout
 	}
-	x.body.room.of = &t.buffered
+	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
 	if err := x.body.take(t.life, request, t.maxBufferedBody); err != nil {
 		return nil, err
 	}
-	if t.retrying.nonce && route.Route() == routes.CreateMessage {
+	if t.retrySettings.nonce && route.Route() == routes.CreateMessage {
 		x.body.addNonce(request)
 	}
 	x.prepare(server, route)
 	response, err := x.run()
 	if response != nil {
-		x.body.room.endWith(response)
+		x.body.reservation.endWith(response)
 		if t.withoutLimitHeaders {
 			hide(response)
 		}
@@ -209,7 +209,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
-func (x *exchange) prepare(server string, route routes.CompiledRoute) {
+func (x *roundTrip) prepare(server string, route routes.CompiledRoute) {
 	x.ask = buckets.Request{Server: server, Route: route, Authorization: message.HeaderValue(x.request.Header, "Authorization")}
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
@@ -221,7 +221,7 @@ func (x *exchange) prepare(server string, route routes.CompiledRoute) {
 	x.credential = x.credentials.of(&x.ask)
 }
 
-func (x *exchange) fields() []string { return x.body.fields(x.request.Header) }
+func (x *roundTrip) fields() []string { return x.body.fields(x.request.Header) }
 
 // maxRateLimit is how long a request may wait.
 func (t *Transport) maxRateLimit() time.Duration {

@@ -15,7 +15,7 @@ const (
 // Budget counts invalid responses, so that there are never as many as Discord bans an address for. Which responses are
 // invalid says [Response.Invalid].
 //
-// A request takes from the budget when it is sent, as it may turn out to be invalid, and gives back when it was not. What
+// A request takes from the budget when it is sent, as its answer may be an invalid one, and gives back when it was not. What
 // was invalid comes back a period later. The server's period may begin at any time, so the budget holds for every period.
 //
 // A Budget is not safe for concurrent use. Time must not run backwards.
@@ -72,7 +72,7 @@ func (b *Budget) Report(now time.Duration, invalid bool) {
 	}
 }
 
-// InFlight returns how many requests may yet turn out to be invalid.
+// InFlight returns how many requests may yet be answered as invalid ones.
 func (b *Budget) InFlight() int { return b.inflight }
 
 // Used returns how many invalid responses there have been in the period that ends now.

@@ -19,7 +19,7 @@ func TestBudgetCountsWhatIsInFlight(t *testing.T) {
 		require.True(t, ok)
 	}
 	ok, wait := b.Take(0)
-	assert.False(t, ok, "all three may turn out to be invalid")
+	assert.False(t, ok, "the answers of all three may be invalid")
 	assert.Zero(t, wait, "only an outcome can tell")
 	b.Report(0, false)
 	ok, _ = b.Take(0)

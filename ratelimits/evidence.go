@@ -7,9 +7,9 @@ import "time"
 type evidence struct {
 	refuted   kinds
 	others    bool     // certainly use the bucket, too
-	suspected bool     // it is rather a log that names its next place than a fixed window, until trouble.suspected
+	suspected bool     // it is rather a log that names its next place than a fixed window, until rare.suspected
 	seen      uint8    // responses since everything was open, up to 255
-	doubts    uint8    // responses in a row that were left out, the latest not longer ago than trouble.doubted
+	leftOut   uint8    // responses in a row that were left out, the latest not longer ago than rare.leftOutUntil
 	reset     interval // the latest that a response has spoken of, which came at
 	at        time.Duration
 	fixed     fixedEvidence
@@ -41,8 +41,8 @@ const suspectedPeriods = 64
 // suspect takes in that something has happened that fits a log which names its next place, and seems to fit no other kind.
 func (w *Window) suspect(from, period time.Duration) {
 	if w.evidence.refuted&next == 0 {
-		t := w.inTrouble()
-		t.suspected, w.evidence.suspected = max(t.suspected, from+suspectedPeriods*period), true
+		rare := w.writeRare()
+		rare.suspected, w.evidence.suspected = max(rare.suspected, from+suspectedPeriods*period), true
 	}
 }
 
@@ -55,14 +55,14 @@ const (
 	believed             // soon again: the bucket works otherwise than it did
 )
 
-// enoughDoubts is how many responses that no kind can have given are believed if they come soon after each other. Fewer may be wrong, or
+// enoughLeftOut is how many responses that no kind can have given are believed if they come soon after each other. Fewer may be wrong, or
 // follow one that was.
-const enoughDoubts = 3
+const enoughLeftOut = 3
 
 // judge takes in a response. One that no kind can have given leaves everything open again, and is left out itself.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
-	e.suspected = e.suspected && s.received < w.trouble.suspected
+	e.suspected = e.suspected && s.received < w.rare.suspected
 	before, v := e.kind(), consistent
 	w.refute(s)
 	if e.refuted == everyKind || !e.suspected && before != KindNext && e.kind() == KindNext {
@@ -77,19 +77,19 @@ func (w *Window) judge(s *sample) verdict {
 
 // contradict begins again. If it has to do so often, the bucket works otherwise than it did, and the response is the first of that.
 func (w *Window) contradict(s *sample) verdict {
-	e, t := &w.evidence, w.inTrouble()
-	if s.received >= t.doubted {
-		e.doubts = 0
+	e, rare := &w.evidence, w.writeRare()
+	if s.received >= rare.leftOutUntil {
+		e.leftOut = 0
 	}
-	if e.doubts+1 >= enoughDoubts {
+	if e.leftOut+1 >= enoughLeftOut {
 		w.evidence, w.longest = evidence{}, 0
 		w.refute(s)
 		return believed
 	}
 	onlyNext := e.refuted != everyKind
 	e.forget()
-	e.fixed, e.doubts = fixedEvidence{}, e.doubts+1
-	t.doubted = max(s.reset.high, w.ledger.last())
+	e.fixed, e.leftOut = fixedEvidence{}, e.leftOut+1
+	rare.leftOutUntil = max(s.reset.high, w.ledger.last())
 	if onlyNext {
 		w.suspect(s.received, max(w.longest, s.after))
 	}

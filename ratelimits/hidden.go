@@ -55,7 +55,7 @@ func (h *hiddenLimit) accepted(now, sent time.Duration) {
 
 // count returns how many have passed that are not forgotten yet.
 func (h *hiddenLimit) count(now time.Duration) int32 {
-	if h.passed.total > 0 { // nothing writes to that of noTrouble
+	if h.passed.total > 0 { // nothing writes to that of noRare
 		h.passed.expire(now)
 	}
 	return h.passed.total

@@ -135,11 +135,12 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 			}
 			i++
 		}
-		for range 500 { // lists have grown by then
-			one()
+		many := func() { // all in one, as what only grows allocates less and less often
+			for range 20_000 {
+				one()
+			}
 		}
-		require.Equal(t, c.kind, b.Kind())
-		require.Zero(t, testing.AllocsPerRun(1000, one), c.name)
+		require.Zero(t, testing.AllocsPerRun(1, many), c.name) // after a first run, by which lists have grown
 		require.Equal(t, c.kind, b.Kind())
 	}
 	for name, take := range map[string]func(*ratelimits.Global, time.Duration) ratelimits.Slot{
@@ -153,7 +154,7 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 		"forced": (*ratelimits.Global).Force,
 	} {
 		g, now := ratelimits.NewGlobal(100), time.Duration(0)
-		many := func() { // all in one, as what only grows allocates less and less often
+		many := func() {
 			for range 20_000 {
 				now += 50 * ms
 				g.Report(now+5*ms, take(g, now))

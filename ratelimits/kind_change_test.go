@@ -109,7 +109,7 @@ func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
 	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "the whole batch would be refused")
 }
 
-// A proven window that turns out to be of another kind keeps all that it has charged.
+// A proven window that proves to be of another kind keeps all that it has charged.
 func TestContradictedKindForgetsNothing(t *testing.T) {
 	t.Parallel()
 	b := log(t)

@@ -176,65 +176,60 @@ func TestLeakyBucketHandsOutItsPlacesOneByOne(t *testing.T) {
 	}
 }
 
-func TestSlidingBucketIsFullAgainAfterAPause(t *testing.T) {
-	t.Parallel()
+// eachSliding tells a story of a log, and of a leaky bucket.
+func eachSliding(t *testing.T, story func(t *testing.T, b *bucket)) {
+	t.Helper()
 	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := sliding(t)
-			b.left(10*second, 5)
-			b.burst(10*second, 5)
-			b.waitsForAnOutcome(10 * second)
+			story(t, sliding(t))
 		})
 	}
+}
+
+func TestSlidingBucketIsFullAgainAfterAPause(t *testing.T) {
+	t.Parallel()
+	eachSliding(t, func(t *testing.T, b *bucket) {
+		b.left(10*second, 5)
+		b.burst(10*second, 5)
+		b.waitsForAnOutcome(10 * second)
+	})
 }
 
 func TestCancelledRequestGivesItsPlaceBackInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
-	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := sliding(t)
-			for range 3 {
-				for _, p := range b.burst(10*second, 5) {
-					b.Return(10*second, p)
-				}
+	eachSliding(t, func(t *testing.T, b *bucket) {
+		for range 3 {
+			for _, p := range b.burst(10*second, 5) {
+				b.Return(10*second, p)
 			}
-			b.left(10*second, 5)
-		})
-	}
+		}
+		b.left(10*second, 5)
+	})
 }
 
 func TestLostRequestStaysChargedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
-	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := sliding(t)
-			for _, p := range b.burst(10*second, 5) {
-				b.Lost(10*second, p)
-			}
-			b.left(10*second, 0)
-			assert.GreaterOrEqual(t, b.opens(10*second), 10*second+200*ms)
-			assert.Equal(t, 5, b.Limit())
-			b.left(12*second, 5)
-		})
-	}
+	eachSliding(t, func(t *testing.T, b *bucket) {
+		for _, p := range b.burst(10*second, 5) {
+			b.Lost(10*second, p)
+		}
+		b.left(10*second, 0)
+		assert.GreaterOrEqual(t, b.opens(10*second), 10*second+200*ms)
+		assert.Equal(t, 5, b.Limit())
+		b.left(12*second, 5)
+	})
 }
 
 // A header of 0 while ours says 1 proves that somebody else is there, and moves the time at which the bucket is full again.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
-	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := sliding(t)
-			b.exchange(10*second, ok(5, 0, second))
-			b.left(10*second, 0)
-			assert.InDelta(t, 11*second, b.Reset(), float64(10*ms))
-			assert.GreaterOrEqual(t, b.opens(10*second), 10*second+190*ms)
-		})
-	}
+	eachSliding(t, func(t *testing.T, b *bucket) {
+		b.exchange(10*second, ok(5, 0, second))
+		b.left(10*second, 0)
+		assert.InDelta(t, 11*second, b.Reset(), float64(10*ms))
+		assert.GreaterOrEqual(t, b.opens(10*second), 10*second+190*ms)
+	})
 }
 
 // hikari measured the period of a slide anew from each answer, and so do we: a leaky bucket's slot is its reset divided

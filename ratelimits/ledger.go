@@ -14,7 +14,7 @@ type charge struct {
 	n        int32         // how many
 	sure     int32         // so many of them were certainly counted
 	counted  int32         // the most that the server had counted by their responses
-	foreign  bool          // some are somebody else's
+	others   bool          // some are somebody else's
 	blind    blindness     // no response has said when they come back
 	trip     uint16        // the first was sent at most so many milliseconds before received
 }
@@ -143,7 +143,7 @@ func (c *charge) join(o *charge, reset interval) {
 	first := min(c.sent(), o.sent())
 	c.received, c.counted = max(c.received, o.received), max(c.counted, o.counted)
 	c.reset.low, c.reset.high = reset.low, reset.high
-	c.n, c.sure, c.foreign = c.n+o.n, c.sure+o.sure, c.foreign || o.foreign
+	c.n, c.sure, c.others = c.n+o.n, c.sure+o.sure, c.others || o.others
 	c.travelled(first)
 }
 
@@ -155,9 +155,9 @@ func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
-// settle takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
+// dropUnsure takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
 // the others there cannot be more than the rest. Nobody knows which, so those go that come back first.
-func (l *ledger) settle(now time.Duration, most int32) {
+func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
 		if list[i].reset.low > now {
@@ -205,8 +205,8 @@ func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// doubt leaves open what was counted. All that was answered before a moment comes back by another one.
-func (l *ledger) doubt(before, until time.Duration) {
+// makeUnsure leaves open what was counted. All that was answered before a moment comes back by another one.
+func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {
 		list[i].sure = 0

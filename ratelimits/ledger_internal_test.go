@@ -23,9 +23,9 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 			c.sure = random.Int32N(c.n + 1)
 			switch random.IntN(20) {
 			case 0:
-				l.settle(now, random.Int32N(10))
+				l.dropUnsure(now, random.Int32N(10))
 			case 1:
-				l.doubt(now-duration(10*time.Second), reset)
+				l.makeUnsure(now-duration(10*time.Second), reset)
 			case 2:
 				l.lift(now + duration(time.Second))
 			case 3:

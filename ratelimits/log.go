@@ -27,5 +27,5 @@ func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 
 // certainly reports that a log of a period has counted some of our requests by a response, for certain.
 func (c *charge) certainly(s *sample, period time.Duration) bool {
-	return c.sure > 0 && !c.foreign && c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received
+	return c.sure > 0 && !c.others && c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received
 }

@@ -255,17 +255,17 @@ func quotas(t *rapid.T) discordsim.Quota {
 func travel(t *rapid.T) func(*flight) {
 	base := rapid.SampledFrom([]int{10, 0, 1, 50, 150}).Draw(t, "latency") // ms, one way
 	jitter := rapid.SampledFrom([]int{5, 0, 50}).Draw(t, "jitter")
-	troubles := rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "troubles") // percent
+	faults := rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "faults") // percent
 	way := rapid.Custom(func(t *rapid.T) time.Duration {
 		d := time.Microsecond + time.Duration(base)*ms + time.Duration(rapid.IntRange(0, jitter*1000).Draw(t, "µs"))*time.Microsecond
-		if troubles > 0 && rapid.IntRange(0, 60).Draw(t, "slow") == 60 {
+		if faults > 0 && rapid.IntRange(0, 60).Draw(t, "slow") == 60 {
 			d += 2500 * ms
 		}
 		return d
 	})
 	return func(f *flight) {
 		f.there, f.back = way.Draw(t, "there"), way.Draw(t, "back")
-		if rapid.IntRange(1, 100).Draw(t, "trouble") <= troubles {
+		if rapid.IntRange(1, 100).Draw(t, "fault") <= faults {
 			f.fate = fate(rapid.IntRange(1, int(noHeaders)).Draw(t, "fate"))
 		}
 	}
@@ -284,17 +284,17 @@ func play(t *rapid.T, window player) *stage {
 		Rules:    []discordsim.Rule{{Path: "**", Quota: quotas(t)}},
 		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
 	}
-	foreign := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "foreign every") // ms
-	if config.Rules[0].Quota.NamesNext {                                             // no answer need ever name the period of such a log if others use it
-		foreign = 0
+	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms
+	if config.Rules[0].Quota.NamesNext {                                           // no answer need ever name the period of such a log if others use it
+		others = 0
 	}
-	if foreign > 0 {
+	if others > 0 {
 		config.Foreign = []discordsim.ForeignUse{{
-			Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages"}, Every: time.Duration(foreign) * ms,
+			Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages"}, Every: time.Duration(others) * ms,
 		}}
 	}
 	draw := travel(t)
-	if foreign > 0 {
+	if others > 0 {
 		// Without headers one cannot tell the end of a window that somebody else has opened.
 		all := draw
 		draw = func(f *flight) {
@@ -330,7 +330,7 @@ func play(t *rapid.T, window player) *stage {
 	return s
 }
 
-// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without troubles, and wants each load to end within the
+// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without faults, and wants each load to end within the
 // windows that it needs: two more than that for finding out how the bucket works, each at most two round trips longer.
 func TestNoScheduleIsSlow(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.ledger.clear()
 		w.evidence = evidence{}
 	}
-	if t := w.trouble; limit != w.limit {
+	if limit != w.limit {
 		w.resize(now, p.sent, limit)
-	} else if t != nil {
-		t.raised, t.raisedTwice = 0, false
+	} else if w.rare != nil {
+		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
 	w.unheard = min(w.unheard, since) // whatever was answered before it was sent is in its count
 	if p.unheard {
@@ -38,9 +38,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	case r.Class == ClassUser: // it was not counted
 	case w.evidence.windows() && w.evidence.fixed.over(&s, w.longest): // nor is it any more
 	default:
-		w.foreign(p, &s, &c, since, first || v == contradicted)
+		w.chargeCounted(p, &s, &c, since, first || v == contradicted)
 		if w.ledger.unsure > 0 && v != contradicted {
-			w.settle(&s, since)
+			w.dropUnsure(&s, since)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		c.reset.high = max(c.reset.high, last)
 	case believed:
 		w.longest = s.after
-		w.ledger.doubt(s.sent, s.reset.high)
+		w.ledger.makeUnsure(s.sent, s.reset.high)
 	}
 	longer := v != contradicted && s.after > w.longest // and so does what no response has spoken of take
 	if longer {
@@ -82,14 +82,14 @@ func (w *Window) shorten(now time.Duration) {
 		return
 	}
 	if w.evidence.mayBeNext() {
-		t := w.inTrouble()
-		t.shortened, t.shortenedUntil = w.longest, now+2*w.longest
+		rare := w.writeRare()
+		rare.shortened, rare.shortenedUntil = w.longest, now+2*w.longest
 	}
 	w.longest = w.recent
 }
 
-// foreign charges what a response had counted: its own request, and what can only be somebody else's.
-func (w *Window) foreign(p Permit, s *sample, c *charge, since int32, anew bool) {
+// chargeCounted charges what a response had counted: its own request, and what can only be somebody else's.
+func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew bool) {
 	expired := int32(w.expired - p.expired) // since it was sent
 	if w.slides(s, expired) {
 		w.evidence.refuted |= fixed
@@ -105,19 +105,19 @@ func (w *Window) foreign(p Permit, s *sample, c *charge, since int32, anew bool)
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
-		w.charge(&charge{received: c.received, reset: c.reset, n: n, sure: certain, counted: s.spent, foreign: true})
+		w.charge(&charge{received: c.received, reset: c.reset, n: n, sure: certain, counted: s.spent, others: true})
 	}
 	w.charge(c)
 }
 
-// settle takes off what was charged only because the server might count it, when it cannot: it counts all that was answered before a request
+// dropUnsure takes off what was charged only because the server might count it, when it cannot: it counts all that was answered before a request
 // was sent, and the largest of all counts is that of the latest request, if none is in flight.
-func (w *Window) settle(s *sample, since int32) {
+func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
-		w.ledger.settle(s.received, s.spent)
+		w.ledger.dropUnsure(s.received, s.spent)
 	}
 	if w.inflight == 0 && w.unheard == 0 {
-		w.ledger.settle(s.received, w.ledger.counted())
+		w.ledger.dropUnsure(s.received, w.ledger.counted())
 	}
 }
 
@@ -125,17 +125,17 @@ func (w *Window) settle(s *sample, since int32) {
 // Remaining, proves nothing for now; a period later it counts if two responses in a row have named it,
 // and then grows by doubling, as it may be a mistake of the server's that would cost a 429 for each request it lets go.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
-	t := w.inTrouble()
+	rare := w.writeRare()
 	switch {
 	case limit < w.limit:
-		w.limit, t.loweredAt = limit, now
-		t.raised, t.raisedTwice = 0, false
-	case sent < t.loweredAt: // it was another one then
+		w.limit, rare.loweredAt = limit, now
+		rare.raised, rare.raisedTwice = 0, false
+	case sent < rare.loweredAt: // it was another one then
 		return
-	case limit == t.raised:
-		t.raisedTwice = true
+	case limit == rare.raised:
+		rare.raisedTwice = true
 	default:
-		t.raised, t.raisedTwice, t.raisedAt = limit, false, now
+		rare.raised, rare.raisedTwice, rare.raisedAt = limit, false, now
 	}
 	w.evidence.forget()
 }

@@ -11,8 +11,8 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 		at = now
 	}
 	ahead = min(max(ahead, 0), mostAhead)
-	t := w.troubles()
-	at = max(at, t.hidden.predict(now, w.inflight, ahead), w.predict(max(now, t.hold.Until()), ahead))
+	rare := w.readRare()
+	at = max(at, rare.hidden.predict(now, w.inflight, ahead), w.predict(max(now, rare.hold.Until()), ahead))
 	return at - now
 }
 
@@ -88,15 +88,15 @@ func (w *Window) Remaining(now time.Duration) int {
 }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
-func (w *Window) HoldWait(now time.Duration) time.Duration { return w.troubles().hold.Wait(now) }
+func (w *Window) HoldWait(now time.Duration) time.Duration { return w.readRare().hold.Wait(now) }
 
 // HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
 func (w *Window) HoldClass(now time.Duration) Class {
-	t := w.troubles()
+	rare := w.readRare()
 	switch {
-	case t.hold.Wait(now) > 0:
-		return t.holdClass
-	case t.hidden.predict(now, w.inflight, 0) > now:
+	case rare.hold.Wait(now) > 0:
+		return rare.holdClass
+	case rare.hidden.predict(now, w.inflight, 0) > now:
 		return ClassShared
 	}
 	return ClassOK
@@ -105,11 +105,11 @@ func (w *Window) HoldClass(now time.Duration) Class {
 // WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than for that 429.
 func (w *Window) WaitClass(now time.Duration) Class {
 	w.advance(now)
-	t := w.troubles()
-	hold, hidden, at := t.hold.Until(), t.hidden.predict(now, w.inflight, 0), w.predict(now, 0)
+	rare := w.readRare()
+	hold, hidden, at := rare.hold.Until(), rare.hidden.predict(now, w.inflight, 0), w.predict(now, 0)
 	switch {
 	case hold > now && hold >= max(hidden, at):
-		return t.holdClass
+		return rare.holdClass
 	case hidden > now && hidden >= at:
 		return ClassShared
 	}
@@ -119,5 +119,5 @@ func (w *Window) WaitClass(now time.Duration) Class {
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
-	return max(w.troubles().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
+	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last())
 }

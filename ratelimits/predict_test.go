@@ -95,6 +95,14 @@ func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
 	assert.Equal(t, 7*second, b.Reset())
 }
 
+func TestResetIsNotBeforeTheLatestOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	b.exchange(time.Hour, bare)
+	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
+}
+
 func TestResetIsThatOfTheLatestRequestWhateverTheKind(t *testing.T) {
 	t.Parallel()
 	for name, rule := range rulesOfEveryKind(5, second) {
@@ -199,6 +207,13 @@ func TestPredictionAfterTheLimitWentDownWaitsForEnoughPlaces(t *testing.T) {
 	require.True(t, certain)
 	assert.GreaterOrEqual(t, b.Predict(6*second, 0), at-6*second)
 	assert.GreaterOrEqual(t, b.Predict(6*second, 1), b.Predict(6*second, 0))
+}
+
+// Of a leaky bucket no answer need have named a whole period.
+func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
+	t.Parallel()
+	b := leaky(t) // three of five, one comes back each 200 ms
+	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
 }
 
 // A window that has just been spoken of as full is full until then, also for who predicts.

@@ -46,10 +46,10 @@ func NewWindow(now time.Duration, s State) Window {
 // window knows more than a State can say, like when each place of a sliding bucket comes back, it says what is safe.
 func (w *Window) State(now time.Duration) State {
 	w.advance(now)
-	t := w.troubles()
+	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: t.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
 	}
 	switch {
 	case w.recalled: // which is no more than a guess
@@ -57,7 +57,7 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && !w.unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
-		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
+		s.Reset = max(w.ledger.last()-now, tick)
 	}
 	return s
 }

@@ -45,7 +45,7 @@ type Window struct {
 	outcome  time.Duration // when the latest outcome came
 	ledger   ledger
 	evidence evidence
-	trouble  *trouble // only after it had some
+	rare     *rare // only after something that needs it
 }
 
 // mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
@@ -79,8 +79,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 // is false when no time alone will help, only the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
-	if w.trouble != nil {
-		if at, ok = w.trouble.next(now, w.inflight); !ok || at > now {
+	if w.rare != nil {
+		if at, ok = w.rare.next(now, w.inflight); !ok || at > now {
 			return at, ok
 		}
 	}
@@ -126,8 +126,8 @@ func (w *Window) advance(now time.Duration) {
 			w.probing, w.alone = true, blind == unanswered && w.evidence.refuted&leaky == 0
 		}
 	}
-	if w.trouble != nil {
-		w.trouble.advance(w, now)
+	if w.rare != nil {
+		w.rare.advance(w, now)
 	}
 }
 
@@ -143,7 +143,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
 // Adopt charges a request that was sent with a permit from elsewhere, at the given time, and returns the permit under which
-// its outcome is to be reported here. It is how a request moves that turns out to belong to this bucket.
+// its outcome is to be reported here. It is how a request moves that is found to belong to this bucket.
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
@@ -184,8 +184,8 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 			w.probing = w.probing && !p.probe
 		}
 		w.passed++
-		if w.trouble != nil {
-			w.trouble.accepted(now, p.sent, r.Status > 0 && r.Status < 500)
+		if w.rare != nil {
+			w.rare.accepted(now, p.sent, r.Status > 0 && r.Status < 500)
 		}
 	case ClassUser:
 		w.refuse(now, &r)
@@ -218,11 +218,8 @@ func (w *Window) blind(now time.Duration, p Permit, lost bool) {
 	if lost {
 		c.blind = unanswered
 	}
-	switch {
-	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
+	if w.evidence.refuted&^next == log|leaky && now < closes.low { // it is in this window, if it is one
 		c.reset, c.blind = closes, heard
-	case w.evidence.kind() == KindLeaky:
-		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick
 	}
 	w.charge(&c)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // A log whose reset-after names the next place to come back looks like a fixed window until one of them has.
@@ -50,6 +51,22 @@ func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
 	}
 }
 
+// Every request of such a log is charged for a period: that somebody else fills it refutes nothing.
+func TestLogThatNamesItsNextPlaceIsStillKnownAfterAStrangersRefusal(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.SlidingNext(5, second)), steady(40*ms))
+	s.sendEvery(150*ms, 40)
+	s.finish()
+	require.Equal(t, ratelimits.KindNext, s.Kind())
+	before := len(s.refusals)
+	s.until(s.now + 5*second)
+	s.world.Consume(s.start.Add(s.now), message, 5)
+	s.send(1)
+	s.finish()
+	require.Len(t, s.refusals, before+1)
+	assert.Equal(t, ratelimits.KindNext, s.Kind())
+}
+
 // A request that is told of less than a period although it is the first shows that there are windows.
 func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
 	t.Parallel()
@@ -83,11 +100,11 @@ func TestRequestThatWasChargedTwiceCountsOnce(t *testing.T) {
 	for _, limit := range []int{3, 4, 5} {
 		b := newBucket(t)
 		b.exchange(0, ok(limit, limit-1, 10*second))
-		shadow := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
+		provisional := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
 		other := b.send(100 * ms)
 		moved := b.Adopt(150*ms, 90*ms) // this is its bucket
 		b.Report(150*ms, moved, ok(limit, limit-3, 9900*ms))
-		b.Return(150*ms, shadow)
+		b.Return(150*ms, provisional)
 		b.Report(160*ms, other, ok(limit, limit-2, 9900*ms))
 		require.Zero(t, b.InFlight())
 		b.left(160*ms, limit-3)

@@ -132,6 +132,19 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
+// The server has counted four. That two of those that seemed to explain it were refused shows that somebody else was there.
+func TestMovedRequestThatIsGivenBackTakesNothingOffWhatTheServerHasCounted(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.many(0, 3)
+	b.Report(100*ms, permits[2], ok(5, 1, 9900*ms))
+	b.Report(200*ms, permits[0], shared(second))
+	b.Report(200*ms, permits[1], shared(second))
+	b.left(200*ms, 1)
+	b.Return(400*ms, b.Adopt(300*ms, 300*ms))
+	b.left(400*ms, 1)
+}
+
 func TestMovedRequestNeedsNoRoom(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 10*second)
@@ -169,7 +182,7 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(120*ms, 3) // now both have said how many there were
 }
 
-// What is in doubt for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
+// What is not certain for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
 // looks meanwhile.
 func TestOneLookIsEnoughHoweverLongNobodyLooked(t *testing.T) {
 	t.Parallel()

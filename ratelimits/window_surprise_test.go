@@ -42,6 +42,39 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	assert.Greater(t, at, now+second, "the same again, and none more is tried so soon")
 }
 
+// What was refused or let through beside the request that met a hidden limit says nothing of how much it lets through.
+func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 5) {
+		b.Report(100*ms, p, ok(20, 14, time.Hour))
+	}
+	together := b.many(100*ms, 3)
+	b.Report(200*ms, together[0], shared(second))
+	b.Report(201*ms, together[1], ok(20, 13, time.Hour))
+	b.Report(202*ms, together[2], shared(second))
+	now := b.opens(202 * ms)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
+	b.burst(now, 5)                                          // six had passed before
+}
+
+func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	for _, p := range b.many(0, 10) {
+		b.Report(100*ms, p, ok(50, 39, time.Hour))
+	}
+	b.exchange(100*ms, shared(second)) // eleven have passed
+	now := b.opens(100 * ms)
+	for range 3 {
+		b.exchange(now, ok(50, 36, time.Hour))
+	}
+	b.exchange(now, shared(second)) // three, and no more
+	now = b.opens(now)
+	b.exchange(now, ok(50, 35, time.Hour)) // the probe
+	b.burst(now, 2)
+}
+
 // A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
@@ -230,7 +263,7 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
 }
 
-// sharedAfter is a bucket with a hidden limit, used slowly for some time, and then as fast as possible.
+// afterSlowUse counts the refusals of a bucket with a hidden limit that was used slowly for some time, and then as fast as possible.
 func afterSlowUse(t *testing.T, slowly int) (refusals int) {
 	t.Helper()
 	rule := always(discordsim.Fixed(50, second))
@@ -260,6 +293,26 @@ func TestHiddenLimitThatGivesBackPlaceAfterPlaceIsLearnt(t *testing.T) {
 	early := len(s.refusals)
 	s.sendUntil(600 * second)
 	assert.LessOrEqual(t, len(s.refusals)-early, 50, "in nine minutes, after %d in the first one", early)
+}
+
+func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	for i, p := range b.many(2*second, 3) {
+		b.Report(2*second, p, ok(5, 2-i, 8*second))
+	}
+	b.exchangeInFlight(3*second, refused(5, 7*second))
+	b.LiftHold(3 * second)
+	probe := b.burst(3*second, 1)[0]
+	b.Report(3*second, probe, ok(5, 4, 10*second))
+	b.burst(3*second, 4)
+}
+
+func TestRefusalTellsThePeriodToo(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, refused(5, 10*second))
+	assert.Equal(t, 10*second, b.Period())
 }
 
 // When the hold itself is over, the hidden limit that the 429 has shown cannot be lifted any more.

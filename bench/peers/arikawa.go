@@ -3,35 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"net/http"
 
 	"github.com/diamondburned/arikawa/v3/api"
 	"github.com/diamondburned/arikawa/v3/api/webhook"
 	"github.com/diamondburned/arikawa/v3/discord"
-	"github.com/diamondburned/arikawa/v3/utils/httputil"
-	"github.com/diamondburned/arikawa/v3/utils/httputil/httpdriver"
 	"github.com/diamondburned/arikawa/v3/utils/json/option"
 	"github.com/diamondburned/arikawa/v3/utils/sendpart"
 )
-
-// arikawaThrough returns arikawa's client on top of a transport that limits, without arikawa's own limiter.
-func arikawaThrough(transport http.RoundTripper) *api.Client {
-	through := httputil.NewClient()
-	through.Client = httpdriver.WrapClient(http.Client{Transport: transport})
-	through.Retries = 1 // the transport repeats what may be repeated
-	client := api.NewCustomClient("Bot "+token, through)
-	client.Client.OnRequest = []httputil.RequestOption{identify(client.Session)}
-	client.Client.OnResponse = nil
-	return client
-}
-
-// identify is api.Client.InjectRequest without the limiter.
-func identify(s *api.Session) httputil.RequestOption {
-	return func(r httpdriver.Request) error {
-		r.AddHeader(http.Header{"Authorization": {s.Token}, "User-Agent": {s.UserAgent}})
-		return nil
-	}
-}
 
 // inArikawa makes calls with arikawa.
 type inArikawa struct{ *api.Client }

@@ -41,7 +41,7 @@ type apiError struct {
 // explain returns what is in a library's error, and false if it is not one of Discord's.
 func explain(err error) (apiError, bool) {
 	var inDiscordgo *discordgo.RESTError
-	var inDisgo rest.Error
+	var inDisgo *rest.Error
 	var inArikawa *httputil.HTTPError
 	var inPlain *plainError
 	switch {

@@ -12,8 +12,10 @@ import (
 	"github.com/diamondburned/arikawa/v3/utils/httputil/httpdriver"
 	"github.com/disgoorg/disgo/rest"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/arikawalimit"
+	"github.com/ratelight/ratelight/httpclient/discordgolimit"
+	"github.com/ratelight/ratelight/httpclient/disgolimit"
 )
 
 // token is the bot's in all simulations.
@@ -52,13 +54,12 @@ func limiters() []contender {
 func hooks() []contender {
 	all := limiters()
 	return slices.Concat(all[1:2], []contender{
-		{name: "discordgo+ratelight", about: "Session.Client", library: "discordgo", ratelight: true, mutex: true, open: untold(sharedDiscordgo)},
-		{name: "discordgo+ratelight-sessions", about: "Session.Client, a session for each call", library: "discordgo", ratelight: true, open: untold(singleDiscordgo)},
+		{name: "discordgo+ratelight-session", about: "discordgolimit.Prepare, the session itself", library: "discordgo", ratelight: true, mutex: true, open: untold(preparedDiscordgo)},
+		{name: "discordgo+ratelight", about: "discordgolimit.Call", library: "discordgo", ratelight: true, open: untold(hookedDiscordgo)},
 	}, all[2:3], []contender{
-		{name: "disgo+ratelight", about: "HTTP client, no-op limiter", library: "disgo", ratelight: true, open: untold(hookedDisgo)},
-		{name: "disgo+ratelight-limiter", about: "rest.RateLimiter", library: "disgo", ratelight: true, open: untold(nativeDisgo)},
+		{name: "disgo+ratelight", about: "disgolimit.Options", library: "disgo", ratelight: true, open: untold(hookedDisgo)},
 	}, all[3:4], []contender{
-		{name: "arikawa+ratelight", about: "driver, hooks replaced", library: "arikawa", ratelight: true, open: untold(hookedArikawa)},
+		{name: "arikawa+ratelight", about: "arikawalimit.Prepare", library: "arikawa", ratelight: true, open: untold(hookedArikawa)},
 	})
 }
 
@@ -79,9 +80,9 @@ func untold(open func(http.RoundTripper) (client, func(), error)) func(http.Roun
 	return func(base http.RoundTripper, _ scenario) (client, func(), error) { return open(base) }
 }
 
-// limiting returns a transport as all but disgo's limiter use it.
+// limiting returns a transport and what closes it.
 func limiting(base http.RoundTripper) (*httpclient.Transport, func()) {
-	transport := httpclient.NewTransport(httpclient.WithBase(base), httpclient.WithoutRateLimitHeaders())
+	transport := httpclient.NewTransport(httpclient.WithBase(base))
 	return transport, func() { _ = transport.Close() }
 }
 
@@ -98,20 +99,33 @@ func plainUnlimited(base http.RoundTripper) (client, func(), error) {
 const moreRetries = 1000
 
 func plainDiscordgo(base http.RoundTripper) (client, func(), error) {
-	s, err := newDiscordgo(&http.Client{Transport: base, Timeout: 20 * time.Second})
-	return inDiscordgo{session: func() *discordgo.Session { return s }}, func() {}, err
+	s, err := discordgo.New("Bot " + token)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Client.Transport = base
+	return inDiscordgo{session: func() *discordgo.Session { return s }}, func() {}, nil
 }
 
-func sharedDiscordgo(base http.RoundTripper) (client, func(), error) {
-	transport, end := limiting(base)
-	s, err := hookedDiscordgo(transport)
+func preparedDiscordgo(base http.RoundTripper) (client, func(), error) {
+	s, end, err := openDiscordgo(base)
 	return inDiscordgo{session: func() *discordgo.Session { return s }}, end, err
 }
 
-func singleDiscordgo(base http.RoundTripper) (client, func(), error) {
+func hookedDiscordgo(base http.RoundTripper) (client, func(), error) {
+	s, end, err := openDiscordgo(base)
+	return inDiscordgo{session: func() *discordgo.Session { return discordgolimit.Call(s) }}, end, err
+}
+
+// openDiscordgo returns a session on top of a transport that limits.
+func openDiscordgo(base http.RoundTripper) (*discordgo.Session, func(), error) {
+	s, err := discordgo.New("Bot " + token)
+	if err != nil {
+		return nil, nil, err
+	}
 	transport, end := limiting(base)
-	s, err := hookedDiscordgo(transport)
-	return inDiscordgo{session: func() *discordgo.Session { return withOwnLimiter(s) }}, end, err
+	discordgolimit.Prepare(s, transport)
+	return s, end, nil
 }
 
 // plainDisgo makes the limiter ahead of everything: it starts a goroutine that never ends, which a testing/synctest bubble
@@ -131,18 +145,7 @@ func plainDisgo() func(base http.RoundTripper) (client, func(), error) {
 
 func hookedDisgo(base http.RoundTripper) (client, func(), error) {
 	transport, end := limiting(base)
-	through := &http.Client{Transport: transport}
-	return newDisgo(rest.WithHTTPClient(through), rest.WithRateLimiter(rest.NewNoopRateLimiter())), end, nil
-}
-
-func nativeDisgo(base http.RoundTripper) (client, func(), error) {
-	manager := buckets.NewRESTBucketManager()
-	if err := manager.Start(); err != nil {
-		return nil, nil, err
-	}
-	through := &http.Client{Transport: base}
-	c := newDisgo(rest.WithHTTPClient(through), rest.WithRateLimiter(newDisgoLimiter(manager, token)))
-	return c, func() { _ = manager.Close() }, nil
+	return newDisgo(disgolimit.Options(transport)...), end, nil
 }
 
 func plainArikawa(base http.RoundTripper) (client, func(), error) {
@@ -154,5 +157,7 @@ func plainArikawa(base http.RoundTripper) (client, func(), error) {
 
 func hookedArikawa(base http.RoundTripper) (client, func(), error) {
 	transport, end := limiting(base)
-	return inArikawa{arikawaThrough(transport)}, end, nil
+	c := api.NewClient("Bot " + token)
+	arikawalimit.Prepare(c, transport)
+	return inArikawa{c}, end, nil
 }

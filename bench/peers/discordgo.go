@@ -3,22 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/bwmarrin/discordgo"
 )
-
-// withOwnLimiter returns a session for one REST call (or for calls that need not overlap): it is the given one with a limiter
-// that nobody else waits in. discordgo locks a bucket from before a request until after its response, so that calls to one
-// channel through one session go one at a time. What limits them is the transport in s.Client, which is shared.
-func withOwnLimiter(s *discordgo.Session) *discordgo.Session {
-	return &discordgo.Session{
-		Token: s.Token, UserAgent: s.UserAgent, Client: s.Client, State: s.State,
-		MaxRestRetries: s.MaxRestRetries, ShouldRetryOnRateLimit: s.ShouldRetryOnRateLimit,
-		LogLevel: s.LogLevel, Ratelimiter: discordgo.NewRatelimiter(),
-	}
-}
 
 // inDiscordgo makes each call with the session that it is given.
 type inDiscordgo struct {
@@ -76,25 +64,6 @@ func (c inDiscordgo) Reply(interaction uint64, token, content string) error {
 
 func (c inDiscordgo) Webhook(id uint64, token, content string) (message, error) {
 	return c.message(c.session().WebhookExecute(text(id), token, true, &discordgo.WebhookParams{Content: content}, c.options...))
-}
-
-// newDiscordgo returns a session that sends through the client.
-func newDiscordgo(client *http.Client) (*discordgo.Session, error) {
-	session, err := discordgo.New("Bot " + token)
-	if err != nil {
-		return nil, err
-	}
-	session.Client = client
-	return session, nil
-}
-
-// hookedDiscordgo returns a session on top of a transport that limits.
-func hookedDiscordgo(transport http.RoundTripper) (*discordgo.Session, error) {
-	session, err := newDiscordgo(&http.Client{Transport: transport})
-	if err == nil {
-		session.MaxRestRetries = 0
-	}
-	return session, err
 }
 
 var _ client = inDiscordgo{}

@@ -10,14 +10,6 @@ import (
 	"github.com/disgoorg/snowflake/v2"
 )
 
-// withContext is rest.WithCtx for what lies below disgo's limiter as well: disgo 0.18 waits under that context, and then sends
-// a request without it.
-func withContext(ctx context.Context) rest.RequestOpt {
-	return func(c *rest.RequestConfig) {
-		c.Ctx, c.Request = ctx, c.Request.WithContext(ctx)
-	}
-}
-
 // inDisgo makes calls with disgo.
 type inDisgo struct {
 	rest.Rest
@@ -25,11 +17,11 @@ type inDisgo struct {
 }
 
 func (c inDisgo) under(ctx context.Context) client {
-	return inDisgo{c.Rest, []rest.RequestOpt{withContext(ctx)}}
+	return inDisgo{c.Rest, []rest.RequestOpt{rest.WithCtx(ctx)}}
 }
 
 // newDisgo returns disgo's REST client.
-func newDisgo(options ...rest.ConfigOpt) inDisgo {
+func newDisgo(options ...rest.ClientConfigOpt) inDisgo {
 	quiet := rest.WithLogger(slog.New(slog.DiscardHandler))
 	return inDisgo{rest.New(rest.NewClient(token, append(options, quiet)...)), nil}
 }
@@ -75,7 +67,7 @@ func (c inDisgo) Reply(interaction uint64, token, content string) error {
 }
 
 func (c inDisgo) Webhook(id uint64, token, content string) (message, error) {
-	return c.message(c.CreateWebhookMessage(snowflake.ID(id), token, discord.WebhookMessageCreate{Content: content}, true, 0, c.options...))
+	return c.message(c.CreateWebhookMessage(snowflake.ID(id), token, discord.WebhookMessageCreate{Content: content}, rest.CreateWebhookMessageParams{Wait: true}, c.options...))
 }
 
 var _ client = inDisgo{}

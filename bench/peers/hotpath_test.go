@@ -138,10 +138,10 @@ func disgoCycle(tb testing.TB, n int) cycle {
 	}
 	response := &http.Response{StatusCode: http.StatusOK, Header: manyLeft}
 	return func(route int) error {
-		if err := limiter.WaitBucket(context.Background(), known[route]); err != nil {
+		if err := limiter.Wait(context.Background(), known[route]); err != nil {
 			return err
 		}
-		return limiter.UnlockBucket(known[route], response)
+		return limiter.Unlock(known[route], response)
 	}
 }
 

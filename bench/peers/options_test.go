@@ -28,9 +28,9 @@ func TestFlagsChooseWhatIsRun(t *testing.T) {
 		"-contender no-limiter,disgo":  {"disgo,no-limiter", 7},
 		"-contender arikawa+ratelight": {"arikawa+ratelight", 7},
 		"-scenario leaky,mixed -contender all": {"ratelight,discordgo,disgo,arikawa,rate-even,rate-bursts,no-limiter," +
-			"discordgo+ratelight,discordgo+ratelight-sessions,disgo+ratelight,disgo+ratelight-limiter,arikawa+ratelight", 2},
-		"-contender hooks": {"discordgo,discordgo+ratelight,discordgo+ratelight-sessions," +
-			"disgo,disgo+ratelight,disgo+ratelight-limiter,arikawa,arikawa+ratelight", 7},
+			"discordgo+ratelight-session,discordgo+ratelight,disgo+ratelight,arikawa+ratelight", 2},
+		"-contender hooks": {"discordgo,discordgo+ratelight-session,discordgo+ratelight," +
+			"disgo,disgo+ratelight,arikawa,arikawa+ratelight", 7},
 	} {
 		o, err := parse(strings.Fields(arguments))
 		require.NoError(t, err, arguments)

@@ -240,10 +240,9 @@ func TestNoAvoidable429WithRatelight(t *testing.T) {
 	}
 }
 
-// leavesBehind: with calls that are given up disgo keeps its bucket locked when the deadline lies before the bucket's reset, and
-// arikawa keeps a goroutine that waits for somebody to read the body.
+// leavesBehind: of calls that are given up arikawa keeps goroutines that wait for somebody to read the body.
 func leavesBehind(c contender, s scenario) bool {
-	return s.name == "given-up" && (c.name == "disgo" || c.name == "arikawa")
+	return s.name == "given-up" && c.name == "arikawa"
 }
 
 func judge(t *testing.T, c contender, s scenario, tolerance time.Duration) {

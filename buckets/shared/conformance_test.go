@@ -51,7 +51,7 @@ func TestSharingManagerConforms(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			limitertest.Run(t, func(t *testing.T) httpclient.Limiter { return managerOn(t, memory(t), c.manager...) }, c.suite...)
+			limitertest.Strict(t, func(t *testing.T) httpclient.Limiter { return managerOn(t, memory(t), c.manager...) }, c.suite...)
 		})
 	}
 }
@@ -88,7 +88,7 @@ func (s *several) Close() error {
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
-	limitertest.Run(t, func(t *testing.T) httpclient.Limiter {
+	limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
 		server := memory(t)
 		s := &several{of: make(map[*buckets.Request]int)}
 		for range 3 {

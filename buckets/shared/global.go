@@ -135,9 +135,10 @@ func (g *global) Need(now time.Duration, n int) {
 		g.use()
 		return
 	}
-	// More than the server was told of is urgent if what is held is not enough, and what was told of was.
-	told, held := g.demand.told, g.holding.part
-	if !g.asks && told <= held && held < g.limit && min(g.demand.need(now), g.limit) > held {
+	// More than the server was told of is urgent if what is held is not enough, and what was told of was, or is far less: of a burst the
+	// first call may have told of the first request only.
+	told, held, need := g.demand.told, g.holding.part, min(g.demand.need(now), g.limit)
+	if !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
 		g.calls.call()
 	}

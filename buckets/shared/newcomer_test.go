@@ -138,6 +138,24 @@ func TestSomethingIsFreeHoweverManyNeedLittle(t *testing.T) {
 	})
 }
 
+// The first of a burst calls the server at once, and what comes right behind it is told as soon.
+func TestNewcomerGetsItsFairPartForABurstThatBeginsWithOne(t *testing.T) {
+	onStage(t, func(f *stage) {
+		old, young := f.sender(50), f.sender(50)
+		defer old.end()
+		defer young.end()
+		old.send(2000)
+		time.Sleep(10 * time.Second)
+		young.send(1)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 49, old.part())
+		calls := f.memory.Calls()["part"]
+		young.send(1999)
+		f.until(10*time.Millisecond, func() bool { return old.part() == 25 })
+		assert.LessOrEqual(t, f.memory.Calls()["part"]-calls, 20, "not one for each")
+	})
+}
+
 func TestNewcomerIsToldWhenItsPartComes(t *testing.T) {
 	onStage(t, func(f *stage) {
 		old, young := f.sender(50), f.sender(50)

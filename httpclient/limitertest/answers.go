@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -66,6 +67,9 @@ type answer struct {
 	header http.Header
 	body   []byte
 }
+
+// answered is an answer of the fake Discord's.
+func answered(r *discordsim.Response) answer { return answer{r.Status, r.Header, r.Body} }
 
 func (a answer) parse() ratelimits.Response {
 	var body []byte

@@ -16,8 +16,8 @@ var noContext context.Context
 func argumentCases() []testCase {
 	return []testCase{
 		{
-			name: "arguments/no context", run: func(t *trial) { t.fails(noContext, request(message(1))) },
-			why: "a caller's mistake is to be an error, neither a panic nor a wait",
+			name: "arguments/no context", run: withoutContext,
+			why: "a caller's mistake is to be an error, or a panic at the worst; a request without a context cannot be cancelled",
 		},
 		{
 			name: "arguments/no request", run: func(t *trial) { t.fails(t.ctx, nil) },
@@ -50,10 +50,26 @@ func (t *trial) fails(ctx context.Context, r *buckets.Request) {
 // guarded calls AcquireRequest, waits a moment for it, and makes an error of a wait and a failure of a panic.
 func (t *trial) guarded(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	t.reporter.Helper()
+	lease, panicked, err := t.attempted(ctx, r)
+	t.expect(panicked == nil, "an error was expected at once, but it panicked: %v", panicked)
+	return lease, err
+}
+
+// withoutContext expects an error or a panic, as in package context itself.
+func withoutContext(t *trial) {
+	lease, panicked, err := t.attempted(noContext, request(message(1)))
+	t.expect(err != nil || panicked != nil, "an error was expected at once, but it was granted")
+	t.expect(lease == (buckets.Lease{}), "with the error %v, the lease was expected to be the zero one", err)
+	t.must(message(1), "a wrong call is nobody else's business").giveBack(t)
+}
+
+// attempted is guarded, but a panic is not yet a failure.
+func (t *trial) attempted(ctx context.Context, r *buckets.Request) (lease buckets.Lease, panicked any, err error) {
+	t.reporter.Helper()
 	type result struct {
-		lease  buckets.Lease
-		err    error
-		failed string
+		lease    buckets.Lease
+		err      error
+		panicked any
 	}
 	results := make(chan result, 1)
 	t.asking.Add(1)
@@ -61,9 +77,7 @@ func (t *trial) guarded(ctx context.Context, r *buckets.Request) (buckets.Lease,
 		defer t.asking.Add(-1)
 		var answer result
 		defer func() {
-			if p := recover(); p != nil {
-				answer.failed = fmt.Sprintf("it panicked: %v", p)
-			}
+			answer.panicked = recover()
 			results <- answer
 		}()
 		answer.lease, answer.err = t.limiter.AcquireRequest(ctx, r)
@@ -71,11 +85,10 @@ func (t *trial) guarded(ctx context.Context, r *buckets.Request) (buckets.Lease,
 	t.settle()
 	select {
 	case got := <-results:
-		t.expect(got.failed == "", "an error was expected at once, but %s", got.failed)
-		return got.lease, got.err
+		return got.lease, got.panicked, got.err
 	default:
 		t.fatalf("an error was expected at once, but it waits")
-		return buckets.Lease{}, errors.New("it waits")
+		return buckets.Lease{}, nil, errors.New("it waits")
 	}
 }
 

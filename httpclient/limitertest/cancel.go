@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -39,11 +40,11 @@ var gates = []gate{
 		w.sends(9, message(1))
 		w.setTrip(20 * time.Millisecond)
 	}},
-	{name: "refused bucket", prepare: func(w *world) { w.refuse(message(1), "user", 0) }},
-	{name: "refused resource", prepare: func(w *world) { w.refuse(message(1), "shared", 3) }},
-	{name: "refused fields", needs: SubLimits, fields: []string{"content"}, prepare: func(w *world) { w.refuse(message(1), "user", 3) }},
-	{name: "refused credential", one: true, prepare: func(w *world) { w.refuse(message(1), "global", 0) }},
-	{name: "refused address", needs: Edge, prepare: func(w *world) { w.refuse(message(1), "edge", 0) }},
+	{name: "refused bucket", prepare: func(w *world) { w.refuse(message(1), discordsim.ClassUser) }},
+	{name: "refused resource", prepare: func(w *world) { w.refuse(message(1), discordsim.ClassShared) }},
+	{name: "refused fields", needs: SubLimits, fields: []string{"content"}, prepare: func(w *world) { w.refuse(message(1), discordsim.ClassSubLimit) }},
+	{name: "refused credential", one: true, prepare: func(w *world) { w.refuse(message(1), discordsim.ClassGlobal) }},
+	{name: "refused address", needs: Edge, prepare: func(w *world) { w.refuse(message(1), discordsim.ClassEdge) }},
 	{name: "global limit", prepare: func(w *world) {
 		if w.settings.global == 0 {
 			w.reporter.Skipf("the limiter has no global limit")
@@ -59,23 +60,10 @@ var gates = []gate{
 func (w *world) setTrip(d time.Duration) { w.trip.Store(int64(d)) }
 
 // refuse has one request to a route known to the limiter refused, which then waits to be sent again.
-func (w *world) refuse(r routes.CompiledRoute, scope string, remaining int) {
+func (w *world) refuse(r routes.CompiledRoute, class discordsim.Class) {
 	w.sends(1, r)
 	w.wait(50 * time.Millisecond)
-	a := fromEdge(time.Second)
-	if scope != "edge" {
-		a = refusal(scope, 800*time.Millisecond)
-	}
-	if scope == "user" || scope == "shared" {
-		a = a.in(limits{"messages", 5, remaining, 800 * time.Millisecond})
-	}
-	n := w.tally().arrived
-	w.faults = func(i int) fault {
-		if i == n {
-			return fault{refusal: &a}
-		}
-		return fault{}
-	}
+	w.script(discordsim.Fault{Nth: []int{w.tally().arrived + 1}, Refuse: &discordsim.Refusal{Class: class, Wait: 800 * time.Millisecond}})
 	w.send(w.ctx, withFields(r, "content"))
 	w.wait(50 * time.Millisecond)
 }
@@ -101,7 +89,7 @@ func cancelCases() []testCase {
 }
 
 func leave(t *trial, g gate, leaving []int) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
 	g.prepare(w)
 	var waiting []*delivery
 	for range 5 {
@@ -171,7 +159,7 @@ func (t *trial) rounds(n int) int {
 }
 
 func leaveWhileWindowOpens(t *trial) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
 	for round := range w.rounds(40) {
 		w.sends(5, message(1))
 		opens := time.Now().Add(time.Second)
@@ -207,8 +195,8 @@ func leaveWhilePlaceIsGivenBack(t *trial) {
 }
 
 func leaveWhileInFlight(t *trial) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
-	w.faults = func(n int) fault { return fault{lost: n%2 == 0} }
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
+	w.script(discordsim.Fault{When: func(c discordsim.Call) bool { return c.N%2 == 1 }, Connection: discordsim.ConnectionLostAfter})
 	all := w.sends(12, message(1))
 	w.finish(30 * time.Second)
 	for i, d := range all {
@@ -216,7 +204,7 @@ func leaveWhileInFlight(t *trial) {
 		w.expect(done && err == nil, "number %d was expected to be granted, but its error is %v", i+1, err)
 	}
 	w.refusedNone()
-	w.faults = nil
+	w.script()
 	w.fullRate()
 }
 

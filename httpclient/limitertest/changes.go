@@ -2,6 +2,8 @@ package limitertest
 
 import (
 	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 func foreignCases() []testCase {
@@ -33,7 +35,7 @@ func lowerCountAdopted(t *trial) {
 }
 
 func foreignDrain(t *trial) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
 	w.sends(1, message(1))
 	w.finish(10 * time.Second)
 	w.foreign(request(message(1)), 5)
@@ -47,7 +49,7 @@ func foreignDrain(t *trial) {
 }
 
 func foreignSteady(t *trial) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
 	w.all.Add(1)
 	over := make(chan struct{})
 	w.background(func() {
@@ -93,14 +95,14 @@ func changeCases() []testCase {
 }
 
 func hashChange(t *trial) {
-	w := limited(t, message(1), quota{fixed, 10, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(10, time.Second))
 	n := 110
 	if w.realTime {
 		n = 40
 	}
 	all := w.sends(n, message(1))
 	w.wait(1500 * time.Millisecond)
-	w.set(request(message(1)), rule{quota{fixed, 10, time.Second}, "renamed"})
+	w.set(request(message(1)), rule{discordsim.Fixed(10, time.Second), "renamed"})
 	w.finish(time.Minute)
 	w.acceptedAll(all, "all")
 	w.refusedNone()
@@ -120,15 +122,11 @@ func hashOfOneRoute(t *trial) {
 }
 
 func limitChange(t *trial) {
-	w := limited(t, message(1), quota{fixed, 10, time.Second})
+	w := limited(t, message(1), discordsim.Fixed(10, time.Second))
 	w.sends(10, message(1))
 	w.finish(10 * time.Second)
 	w.wait(2 * time.Second)
-	w.mu.Lock()
-	for _, c := range w.counters {
-		c.limit = 3
-	}
-	w.mu.Unlock()
+	w.set(request(message(1)), rule{discordsim.Fixed(3, time.Second), "messages"})
 	w.sends(1, message(1))
 	w.wait(100 * time.Millisecond)
 	w.sends(9, message(1))

@@ -2,10 +2,11 @@
 // which a limiter for Discord can fail: waiters that leave, refusals of every kind, routes nobody has seen, buckets of each
 // kind under any round trip, somebody else who uses the same token, limits that change.
 //
-// [Run] is called from a test of the implementation:
+// There are two ways in. [Core] is for everybody's limiter: what has to hold so that Discord has nothing to complain of. [Strict] is what
+// package buckets promises, and includes Core. They are called from a test of the implementation:
 //
 //	func TestLimiter(t *testing.T) {
-//		limitertest.Run(t, func(t *testing.T) httpclient.Limiter {
+//		limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
 //			manager := buckets.NewRESTBucketManager()
 //			if err := manager.Start(); err != nil {
 //				t.Fatal(err)
@@ -16,9 +17,8 @@
 //	}
 //
 // Each case is a subtest with a name of its own and a limiter of its own. A failure says what was expected, what happened,
-// and why it matters. Requests go to a small Discord of the package's own, which counts them at the moment at which
-// it processes them and answers as the real one does; the limiter sees of it what [ratelimits.ParseResponse] makes of
-// an answer.
+// and why it matters. Requests go to the fake Discord that is also behind package discordtest; the limiter sees of it what
+// [ratelimits.ParseResponse] makes of an answer.
 //
 // # Time
 //

@@ -98,7 +98,7 @@ func TestBrokenLimitersFail(t *testing.T) {
 // What the broken ones are made of is not what breaks them.
 func TestUnbrokenLimiterPasses(t *testing.T) {
 	t.Parallel()
-	Run(t, func(t *testing.T) httpclient.Limiter { return &altered{inner: manager(t)} })
+	Strict(t, func(t *testing.T) httpclient.Limiter { return &altered{inner: manager(t)} })
 }
 
 // A case that nobody fails says nothing.
@@ -109,6 +109,32 @@ func TestEveryCaseIsFailedBySomeBrokenLimiter(t *testing.T) {
 			return slices.ContainsFunc(b.fails, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) })
 		}), "nothing fails %q", c.name)
 	}
+}
+
+// Core leaves out nothing that it names, and asks for less than all.
+func TestCoreIsAPartOfStrict(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range core {
+		named(t, prefix)
+	}
+	assert.Less(t, len(coreCases()), len(cases()))
+}
+
+// Whoever draws 429s fails Core; whoever sends one request at a time fails some of the rest.
+func TestCoreIsAboutSafetyAlone(t *testing.T) {
+	t.Parallel()
+	failed := func(cases []testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) (n int) {
+		for _, c := range cases {
+			if len(failuresOf(t, c, newLimiter, options...)) > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	slow := around(func(l httpclient.Limiter) serial { return serial{l, make(chan struct{}, 1)} })
+	assert.Zero(t, failed(coreCases(), slow, WithThroughput(0), WithGlobalLimit(0)))
+	assert.NotZero(t, failed(named(t, "hold/interactions"), slow))
+	assert.NotZero(t, failed(coreCases(), func(*testing.T) httpclient.Limiter { return &naive{states: make(map[string]*naiveState)} }))
 }
 
 func TestNamesAreUnique(t *testing.T) {

@@ -2,19 +2,35 @@ package limitertest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Run puts the limiters that newLimiter makes through all cases, as subtests of t that run in parallel. newLimiter is called once
-// for each case, with the case's own t, and must return a limiter that is ready for use and knows nothing; what is to be done
-// when the case is over belongs into t.Cleanup. It may be called by several goroutines at once.
-func Run(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
+// Core puts limiters through what every one has to do that keeps to Discord's limits: it draws no 429 that it could have avoided, waits as
+// long as a 429 says and then goes on, and its waits end with their contexts. One that sends a single request at a time may pass.
+// The cases are subtests of t that run in parallel.
+//
+// newLimiter is called once for each case, with the case's own t, and must return a limiter that is ready for use and knows nothing; what is
+// to be done when the case is over belongs into t.Cleanup. It may be called by several goroutines at once.
+func Core(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
+	run(t, coreCases(), newLimiter, append([]Option{WithThroughput(0)}, options...))
+}
+
+// Strict puts limiters through all cases, those of Core among them. A limiter that passes is also fast, holds back nothing but what it has to,
+// keeps to the order of arrival and refuses at once what would wait too long: all that package buckets promises. newLimiter is as in Core.
+func Strict(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
+	t.Helper()
+	run(t, cases(), newLimiter, options)
+}
+
+func run(t *testing.T, cases []testCase, newLimiter func(t *testing.T) httpclient.Limiter, options []Option) {
 	s := settingsOf(options)
-	for _, c := range cases() {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			skipped := ""
@@ -68,6 +84,21 @@ func cases() []testCase {
 		all = append(all, some...)
 	}
 	return all
+}
+
+// core are the cases of Core, by the beginning of their names. What is not among them is about speed, order, or not holding back too much.
+var core = []string{
+	"arguments/no context", "arguments/no request", "arguments/no route", "arguments/context that has ended", "lease/", "cancel/", "close/",
+	"deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/at the edge", "refusal/for thirty years",
+	"discovery/cold burst", "discovery/a second route", "first answer/", "trouble/server errors", "trouble/lost", "trouble/no headers",
+	"trouble/slow answers", "trouble/all of the first", "window/fixed/", "window/sliding/", "window/leaky/", "global limit/seconds",
+	"foreign/costs", "foreign/steady", "change/of the hash while", "change/of the limit", "memory/",
+}
+
+func coreCases() []testCase {
+	return slices.DeleteFunc(cases(), func(c testCase) bool {
+		return !slices.ContainsFunc(core, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) })
+	})
 }
 
 // perform runs the case with a limiter of its own and tells r what it finds.

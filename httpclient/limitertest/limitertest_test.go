@@ -28,6 +28,12 @@ func managers(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	}
 }
 
+// The limiter of the example is slow, and safe.
+func TestPatientLimiterPassesCore(t *testing.T) {
+	t.Parallel()
+	limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewPatient() }, limitertest.WithGlobalLimit(0))
+}
+
 // What limits a manager can be set up with, and what it then leaves out.
 func TestManagerConforms(t *testing.T) {
 	t.Parallel()
@@ -47,7 +53,7 @@ func TestManagerConforms(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			limitertest.Run(t, managers(c.manager...), c.suite...)
+			limitertest.Strict(t, managers(c.manager...), c.suite...)
 		})
 	}
 }

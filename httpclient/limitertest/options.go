@@ -28,7 +28,7 @@ const (
 	OneMind Promise = "knowing at once, in all its parts, what one of them was told"
 )
 
-// Option tells Run what the limiter promises.
+// Option tells Core and Strict what the limiter promises.
 type Option func(*settings)
 
 type settings struct {
@@ -83,7 +83,7 @@ func WithTolerance(d time.Duration) Option {
 }
 
 // WithThroughput says which part the limiter reaches of the rate of one that uses up each window and sends again as soon as
-// that is certain to be safe: 0.8 by default. Zero or less says that it promises none.
+// that is certain to be safe: 0.8 by default in Strict, none in Core. Zero or less says that it promises none.
 func WithThroughput(fraction float64) Option {
 	return func(s *settings) { s.throughput = max(fraction, 0) }
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 func orderCases() []testCase {
@@ -28,7 +29,7 @@ func orderCases() []testCase {
 }
 
 func firstComeFirstServed(t *trial) {
-	w := limited(t, message(1), quota{fixed, 2, 200 * time.Millisecond})
+	w := limited(t, message(1), discordsim.Fixed(2, 200*time.Millisecond))
 	all := w.sends(13, message(1))
 	w.finish(10 * time.Second)
 	w.acceptedAll(all, "all")

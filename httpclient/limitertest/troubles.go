@@ -3,30 +3,28 @@ package limitertest
 import (
 	"net/http"
 	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// troubles are what may happen to any request, given its number.
+// troubles are what may happen to any request.
 var troubles = []struct {
-	name   string
-	faults func(n int) fault
+	name string
+	discordsim.Fault
 }{
-	{"server errors", every(4, fault{status: http.StatusBadGateway, uncounted: true})},
-	{"server errors, counted", every(4, fault{status: http.StatusInternalServerError})},
-	{"lost before", every(4, fault{uncounted: true, lost: true})},
-	{"lost after", every(4, fault{lost: true})},
-	{"no headers", every(4, fault{silent: true})},
-	{"slow answers", every(4, fault{delay: 3 * time.Second})},
-	{"all of the first", func(n int) fault { return fault{lost: n < 3, uncounted: n < 3} }},
+	{"server errors", discordsim.Fault{Every: 4, Status: http.StatusBadGateway, Uncounted: true}},
+	{"server errors, counted", discordsim.Fault{Every: 4, Status: http.StatusInternalServerError}},
+	{"lost before", discordsim.Fault{Every: 4, Connection: discordsim.ConnectionLostBefore}},
+	{"lost after", discordsim.Fault{Every: 4, Connection: discordsim.ConnectionLostAfter}},
+	{"no headers", withoutHeaders(4)},
+	{"slow answers", discordsim.Fault{Every: 4, Delay: 3 * time.Second}},
+	{"all of the first", discordsim.Fault{Nth: []int{1, 2, 3}, Connection: discordsim.ConnectionLostBefore}},
 }
 
-// every lets something happen to every n-th request.
-func every(n int, f fault) func(int) fault {
-	return func(i int) fault {
-		if i%n == n-1 {
-			return f
-		}
-		return fault{}
-	}
+func withoutHeaders(every int) discordsim.Fault {
+	f := discordsim.NoHeaders()
+	f.Every = every
+	return f
 }
 
 func troubleCases() []testCase {
@@ -36,16 +34,16 @@ func troubleCases() []testCase {
 	}}
 	for _, trouble := range troubles {
 		all = append(all, testCase{
-			name: "trouble/" + trouble.name, run: func(t *trial) { goesOn(t, trouble.faults) },
+			name: "trouble/" + trouble.name, run: func(t *trial) { goesOn(t, trouble.Fault) },
 			why: "an answer that says nothing, or none at all, may have been counted; it must neither stop the others nor let more go",
 		})
 	}
 	return all
 }
 
-func goesOn(t *trial, faults func(n int) fault) {
-	w := limited(t, message(1), quota{fixed, 5, time.Second})
-	w.faults = faults
+func goesOn(t *trial, fault discordsim.Fault) {
+	w := limited(t, message(1), discordsim.Fixed(5, time.Second))
+	w.script(fault)
 	all := w.sends(30, message(1))
 	w.finish(40 * time.Second)
 	for i, d := range all {
@@ -53,7 +51,7 @@ func goesOn(t *trial, faults func(n int) fault) {
 		w.expect(err == nil, "number %d was expected to be sent, but its error is %v", i+1, err)
 	}
 	w.refusedNone()
-	w.faults = nil
+	w.script()
 	w.wait(4 * time.Second)
 	w.fullRate()
 }

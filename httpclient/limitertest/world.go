@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -24,14 +25,17 @@ type world struct {
 	trip   atomic.Int64  // there and back, a time.Duration
 }
 
-func newWorld(t *trial) *world {
-	w := &world{trial: t, discord: newDiscord()}
+// newWorld makes one without a global limit.
+func newWorld(t *trial) *world { return worldWith(t, discordsim.Unlimited()) }
+
+func worldWith(t *trial, global discordsim.Quota) *world {
+	w := &world{trial: t, discord: newDiscord(global)}
 	w.trip.Store(int64(20 * time.Millisecond))
 	return w
 }
 
 // limited makes a world in which one route has a limit.
-func limited(t *trial, route routes.CompiledRoute, q quota) *world {
+func limited(t *trial, route routes.CompiledRoute, q discordsim.Quota) *world {
 	w := newWorld(t)
 	w.set(request(route), rule{q, "messages"})
 	return w
@@ -138,8 +142,8 @@ func (w *world) exchange(r *buckets.Request, number, attempt int) (answer, bool)
 	if !w.sleep(there) {
 		return answer{}, false
 	}
-	a, delay, ok := w.process(r)
-	return a, w.sleep(back+delay) && ok
+	response := w.process(r)
+	return answered(response), w.sleep(back+response.Delay) && response.Connection == discordsim.ConnectionKept
 }
 
 // ways is how long the way there and the way back take: the same in every run, and no two requests arrive together.

@@ -128,6 +128,9 @@ func (open) Close() error { return nil }
 type careless struct{ inner httpclient.Limiter }
 
 func (c careless) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	if _, ok := ctx.Deadline(); ok || r.Authorization != "" && r.Route.IsZero() {
 		return buckets.NewLease(alteredEnd{&altered{}, buckets.Lease{}}), nil
 	}

@@ -6,24 +6,26 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-func ExampleNew() {
-	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Method, r.URL, r.Header.Get("Authorization"))
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"id":"3"}`)
-	}))
-	defer discord.Close()
+// example returns a client of a fake Discord. Without WithTransport requests go to Discord.
+func example(rules ...discordtest.Rule) (client *rest.Client, server *discordtest.Server, end func()) {
+	server = discordtest.NewServer(nil, rules...)
+	client = rest.New("the-token", rest.WithTransport(httpclient.WithBase(server.Client().Transport)))
+	return client, server, func() {
+		client.Close()
+		server.Close()
+	}
+}
 
-	// Without WithBase and WithBaseURL requests go to Discord.
-	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL+"/api/v10"))
-	defer client.Close()
+func ExampleNew() {
+	client, server, end := example(discordtest.Answer("create_message", 200, map[string]string{"id": "3"}))
+	defer end()
 
 	var message struct {
 		ID string `json:"id"`
@@ -34,19 +36,17 @@ func ExampleNew() {
 		return
 	}
 	fmt.Println("message", message.ID)
+	for _, r := range server.Requests() {
+		fmt.Println(r.Method, r.Path, r.Header.Get("Authorization"))
+	}
 	// Output:
-	// POST /api/v10/channels/1/messages Bot the-token
 	// message 3
+	// POST /api/v10/channels/1/messages Bot the-token
 }
 
 func ExampleClient_Do() {
-	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Method, r.URL, r.Header.Get("X-Audit-Log-Reason"))
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	defer discord.Close()
-	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
-	defer client.Close()
+	client, server, end := example(discordtest.Answer("ban_user_from_guild", 204, nil))
+	defer end()
 
 	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2", rest.JSON(map[string]int{"delete_message_seconds": 60}),
 		rest.Reason("spam, größtenteils"))
@@ -55,13 +55,14 @@ func ExampleClient_Do() {
 		return
 	}
 	fmt.Println(response.Status)
+	fmt.Println(server.Requests()[0].Header.Get("X-Audit-Log-Reason"))
 	// Output:
-	// PUT /guilds/1/bans/2 spam%2C%20gr%C3%B6%C3%9Ftenteils
 	// 204
+	// spam%2C%20gr%C3%B6%C3%9Ftenteils
 }
 
 func ExampleMultipart() {
-	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client, _, end := example(discordtest.Handle("create_message", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("payload:", r.FormValue("payload_json"))
 		file, header, err := r.FormFile("files[0]")
 		if err != nil {
@@ -72,9 +73,7 @@ func ExampleMultipart() {
 		fmt.Println(header.Filename, string(content), err)
 		fmt.Fprint(w, "{}")
 	}))
-	defer discord.Close()
-	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
-	defer client.Close()
+	defer end()
 
 	body := rest.Multipart(map[string]string{"content": "see the file"},
 		rest.File{Name: "notes.txt", ContentType: "text/plain", Content: strings.NewReader("a note")})
@@ -87,15 +86,9 @@ func ExampleMultipart() {
 }
 
 func ExampleAPIError() {
-	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, `{"code":50035,"message":"Invalid Form Body","errors":{"embeds":{"0":{"title":{
-			"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Must be 256 or fewer in length."}]}}}}}`)
-	}))
-	defer discord.Close()
-	client := rest.New("the-token", rest.WithTransport(httpclient.WithBase(discord.Client().Transport)), rest.WithBaseURL(discord.URL))
-	defer client.Close()
+	client, _, end := example(discordtest.Answer("create_message", 400, `{"code":50035,"message":"Invalid Form Body","errors":{"embeds":{"0":{"title":{
+		"_errors":[{"code":"BASE_TYPE_MAX_LENGTH","message":"Must be 256 or fewer in length."}]}}}}}`))
+	defer end()
 
 	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]any{"embeds": []any{}}, nil)
 	var failure *rest.APIError

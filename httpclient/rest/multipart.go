@@ -2,13 +2,14 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/textproto"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
@@ -26,8 +27,8 @@ type File struct {
 // Multipart returns a multipart/form-data body as Discord takes files: payload, encoded as JSON at once, in a part
 // "payload_json", and the files in parts "files[0]", "files[1]" and so on. Without a payload (nil) there is no such part.
 //
-// A file that is an io.Seeker is read from where it stood when the body was first sent; it should not be used otherwise until then,
-// and is never closed. Any other Content is a stream: one Do can send it, and another one with the same body fails with ErrBody. If it is
+// A file that is an io.Seeker is read from where it stands now, each time; it should not be used otherwise meanwhile, and is never
+// closed. Any other Content is a stream: one Do can send it, and another one with the same body fails with ErrBody. If it is
 // an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before. A body with streams is
 // sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it, without
 // which it is not repeated either. A Content is never read by two requests at the same time.
@@ -44,7 +45,9 @@ func Multipart(payload any, files ...File) Body {
 	}
 	for i, file := range files {
 		m.fail(file.check(i))
-		m.fail(writePart(w, file.disposition(i), file.mediaType()))
+		m.fail(writePart(w,
+			multipart.FileContentDisposition(fmt.Sprintf("files[%d]", i), cmp.Or(file.Name, fmt.Sprint("file", i))),
+			cmp.Or(file.ContentType, "application/octet-stream")))
 		m.parts = append(m.parts, part{bytes.Clone(head.Bytes()), newSource(file.Content)})
 		head.Reset()
 	}
@@ -77,12 +80,11 @@ func (m *multipartBody) fail(err error) {
 func (m *multipartBody) prepare() (content, error) {
 	c := content{contentType: m.contentType, length: int64(len(m.tail)), open: m.open}
 	for _, p := range m.parts {
-		size, once := p.file.size()
-		c.once = c.once || once
-		c.length += size + int64(len(p.head))
-	}
-	if c.once {
-		c.length = -1
+		if p.file.held == nil {
+			c.once, c.length = true, -1
+			break
+		}
+		c.length += p.file.held.Size() + int64(len(p.head))
 	}
 	return c, m.err
 }
@@ -132,67 +134,32 @@ func (f *File) check(i int) error {
 	return nil
 }
 
-func (f *File) disposition(i int) string {
-	name := f.Name
-	if name == "" {
-		name = "file" + strconv.Itoa(i)
-	}
-	return multipart.FileContentDisposition("files["+strconv.Itoa(i)+"]", name)
-}
-
-func (f *File) mediaType() string {
-	if f.ContentType == "" {
-		return "application/octet-stream"
-	}
-	return f.ContentType
-}
-
-// source is the content of a file, which it gives again and again if it can: if it is a section of something that can be read anywhere.
-// Otherwise it is a stream.
+// source is the content of a file: a section of something that can be read anywhere, again and again, or a stream.
 type source struct {
-	mu      sync.Mutex
-	content io.Reader
-	looked  bool
-	held    *io.SectionReader
-	sent    bool // the stream
+	held   *io.SectionReader // nil for a stream
+	stream io.Reader
+	sent   atomic.Bool // the stream
 }
 
 // newSource returns a source of the content, nil for none.
 func newSource(content io.Reader) *source {
 	if content == nil {
-		return &source{looked: true, held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
+		return &source{held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
 	}
-	return &source{content: content}
-}
-
-// size returns the size of the content, or that it can be sent only once.
-func (s *source) size() (size int64, once bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.looked {
-		s.held, s.looked = sectionOf(s.content), true
-	}
-	if s.held == nil {
-		return 0, true
-	}
-	return s.held.Size(), false
+	return &source{held: sectionOf(content), stream: content}
 }
 
 // open returns the content from its beginning.
 func (s *source) open() (io.ReadCloser, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
+	switch stream, closable := s.stream.(io.ReadCloser); {
 	case s.held != nil:
 		return io.NopCloser(io.NewSectionReader(s.held, 0, s.held.Size())), nil
-	case s.sent:
+	case s.sent.Swap(true):
 		return nil, fmt.Errorf("%w: its stream has been sent already: expected an io.Seeker, or a new body", ErrBody)
-	}
-	s.sent = true
-	if stream, ok := s.content.(io.ReadCloser); ok {
+	case closable:
 		return stream, nil
 	}
-	return io.NopCloser(s.content), nil
+	return io.NopCloser(s.stream), nil
 }
 
 // sectionOf returns what is left of a content that can be rewound, nil for any other. Pipes and devices, which are an

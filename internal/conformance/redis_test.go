@@ -34,7 +34,7 @@ func TestManagersOnARealServerConform(t *testing.T) {
 	engine := redistest.NewEngine(t)
 	var applications atomic.Int32
 	var opening sync.Mutex // so that the first cases do not all wait for each other
-	limitertest.Run(t, func(t *testing.T) httpclient.Limiter {
+	limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
 		opening.Lock()
 		defer opening.Unlock()
 		store, err := redis.Open(t.Context(), engine.URL(), redis.WithApplication(fmt.Sprint("bot-", applications.Add(1))))

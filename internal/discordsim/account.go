@@ -17,7 +17,7 @@ func (w *World) account(response *Response, x *exchange) {
 	event := Event{
 		SentAt: x.call.Request.SentAt, At: x.call.Now, Operation: x.call.Operation, Major: x.call.Major,
 		Sequence: x.call.Request.Sequence, Status: response.Status,
-		Class: response.Class, Verdict: response.Verdict, Because: response.Because,
+		Class: response.Class, Verdict: response.Verdict, Because: response.Because, Value: x.call.Request.Value,
 	}
 	var tally Tally // of this one request
 	switch {
@@ -42,7 +42,9 @@ func (w *World) account(response *Response, x *exchange) {
 		b.tally.add(tally)
 	}
 	w.report.add(tally)
-	w.countInvalid(response, x)
+	if response.handle == nil {
+		w.countInvalid(response, x.call.Request.Address, x.call.Now)
+	}
 
 	w.events.add(event)
 	if event.Class != ClassNone {
@@ -54,7 +56,7 @@ func (w *World) account(response *Response, x *exchange) {
 }
 
 // countInvalid counts what Discord counts towards a ban: 401, 403 and 429 except those of the scope "shared".
-func (w *World) countInvalid(response *Response, x *exchange) {
+func (w *World) countInvalid(response *Response, address string, now time.Time) {
 	switch response.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 	case http.StatusTooManyRequests:
@@ -69,18 +71,17 @@ func (w *World) countInvalid(response *Response, x *exchange) {
 	if limit.Limit < 0 {
 		return
 	}
-	address := x.call.Request.Address
 	c := w.invalid[address]
 	if c == nil {
 		c = &invalidCount{}
 		w.invalid[address] = c
 	}
-	if c.count == 0 || x.call.Now.Sub(c.since) >= limit.Period {
-		c.count, c.since = 0, x.call.Now
+	if c.count == 0 || now.Sub(c.since) >= limit.Period {
+		c.count, c.since = 0, now
 	}
 	c.count++
-	if c.count >= limit.Limit && !c.until.After(x.call.Now) {
-		c.until = x.call.Now.Add(limit.Ban)
+	if c.count >= limit.Limit && !c.until.After(now) {
+		c.until = now.Add(limit.Ban)
 		c.count = 0
 		w.report.Bans++
 	}

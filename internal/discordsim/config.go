@@ -2,6 +2,7 @@ package discordsim
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -52,6 +53,9 @@ type Config struct {
 	// Recent is how many events are kept; 0: 256. FullLog keeps all.
 	Recent  int
 	FullLog bool
+	// Enter is called for every HTTP request when it has entered, before it travels, and under no lock. What it returns becomes
+	// Request.Value. Of a body it sees the first mebibyte.
+	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
 	// ObserveLimit is called for every request at the global limit, at its bucket and at what lies behind the bucket,

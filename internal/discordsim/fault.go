@@ -50,6 +50,12 @@ type Fault struct {
 	// Uncounted requests take no place in their bucket, and are not refused by it.
 	Uncounted bool
 
+	// Handle changes the answer to a request that the limits let through after it has been processed and before it travels back. It
+	// is called under no lock, with the request's Value, and may take its time. Limit headers are as they are by then.
+	Handle func(value any, response *Response)
+	// Refuse refuses the request, and everything that such a 429 is about until its time is over.
+	Refuse *Refusal
+
 	// Drop removes headers, Set replaces them (garbage, lies), also on a 429. Names in any case.
 	Drop []string
 	Set  map[string]string
@@ -98,6 +104,16 @@ func StaleFirst() Fault {
 	}}
 }
 
+// SetFaults replaces Config.Faults. It panics if one of them makes no sense.
+func (w *World) SetFaults(faults []Fault) {
+	for i := range faults {
+		if err := faults[i].validate(); err != nil {
+			panic(err)
+		}
+	}
+	w.config.Faults = faults
+}
+
 // applies decides about the n-th request. It draws from rng only if everything else holds.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
@@ -120,6 +136,15 @@ func (s appliedFaults) answer() (status int, body string) {
 		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
 	}
 	return status, body
+}
+
+func (s appliedFaults) handle() func(any, *Response) {
+	for _, f := range s {
+		if f.Handle != nil {
+			return f.Handle
+		}
+	}
+	return nil
 }
 
 func (s appliedFaults) uncounted() bool {
@@ -185,6 +210,8 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("%w: fault with an unknown stall", ErrConfig)
 	case f.Connection < ConnectionKept || f.Connection > ConnectionLostAfter:
 		return fmt.Errorf("%w: fault with an unknown connection state", ErrConfig)
+	case f.Refuse != nil:
+		return f.Refuse.validate()
 	}
 	return nil
 }

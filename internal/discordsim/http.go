@@ -27,7 +27,7 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	response, err := s.travel(r.Context(), j, newRequest(r, body))
+	response, err := s.travel(r.Context(), j, s.newRequest(r, body))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -73,7 +73,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := s.travel(ctx, j, newRequest(r, body))
+	response, err := s.travel(ctx, j, s.newRequest(r, body))
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,11 @@ func readBody(body io.Reader) ([]byte, error) {
 }
 
 // newRequest is what the world sees of an HTTP request.
-func newRequest(r *http.Request, body []byte) Request {
+func (s *Server) newRequest(r *http.Request, body []byte) Request {
+	var value any
+	if s.config.Enter != nil {
+		value = s.config.Enter(r, body)
+	}
 	sequence, _ := strconv.ParseInt(r.Header.Get(SequenceHeader), 10, 64) // garbage: not numbered
 	return Request{
 		Method:        r.Method,
@@ -167,6 +171,7 @@ func newRequest(r *http.Request, body []byte) Request {
 		Sequence:      sequence,
 		Header:        r.Header,
 		Body:          body,
+		Value:         value,
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // edgeRefuses asks everything that is in front of Discord and applies to the address.
 func (w *World) edgeRefuses(x *exchange) bool {
 	address := x.call.Request.Address
+	if w.imposed(x, ClassEdge, w.gates[imposedKey(x, ClassEdge)]) {
+		return true
+	}
 	for i, ban := range w.config.Edge {
 		if x.call.Elapsed >= ban.From && x.call.Elapsed < ban.Until {
 			g := w.gate(gateKey{class: ClassEdge, name: "ban", index: i, major: address}, Quota{})
@@ -45,12 +48,9 @@ func (w *World) edgeRefuses(x *exchange) bool {
 // as they carry no credential; with one they count (reported against Discord's documentation by several libraries).
 // A request that its route refuses afterwards has still been counted here.
 func (w *World) globalRefuses(x *exchange) bool {
-	key := gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
-	if key.authorization == "" {
-		if x.call.op.interaction {
-			return false
-		}
-		key.name = "address " + x.call.Request.Address
+	key, counts := globalKey(x)
+	if !counts {
+		return false
 	}
 	g := w.gate(key, w.config.Global)
 	for _, block := range w.config.Blocks {
@@ -58,6 +58,9 @@ func (w *World) globalRefuses(x *exchange) bool {
 			x.refusal = refusal{class: ClassGlobal, gate: g, retry: block.Until - x.call.Elapsed, decreed: true}
 			return true
 		}
+	}
+	if w.imposed(x, ClassGlobal, g) {
+		return true
 	}
 	if g.counter == nil {
 		return false
@@ -73,6 +76,15 @@ func (w *World) globalRefuses(x *exchange) bool {
 	return !ok
 }
 
+// globalKey names where a request counts for the global limit, if it does.
+func globalKey(x *exchange) (key gateKey, counts bool) {
+	key = gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
+	if key.authorization == "" {
+		key.name = "address " + x.call.Request.Address
+	}
+	return key, key.authorization != "" || !x.call.op.interaction
+}
+
 // routeRefuses counts a request in its bucket, then in its sub-limits and in the limit of the resource. The latter two
 // are only taken together.
 func (w *World) routeRefuses(x *exchange) bool {
@@ -80,6 +92,9 @@ func (w *World) routeRefuses(x *exchange) bool {
 	x.bucket = b
 	if x.faults.uncounted() {
 		return false
+	}
+	if w.imposed(x, ClassUser, &b.gate) {
+		return true
 	}
 	retry, ok := b.take(x)
 	if ok && x.who == Own {
@@ -90,6 +105,11 @@ func (w *World) routeRefuses(x *exchange) bool {
 	if !ok {
 		x.refusal = refusal{class: ClassUser, gate: &b.gate, retry: retry}
 		return true
+	}
+	for _, class := range []Class{ClassSubLimit, ClassShared} {
+		if w.imposed(x, class, w.gates[imposedKey(x, class)]) {
+			return true
+		}
 	}
 	hidden := w.hiddenLimits(x)
 	for _, h := range hidden {

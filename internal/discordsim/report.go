@@ -98,6 +98,7 @@ type Event struct {
 	Class    Class
 	Verdict  Verdict
 	Because  string
+	Value    any // Request.Value
 }
 
 // eventLog keeps the latest events, or all.

@@ -26,6 +26,8 @@ type Request struct {
 	// Header and Body are only for hooks.
 	Header http.Header
 	Body   []byte
+	// Value is what Config.Enter has returned, for hooks and for the request's event.
+	Value any
 }
 
 // Call is one request as hooks see it.
@@ -104,6 +106,9 @@ type Variant struct {
 	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
 	Unpredictable bool
 }
+
+// Matches reports whether the rule is meant for requests with a method and a path.
+func (r *Rule) Matches(method, path string) bool { return r.matches(parseOperation(method, path)) }
 
 // matches reports whether the rule is meant for an operation.
 func (r *Rule) matches(op operation) bool {

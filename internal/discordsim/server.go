@@ -146,6 +146,9 @@ func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Resp
 	if response.Connection == ConnectionLostBefore {
 		return response, errConnectionLost
 	}
+	if response.handle != nil {
+		s.handle(j, response)
+	}
 	err := s.wait(ctx, j.out+response.Delay)
 	if err == nil && response.Connection == ConnectionLostAfter {
 		err = errConnectionLost
@@ -158,6 +161,22 @@ func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Resp
 	}
 	s.world.Deliver(response, s.now())
 	return response, nil
+}
+
+// handle lets a fault answer a request, under no lock. If that panics or ends the goroutine, the client never reads an answer.
+func (s *Server) handle(j *journey, response *Response) {
+	answered := false
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !answered {
+			s.world.Lose(response)
+			return
+		}
+		s.world.countInvalid(response, j.request.Address, s.world.now)
+	}()
+	response.handle(j.request.Value, response)
+	answered = true
 }
 
 // withdraw reports whether the request had not been processed yet; then it never will be.

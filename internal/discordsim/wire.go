@@ -35,6 +35,7 @@ type Response struct {
 	BodyDelay  time.Duration
 	Stall      Stall
 
+	handle  func(value any, response *Response) // Fault.Handle, still to be called
 	reply   reply
 	lessons []lesson // what the client will know once it has read this
 	lost    bool     // it never will

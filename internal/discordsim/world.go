@@ -225,6 +225,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	w.report.Last = now
 	w.pickFaults(x)
 	x.discovery = w.discover(x)
+	w.impose(x)
 
 	response := &Response{}
 	switch {
@@ -265,6 +266,9 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
+	if x.refusal.decreed && x.refusal.class == ClassUser {
+		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
+	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
@@ -287,4 +291,5 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	if response.Status >= http.StatusInternalServerError {
 		response.Header.Set("Content-Type", "text/plain")
 	}
+	response.handle = x.faults.handle()
 }

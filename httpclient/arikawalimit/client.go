@@ -1,0 +1,30 @@
+package arikawalimit
+
+import (
+	"net/http"
+
+	"github.com/diamondburned/arikawa/v3/api"
+	"github.com/diamondburned/arikawa/v3/utils/httputil"
+	"github.com/diamondburned/arikawa/v3/utils/httputil/httpdriver"
+)
+
+// Prepare lets a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter. Several clients may
+// share a transport. Call it before the client is used; it is not safe for concurrent use.
+//
+// It replaces the client's HTTP driver, and its hooks, as the limiter is one of them: add hooks of your own afterwards. It sets Retries to 1,
+// as the transport repeats what may be repeated. Clients that come from this one by WithContext, WithLocale and
+// webhook.FromAPI are prepared, too; those of webhook.New and webhook.NewCustom have a limiter of their own.
+func Prepare(client *api.Client, transport http.RoundTripper) {
+	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})
+	client.Client.Retries = 1
+	client.Client.OnRequest = []httputil.RequestOption{identify(client.Session)}
+	client.Client.OnResponse = nil
+}
+
+// identify does what api.Client.InjectRequest does but for waiting in the limiter.
+func identify(session *api.Session) httputil.RequestOption {
+	return func(request httpdriver.Request) error {
+		request.AddHeader(http.Header{"Authorization": {session.Token}, "User-Agent": {session.UserAgent}})
+		return nil
+	}
+}

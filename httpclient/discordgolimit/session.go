@@ -1,0 +1,48 @@
+package discordgolimit
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+)
+
+// Prepare lets a session send its REST requests through a transport, usually an *httpclient.Transport. Several sessions (shards) may share
+// one. Call it before the session is used; it is not safe for concurrent use.
+//
+// It replaces session.Client by one without a timeout, as a timeout would count the time in the queue; use discordgo.WithContext. It sets
+// session.MaxRestRetries to 0, as discordgo would send messages a second time after a 502; the transport repeats what may be repeated. And
+// it keeps the rate limit headers from discordgo, which would wait for them as well.
+func Prepare(session *discordgo.Session, transport http.RoundTripper) {
+	session.Client = &http.Client{Transport: withoutLimits{transport}}
+	session.MaxRestRetries = 0
+}
+
+// Call returns a session for one REST call, or for several that follow each other: what the given one is, but with a limiter that no other
+// call waits in. It does not block and is safe for concurrent use.
+//
+// The returned session knows nothing of the gateway, and no handlers: open, close and everything about voice, presence and
+// events remain the matter of the given one. In a handler that is the session it is called with.
+func Call(session *discordgo.Session) *discordgo.Session {
+	return &discordgo.Session{
+		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State,
+		MaxRestRetries: session.MaxRestRetries, Debug: session.Debug, LogLevel: session.LogLevel,
+		Ratelimiter: discordgo.NewRatelimiter(),
+	}
+}
+
+// withoutLimits is a transport whose responses do not tell the limits.
+type withoutLimits struct{ http.RoundTripper }
+
+func (t withoutLimits) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return response, err
+	}
+	for name := range response.Header {
+		if strings.HasPrefix(name, "X-Ratelimit-") {
+			response.Header.Del(name)
+		}
+	}
+	return response, nil
+}

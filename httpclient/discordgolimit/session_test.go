@@ -1,0 +1,141 @@
+package discordgolimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordgolimit"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/librarytest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newSession(transport *httpclient.Transport) *discordgo.Session {
+	session, err := discordgo.New("Bot token")
+	if err != nil {
+		panic(err)
+	}
+	discordgolimit.Prepare(session, transport)
+	return session
+}
+
+func TestCallMakesEveryOptionEffective(t *testing.T) {
+	t.Parallel()
+	librarytest.Run(t, func(transport *httpclient.Transport) librarytest.Library {
+		session := newSession(transport)
+		return librarytest.Library{
+			Send: func(ctx context.Context, channel uint64, content string) error {
+				_, err := discordgolimit.Call(session).ChannelMessageSend(strconv.FormatUint(channel, 10), content, discordgo.WithContext(ctx))
+				return err
+			},
+			APIError: func(err error) (librarytest.APIError, bool) {
+				e, ok := errors.AsType[*discordgo.RESTError](err)
+				if !ok || e.Message == nil {
+					return librarytest.APIError{}, false
+				}
+				return librarytest.APIError{Status: e.Response.StatusCode, Code: e.Message.Code, Message: e.Message.Message}, true
+			},
+		}
+	})
+}
+
+func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *httpclient.Transport) {
+	t.Helper()
+	discord, err := discordsim.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, discord.Close()) })
+	transport := httpclient.NewTransport(httpclient.WithBase(discord.RoundTripper()))
+	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
+	return discord, transport
+}
+
+// This is why Call is there. It needs real time, as virtual time stands still while somebody waits in a mutex. If it fails, discordgo
+// has learnt to send several requests at once.
+func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	discord, transport := newDiscord(t, librarytest.Config())
+	session := newSession(transport)
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			_, err := session.ChannelMessageSend("1", "hello")
+			assert.NoError(t, err)
+		})
+	}
+	calls.Wait()
+	assert.Equal(t, 1, discord.Report().MaxInFlight)
+}
+
+// discordgo allows one reaction in 200 ms in each channel, whatever Discord says.
+func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, transport := newDiscord(t, discordsim.Config{
+			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: discordsim.RoundTrip(50 * time.Millisecond),
+		})
+		session := newSession(transport)
+		start := time.Now()
+		for range 5 {
+			require.NoError(t, discordgolimit.Call(session).MessageReactionAdd("1", "2", "🔥"))
+		}
+		assert.Equal(t, 5*50*time.Millisecond, time.Since(start), "five round trips")
+	})
+}
+
+func TestTheSessionItselfIsNotToldOfLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, transport := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		session := newSession(transport)
+		require.NoError(t, session.ChannelMessageDelete("1", "2"))
+		bucket := session.Ratelimiter.GetBucket(discordgo.EndpointChannelMessage("1", ""))
+		assert.Zero(t, session.Ratelimiter.GetWaitTime(bucket, 1))
+	})
+}
+
+func TestCallSharesTheState(t *testing.T) {
+	t.Parallel()
+	session, err := discordgo.New("Bot token")
+	require.NoError(t, err)
+	require.NoError(t, session.State.GuildAdd(&discordgo.Guild{ID: "1"}))
+	guild, err := discordgolimit.Call(session).State.Guild("1")
+	require.NoError(t, err)
+	assert.Equal(t, "1", guild.ID)
+}
+
+// badGateway is a transport that answers 502 and counts.
+type badGateway struct{ asked int }
+
+func (g *badGateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.asked++
+	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, r.Body.Close()
+}
+
+func TestAServerErrorIsNotRepeatedByDiscordgo(t *testing.T) {
+	t.Parallel()
+	for name, through := range map[string]func(*discordgo.Session) *discordgo.Session{
+		"call":    discordgolimit.Call,
+		"session": func(s *discordgo.Session) *discordgo.Session { return s },
+	} {
+		gateway := new(badGateway)
+		session, err := discordgo.New("Bot token")
+		require.NoError(t, err)
+		discordgolimit.Prepare(session, gateway)
+		_, err = through(session).ChannelMessageSend("1", "hello")
+		assert.Error(t, err, name)
+		assert.Equal(t, 1, gateway.asked, name)
+	}
+}

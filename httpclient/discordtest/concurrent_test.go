@@ -1,0 +1,90 @@
+package discordtest_test
+
+import (
+	"go/parser"
+	"go/token"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// Functions of the test's are called by many at once, under no lock, while others look at what was seen.
+func TestServerIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	var server *discordtest.Server
+	look := func() int { return len(server.Requests()) + len(server.Refused()) + len(server.Avoidable()) }
+	server = discordtest.NewServer(t,
+		discordtest.Window(create, 10, time.Hour),
+		discordtest.Cut("*").Nth(5).When(func(*http.Request) bool { return look() >= 0 }),
+		discordtest.Handle("*", func(w http.ResponseWriter, _ *http.Request) {
+			look()
+			w.WriteHeader(http.StatusAccepted)
+		}))
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			_, _ = send(t, server.Client(), http.MethodPost, base+messages, "{}") // one of them is cut
+			look()
+		})
+	}
+	all.Wait()
+	statuses := make(map[int]int)
+	for _, r := range server.Requests() {
+		statuses[r.Status]++
+	}
+	assert.Equal(t, map[int]int{0: 1, 202: 10, 429: 29}, statuses)
+}
+
+// Close ends what is under way, also in a handler that waits for the client.
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{})
+	server := discordtest.NewServer(nil, discordtest.Handle("GET /gateway", func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+	}))
+	failed := make(chan error)
+	go func() {
+		response, err := server.Client().Get(base + "/gateway")
+		if err == nil {
+			response.Body.Close()
+		}
+		failed <- err
+	}()
+	<-entered
+	server.Close()
+	assert.Error(t, <-failed)
+}
+
+// The judge must not know how any client works, least of all ours.
+func TestPackageKnowsNothingOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"*.go", "../../internal/discordsim/*.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+			require.NoError(t, err)
+			for _, i := range file.Imports {
+				path, err := strconv.Unquote(i.Path.Value)
+				require.NoError(t, err)
+				if path != "github.com/ratelight/ratelight/internal/discordsim" {
+					assert.NotContains(t, path, ".", "%s imports more than the standard library", name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package discordtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// Welcome is the function under test: it greets whoever has joined, with nothing but net/http.
+func Welcome(client *http.Client, channel, name string) error {
+	body, err := json.Marshal(map[string]string{"content": "Welcome, " + name + "!"})
+	if err != nil {
+		return err
+	}
+	url := "https://discord.com/api/v10/channels/" + channel + "/messages"
+	response, err := client.Post(url, "application/json", strings.NewReader(string(body)))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("welcome %s: %s", name, response.Status)
+	}
+	return nil
+}
+
+// A bot's function is given the server's client, and what it has sent is looked at. In a test, t takes the place of nil, and the server
+// closes itself.
+func Example() {
+	server := discordtest.NewServer(nil)
+	defer server.Close()
+
+	if err := Welcome(server.Client(), "1", "Ada"); err != nil {
+		panic(err)
+	}
+	for _, request := range server.Requests() {
+		fmt.Println(request.Method, request.Path, string(request.Body))
+	}
+	// Output:
+	// POST /api/v10/channels/1/messages {"content":"Welcome, Ada!"}
+}
+
+// A scripted fault: the second message meets a 429, and so does the third one, which is sent although that asked to wait.
+func ExampleRefuse() {
+	server := discordtest.NewServer(nil,
+		discordtest.Refuse("create_message", discordtest.User, 5*time.Second).Nth(2))
+	defer server.Close()
+
+	for _, name := range []string{"Ada", "Grace", "Edsger"} {
+		fmt.Println(Welcome(server.Client(), "1", name))
+	}
+	for _, request := range server.Refused() {
+		fmt.Println(request.Operation, request.Refused)
+	}
+	// Output:
+	// <nil>
+	// welcome Grace: 429 Too Many Requests
+	// welcome Edsger: 429 Too Many Requests
+	// POST /channels/{id}/messages user
+	// POST /channels/{id}/messages user
+}
+
+// What an endpoint answers: first that the bot must not, then a message.
+func ExampleAnswer() {
+	server := discordtest.NewServer(nil,
+		discordtest.Answer("POST /channels/{id}/messages", 403, map[string]any{"code": 50013, "message": "Missing Permissions"}).Nth(1),
+		discordtest.Answer("POST /channels/{id}/messages", 200, map[string]any{"id": "3"}),
+	)
+	defer server.Close()
+	fmt.Println(Welcome(server.Client(), "1", "Ada"))
+	fmt.Println(Welcome(server.Client(), "1", "Ada"))
+	// Output:
+	// welcome Ada: 403 Forbidden
+	// <nil>
+}

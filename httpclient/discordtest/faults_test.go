@@ -1,0 +1,246 @@
+package discordtest_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		a := get(t, server.Client(), "/users/@me")
+		assert.Equal(t, 404, a.status)
+		assert.JSONEq(t, `{"code":10013}`, a.body)
+		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "it is counted like any other")
+		a = get(t, server.Client(), "/users/@me")
+		assert.Equal(t, 200, a.status)
+		assert.Equal(t, "plain", a.body)
+		assert.Equal(t, "text/plain", a.header.Get("Content-Type"))
+		a = get(t, server.Client(), "/gateway")
+		assert.Equal(t, 502, a.status)
+		assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
+		a = get(t, server.Client(), "/gateway/bot")
+		assert.Equal(t, []any{200, ""}, []any{a.status, a.body})
+		assert.Equal(t, "NaN", a.header.Get("X-RateLimit-Remaining"))
+	},
+		discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
+		discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
+		discordtest.Answer("GET /gateway", 502, nil),
+		discordtest.Answer("GET /gateway/bot", 200, "").Header("X-RateLimit-Remaining", "NaN"))
+}
+
+func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
+	t.Parallel()
+	var handled []string
+	var server *discordtest.Server
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		handled = append(handled, r.URL.Path+" "+string(body))
+		w.Header().Set("X-RateLimit-Remaining", "100")
+		w.Header().Set("X-Seen", strings.Repeat("I", len(server.Requests())))
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, "made")
+	}
+	inBubble(t, func(t *testing.T, s *discordtest.Server) {
+		server = s
+		a, err := send(t, s.Client(), http.MethodPost, base+messages, "hello")
+		require.NoError(t, err)
+		assert.Equal(t, []any{201, "made", "0", "I"}, []any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
+		assert.Equal(t, []int{429}, post(t, s.Client(), 1))
+		assert.Equal(t, []string{"/api/v10" + messages + " hello"}, handled)
+		assert.Equal(t, 201, s.Requests()[0].Status)
+	}, discordtest.Window(create, 1, time.Second), discordtest.Handle(create, handler))
+}
+
+// tb is a test of which one can see how it fails. Fatalf panics, as it must not return.
+type tb struct {
+	testing.TB
+	mu       sync.Mutex
+	failures []string
+	cleanup  []func()
+}
+
+func (t *tb) Helper()          {}
+func (t *tb) Cleanup(f func()) { t.cleanup = append(t.cleanup, f) }
+func (t *tb) Fatalf(format string, arguments ...any) {
+	t.Errorf(format, arguments...)
+	panic(t)
+}
+
+// A panic is neither swallowed by net/http nor the end of the server.
+func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
+	t.Parallel()
+	fake := &tb{}
+	server := discordtest.NewServer(fake,
+		discordtest.Handle("GET /users/@me", func(http.ResponseWriter, *http.Request) { panic("oops") }),
+		discordtest.Cut("GET /guilds/{id}").When(func(*http.Request) bool { panic("ouch") }),
+		discordtest.Handle("GET /gateway", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	for _, path := range []string{"/users/@me", "/guilds/1", "/gateway"} {
+		_, err := send(t, server.Client(), http.MethodGet, base+path, "")
+		assert.ErrorIs(t, err, io.EOF)
+	}
+	assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+	require.Len(t, fake.cleanup, 1)
+	fake.cleanup[0]()
+	assert.Equal(t, []string{
+		"discordtest: the function given to Handle has panicked at GET /api/v10/users/@me: oops",
+		"discordtest: the function given to When has panicked at GET /api/v10/guilds/1: ouch",
+	}, fake.failures)
+}
+
+// A scripted 429 of each class holds what Discord's own would hold, until its time is over.
+func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class                                     discordtest.Class
+		scope                                     string
+		fields, channel, authorization, operation bool // whether others are refused, too
+	}{
+		{class: discordtest.User, scope: "user", fields: true},
+		{class: discordtest.SubLimit, scope: "user"},
+		{class: discordtest.Shared, scope: "shared", fields: true, authorization: true},
+		{class: discordtest.Global, scope: "global", fields: true, channel: true, operation: true},
+		{class: discordtest.Edge, fields: true, channel: true, operation: true, authorization: true},
+	} {
+		t.Run(string(c.class), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, server *discordtest.Server) {
+				client := server.Client()
+				a, err := send(t, client, http.MethodPost, base+messages, `{"content":"hello"}`)
+				require.NoError(t, err)
+				assert.Equal(t, 429, a.status)
+				assert.Equal(t, "2", a.header.Get("Retry-After"))
+				assert.Equal(t, c.scope, a.header.Get("X-RateLimit-Scope"))
+				assert.Equal(t, c.class == discordtest.Global, a.header.Get("X-RateLimit-Global") == "true")
+				if c.class == discordtest.User {
+					assert.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
+				}
+				time.Sleep(time.Second)
+				for _, other := range []struct {
+					name, method, path, body, authorization string
+					refused                                 bool
+				}{
+					{"the same", "POST", messages, `{"content":"again"}`, "Bot a", true},
+					{"other fields", "POST", messages, `{"embeds":[]}`, "Bot a", c.fields},
+					{"other channel", "POST", "/channels/2/messages", `{"content":"hello"}`, "Bot a", c.channel},
+					{"other operation", "GET", messages, "", "Bot a", c.operation},
+					{"other authorization", "POST", messages, `{"content":"hello"}`, "Bot b", c.authorization},
+				} {
+					a, err := send(t, client, other.method, base+other.path, other.body, "Authorization", other.authorization)
+					require.NoError(t, err)
+					assert.Equal(t, other.refused, a.status == 429, other.name)
+				}
+				refused := server.Refused()
+				assert.Equal(t, c.class, refused[0].Refused)
+				assert.False(t, refused[0].Avoidable, refused[0].Because)
+				assert.True(t, refused[1].Avoidable, refused[1].Because)
+				time.Sleep(time.Second)
+				assert.Equal(t, []int{200}, post(t, client, 1))
+			}, discordtest.Refuse(create, c.class, 2*time.Second).Nth(1))
+		})
+	}
+}
+
+// net/http would repeat what is cut on a connection that it uses again, and nobody would notice.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		var left []string
+		for n := range 4 {
+			a, err := send(t, server.Client(), http.MethodGet, base+"/users/@me", "")
+			if n == 1 || n == 2 {
+				assert.ErrorIs(t, err, io.EOF)
+				continue
+			}
+			require.NoError(t, err)
+			left = append(left, a.header.Get("X-RateLimit-Remaining"))
+		}
+		assert.Equal(t, []string{"4", "2"}, left, "one of the two that failed was counted")
+		seen := server.Requests()
+		require.Len(t, seen, 4)
+		assert.Equal(t, []int{200, 0, 200, 200}, []int{seen[0].Status, seen[1].Status, seen[2].Status, seen[3].Status})
+	}, discordtest.Cut("GET /users/@me").Nth(2), discordtest.Lose("GET /users/@me").Nth(3))
+}
+
+// What a handler cuts off was counted, and the client does not know: nobody can blame it for the next request.
+func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
+	t.Parallel()
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		_, err := send(t, server.Client(), http.MethodPost, base+messages, "{}")
+		assert.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
+		assert.Empty(t, server.Avoidable())
+	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
+}
+
+func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		a := get(t, server.Client(), "/users/@me")
+		assert.Equal(t, []any{200, "first", "", "1"}, []any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
+		a = get(t, server.Client(), "/users/@me")
+		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")}, "an answer's header is not one of a refusal")
+	},
+		discordtest.Window("*", 1, time.Minute),
+		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
+		discordtest.Answer("GET /users/@me", 200, "second").Header("X-Second", "2"))
+}
+
+func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{429, 429}, post(t, server.Client(), 2))
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
+		time.Sleep(time.Second)
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1), discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
+}
+
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		began := time.Now()
+		response, err := server.Client().Get(base + "/users/@me")
+		require.NoError(t, err)
+		defer response.Body.Close()
+		assert.Zero(t, time.Since(began))
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		assert.Equal(t, "{}", string(body))
+		assert.Equal(t, time.Minute, time.Since(began))
+	}, discordtest.SlowBody("GET /users/@me", time.Minute))
+}
+
+// A function sees the body, is asked only about its operation, and Nth counts what it wants.
+func TestFaultsByFunction(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	long := func(r *http.Request) bool {
+		asked++
+		body, _ := io.ReadAll(r.Body)
+		return len(body) > 10
+	}
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		get(t, server.Client(), messages)
+		for _, want := range []struct {
+			body   string
+			status int
+		}{{"long enough", 200}, {"short", 200}, {"long enough", 500}, {"long enough", 200}} {
+			a, err := send(t, server.Client(), http.MethodPost, base+messages, want.body)
+			require.NoError(t, err)
+			assert.Equal(t, want.status, a.status)
+		}
+		assert.Equal(t, 4, asked)
+	}, discordtest.Answer(create, 500, nil).When(long).Nth(2))
+}

@@ -1,0 +1,188 @@
+package discordtest_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// inBubble makes a server in a bubble.
+func inBubble(t *testing.T, f func(t *testing.T, server *discordtest.Server), rules ...discordtest.Rule) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, discordtest.NewServer(t, rules...)) })
+}
+
+func TestLimitsWithoutAnyRule(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		client := server.Client()
+		assert.Equal(t, []int{200, 200, 200, 200, 200, 429}, post(t, client, 6))
+		for n := range 6 {
+			assert.Equal(t, map[bool]int{true: 200, false: 429}[n < 5], get(t, client, "/guilds/7").status)
+			a, err := send(t, client, http.MethodPost, base+"/interactions/1/token/callback", "{}")
+			require.NoError(t, err)
+			assert.Equal(t, 200, a.status)
+			assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
+		}
+		reaction := base + messages + "/2/reactions/%F0%9F%91%8D/@me"
+		for _, want := range []struct {
+			method string
+			status int
+		}{{http.MethodPut, 200}, {http.MethodDelete, 429}} {
+			a, err := send(t, client, want.method, reaction, "")
+			require.NoError(t, err)
+			assert.Equal(t, want.status, a.status, "reactions are counted together")
+		}
+		for _, body := range []string{`{"name":"a"}`, `{"topic":"b"}`, `{"nsfw":true}`} {
+			a, err := send(t, client, http.MethodPatch, base+"/channels/1", body)
+			require.NoError(t, err)
+			assert.Equal(t, 200, a.status)
+		}
+		a, err := send(t, client, http.MethodPatch, base+"/channels/1", `{"name":"c"}`)
+		require.NoError(t, err)
+		assert.Equal(t, 429, a.status)
+		assert.NotEqual(t, "0", a.header.Get("X-RateLimit-Remaining"), "a sub-limit")
+	})
+}
+
+// The kinds differ in when places come back: all together, each after a period, or one after the other.
+func TestKindsOfLimits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		rule discordtest.Rule
+		at   []int // places, half a second and a second after one was taken at 0 and one at 500 ms
+	}{
+		{"Window", discordtest.Window(create, 2, time.Second), []int{0, 2}},
+		{"Sliding", discordtest.Sliding(create, 2, time.Second), []int{0, 1}},
+		{"Leaky", discordtest.Leaky(create, 2, 2*time.Second), []int{0, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, server *discordtest.Server) {
+				post(t, server.Client(), 1)
+				time.Sleep(500 * time.Millisecond)
+				post(t, server.Client(), 1)
+				for _, want := range c.at {
+					statuses := post(t, server.Client(), want+1)
+					assert.Equal(t, append(slices.Repeat([]int{200}, want), 429), statuses)
+					time.Sleep(500 * time.Millisecond)
+				}
+			}, c.rule)
+		})
+	}
+}
+
+func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		client := server.Client()
+		assert.Equal(t, []int{200, 429}, post(t, client, 2))
+		assert.Equal(t, []int{200}, post(t, client, 1, "Authorization", "Bot b"))
+		a, err := send(t, client, http.MethodPost, base+"/channels/2/messages", "")
+		require.NoError(t, err)
+		assert.Equal(t, 200, a.status)
+		for _, want := range []int{200, 200, 200, 429} { // the rule for this channel comes first
+			a, err := send(t, client, http.MethodPost, base+"/channels/9/messages", "")
+			require.NoError(t, err)
+			assert.Equal(t, want, a.status)
+		}
+	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
+}
+
+// "*" is for those that have no rule of their own, wherever it stands.
+func TestLimitOfEverythingIsForTheRest(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
+		assert.Equal(t, 200, get(t, server.Client(), "/guilds/1").status)
+		assert.Equal(t, 429, get(t, server.Client(), "/guilds/1").status)
+		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation for itself")
+	}, discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute))
+}
+
+func TestHiddenLimitIsInNoHeader(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		first := get(t, server.Client(), "/guilds/1")
+		second := get(t, server.Client(), "/guilds/1")
+		third := get(t, server.Client(), "/guilds/1")
+		assert.Equal(t, []int{200, 429, 429}, []int{first.status, second.status, third.status})
+		for _, a := range []answer{first, second} {
+			assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
+			assert.Empty(t, a.header.Get("X-RateLimit-Bucket"))
+		}
+		assert.Equal(t, "60", second.header.Get("Retry-After"))
+		require.Len(t, server.Refused(), 2)
+		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing had told of the first")
+	}, discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden())
+}
+
+// It comes on top of the limit that headers show, which then lets more through than there is room for.
+func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
+		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
+		a := get(t, server.Client(), messages)
+		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"))
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+	}, discordtest.Window(create, 2, time.Minute).Hidden())
+}
+
+func TestSharedLimitIsEverybodys(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200, 200}, post(t, server.Client(), 2))
+		assert.Equal(t, []int{200, 429}, post(t, server.Client(), 2, "Authorization", "Bot b"))
+		require.Len(t, server.Refused(), 1)
+		assert.Equal(t, discordtest.Shared, server.Refused()[0].Refused)
+		assert.Empty(t, server.Avoidable())
+	}, discordtest.Window(create, 3, time.Minute).Shared(), discordtest.Window(create, 10, time.Second))
+}
+
+func TestBucketIsSharedByOperations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+		a := get(t, server.Client(), messages)
+		assert.Equal(t, "both", a.header.Get("X-RateLimit-Bucket"))
+		assert.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
+	}, discordtest.Window(create, 2, time.Second).Bucket("both"), discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
+}
+
+func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{200, 200, 200, 429}, post(t, server.Client(), 4))
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1, "Authorization", "Bot b"))
+		assert.Equal(t, discordtest.Global, server.Refused()[0].Refused)
+	}, discordtest.GlobalLimit(3), discordtest.Unlimited("*"))
+}
+
+// Not only the server's own answers count, but also what a handler says.
+func TestInvalidRequestsBanTheAddress(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []discordtest.Rule{
+		discordtest.Answer("GET /users/@me", 401, nil),
+		discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			for range 3 {
+				get(t, server.Client(), "/users/@me")
+			}
+			assert.Equal(t, []int{429}, post(t, server.Client(), 1, "Authorization", "Bot b"))
+			assert.Equal(t, discordtest.Edge, server.Refused()[0].Refused)
+			time.Sleep(time.Minute)
+			assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+		}, rule, discordtest.InvalidLimit(3, time.Minute, time.Minute))
+	}
+}

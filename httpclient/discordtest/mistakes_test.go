@@ -1,0 +1,87 @@
+package discordtest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+func (t *tb) Errorf(format string, arguments ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failures = append(t.failures, fmt.Sprintf(format, arguments...))
+}
+
+func TestMistakesFailTheTestAtOnce(t *testing.T) {
+	t.Parallel()
+	const me = "GET /users/@me"
+	window := func(on string) discordtest.Rule { return discordtest.Window(on, 1, time.Second) }
+	for _, c := range []struct {
+		rules []discordtest.Rule
+		says  string
+	}{
+		{[]discordtest.Rule{discordtest.Window(me, 0, time.Second)}, "discordtest.Window: a limit of 0 requests lets none through: want 1 or more"},
+		{[]discordtest.Rule{discordtest.Sliding(me, -1, time.Second)}, "discordtest.Sliding: a limit of -1"},
+		{[]discordtest.Rule{discordtest.Leaky(me, 1, 0)}, "discordtest.Leaky: a limit in 0s cannot be kept"},
+		{[]discordtest.Rule{window("POST /channels/{id}/mesages")}, `no operation "POST /channels/{id}/mesages" is documented`},
+		{[]discordtest.Rule{window("POST /channels/{id}/messages/pinss")}, "is documented"},
+		{[]discordtest.Rule{window("/channels/{id}/messages")}, "want a method and a path"},
+		{[]discordtest.Rule{window("get /users/@me")}, "is no operation"},
+		{[]discordtest.Rule{window("GET users/@me")}, "is no operation"},
+		{[]discordtest.Rule{window("GET /api/v10/users/@me")}, "leave out /api and the version"},
+		{[]discordtest.Rule{window("creat_message")}, "has the name"},
+		{[]discordtest.Rule{window("")}, "has the name"},
+		{[]discordtest.Rule{window(me), window(me)}, "GET /users/@me has such a limit already"},
+		{[]discordtest.Rule{window(me).Shared(), window(me).Shared()}, "has such a limit already"},
+		{[]discordtest.Rule{window(me).Hidden(), window(me).Hidden()}, "has such a limit already"},
+		{[]discordtest.Rule{window(me).Hidden().Shared()}, "no bucket and to nobody else"},
+		{[]discordtest.Rule{window(me).Hidden().Bucket("b")}, "no bucket and to nobody else"},
+		{[]discordtest.Rule{window(me).Bucket("b"), discordtest.Window("GET /gateway", 2, time.Second).Bucket("b")}, "different quotas"},
+		{[]discordtest.Rule{window(me).Bucket("")}, "needs a name"},
+		{[]discordtest.Rule{window(me).Nth(1)}, "Nth is for answers and faults"},
+		{[]discordtest.Rule{discordtest.Unlimited(me).Hidden()}, "Hidden is for limits"},
+		{[]discordtest.Rule{discordtest.Cut(me).Shared()}, "Shared is for limits"},
+		{[]discordtest.Rule{discordtest.Cut(me).Bucket("b")}, "Bucket is for limits"},
+		{[]discordtest.Rule{discordtest.Cut(me).Header("a", "b")}, "Header is for Answer, Handle and Refuse"},
+		{[]discordtest.Rule{discordtest.Lose(me).Nth(0)}, "Nth counts from 1, not [0]"},
+		{[]discordtest.Rule{discordtest.Lose(me).Nth()}, "Nth counts from 1"},
+		{[]discordtest.Rule{discordtest.Lose(me).When(nil)}, "When needs a function"},
+		{[]discordtest.Rule{discordtest.Answer(me, 0, nil)}, "discordtest.Answer: 0 is no status of an answer"},
+		{[]discordtest.Rule{discordtest.Answer(me, 700, nil)}, "700 is no status"},
+		{[]discordtest.Rule{discordtest.Answer(me, 429, nil)}, "use Refuse"},
+		{[]discordtest.Rule{discordtest.Answer(me, 204, "x")}, "status 204 has no body"},
+		{[]discordtest.Rule{discordtest.Answer(me, 200, func() {})}, "cannot be written as JSON"},
+		{[]discordtest.Rule{discordtest.Handle(me, nil)}, "want a function"},
+		{[]discordtest.Rule{discordtest.Refuse(me, "bucket", time.Second)}, `"bucket" is no class of a refusal`},
+		{[]discordtest.Rule{discordtest.Refuse(me, discordtest.User, 0)}, "asks to wait for 0s"},
+		{[]discordtest.Rule{discordtest.SlowBody(me, -1)}, "positive duration"},
+		{[]discordtest.Rule{discordtest.Latency(-1)}, "zero or more"},
+		{[]discordtest.Rule{discordtest.GlobalLimit(0)}, "discordtest.GlobalLimit: a limit of 0 requests"},
+		{[]discordtest.Rule{discordtest.InvalidLimit(0, 1, 1)}, "a limit of 0"},
+		{[]discordtest.Rule{discordtest.InvalidLimit(1, 0, 1)}, "positive durations"},
+		{[]discordtest.Rule{{}}, "an empty Rule"},
+	} {
+		fake := &tb{}
+		assert.PanicsWithValue(t, fake, func() { discordtest.NewServer(fake, c.rules...) }, c.says)
+		require.Len(t, fake.failures, 1)
+		assert.Contains(t, fake.failures[0], c.says)
+		assert.Empty(t, fake.cleanup)
+		assert.Panics(t, func() { discordtest.NewServer(nil, c.rules...) })
+	}
+}
+
+func TestOperationsMayBeNamedInManyWays(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{
+		"*", "create_message", "POST /channels/{id}/messages", "POST /channels/{channel_id}/messages", "POST /channels/12/messages",
+		"POST /webhooks/{id}/{token}", "POST /webhooks/1/secret", "GET /guilds/{id}/experiments/**", "PATCH /webhooks/{id}/{token}/messages/@original",
+		"PUT /channels/{id}/messages/{id}/reactions/{emoji}/@me",
+	} {
+		discordtest.NewServer(t, discordtest.Window(on, 1, time.Second), discordtest.Cut(on))
+	}
+}

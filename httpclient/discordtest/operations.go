@@ -1,0 +1,69 @@
+package discordtest
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// published lists Discord's documented operations: method, path template and name, from its published API description (version 10).
+//
+//go:embed operations.txt
+var published string
+
+// operation is what a rule is about: a pattern of the engine's.
+type operation struct{ method, path string }
+
+var everything = operation{"*", "/**"}
+
+func (o operation) String() string { return o.method + " " + o.path }
+
+// parseOperation reads what a rule is about, see the package documentation.
+func parseOperation(on string) (operation, error) {
+	method, path, found := strings.Cut(on, " ")
+	switch {
+	case on == "*":
+		return everything, nil
+	case !found && !strings.Contains(on, "/"):
+		return named(on)
+	case !strings.HasPrefix(path, "/") || method == "" || method != strings.ToUpper(method):
+		return operation{}, fmt.Errorf(`%q is no operation: want a method and a path, such as "GET /users/@me", or a name such as "create_message"`, on)
+	case strings.HasPrefix(path, "/api/"):
+		return operation{}, fmt.Errorf("%q is no operation: leave out /api and the version", on)
+	case strings.HasSuffix(path, "/**"):
+		return operation{method, path}, nil
+	}
+	for line := range strings.Lines(published) {
+		fields := strings.Fields(line)
+		if fields[0] == method && fits(path, fields[1]) {
+			return operation{method, path}, nil
+		}
+	}
+	return operation{}, fmt.Errorf(`no operation %q is documented by Discord; for one that is not, end the path in "/**"`, on)
+}
+
+func named(name string) (operation, error) {
+	for line := range strings.Lines(published) {
+		if fields := strings.Fields(line); fields[2] == name {
+			return operation{fields[0], fields[1]}, nil
+		}
+	}
+	return operation{}, fmt.Errorf("no operation of Discord's has the name %q", name)
+}
+
+// fits reports whether a path is a template of Discord's, perhaps with other words in braces, or with values instead of them.
+func fits(path, template string) bool {
+	got, want := strings.Split(path, "/"), strings.Split(template, "/")
+	if len(got) != len(want) {
+		return false
+	}
+	for i := range got {
+		open := strings.HasPrefix(want[i], "{")
+		switch {
+		case got[i] == want[i], open && strings.HasPrefix(got[i], "{") && strings.HasSuffix(got[i], "}"):
+		case !open, got[i] == "", strings.HasSuffix(want[i], "_id}") && strings.Trim(got[i], "0123456789") != "":
+			return false
+		}
+	}
+	return true
+}

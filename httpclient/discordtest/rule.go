@@ -1,0 +1,188 @@
+package discordtest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// Rule is something that a server does. It is made by one of the functions of this package and may be refined by its methods, which
+// return a new rule each. A rule that makes no sense is reported by [NewServer].
+type Rule struct {
+	name  string // of the function that has made it
+	kind  kind
+	on    operation
+	quota discordsim.Quota // of a limit
+	fault discordsim.Fault // of an answer or a fault
+	world func(*discordsim.Config)
+	wrong error // the first mistake
+
+	header         http.Header // to be added to an answer
+	hidden, shared bool
+	bucket         string
+	nth            []int
+	when           func(*http.Request) bool
+}
+
+// kind of a rule: of each, but limits and settings, one at the most applies to a request.
+type kind int
+
+const (
+	setting kind = iota
+	limiting
+	answering
+	refusing
+	breaking
+	slowing
+)
+
+// Class is the kind of limit that refuses a request, and how far its 429 reaches.
+type Class string
+
+const (
+	// User is the limit of one bucket: this operation, in this channel, guild or webhook, for this authorization (scope "user").
+	User Class = "user"
+	// SubLimit is a hidden limit, often on what a body contains, such as a channel's name: scope "user" with requests remaining. A client
+	// can only know that it is about requests whose body has the same fields.
+	SubLimit Class = "sub-limit"
+	// Shared is a limit of a resource that all its users share (scope "shared"). It does not count as an invalid request.
+	Shared Class = "shared"
+	// Global is the limit of an authorization (scope "global"). It does not concern answers to interactions without one.
+	Global Class = "global"
+	// Edge comes from Cloudflare in front of Discord, with a page of HTML, and is about the whole address.
+	Edge Class = "edge"
+)
+
+// classes are the engine's names of them.
+var classes = map[Class]discordsim.Class{
+	User: discordsim.ClassUser, SubLimit: discordsim.ClassSubLimit, Shared: discordsim.ClassShared,
+	Global: discordsim.ClassGlobal, Edge: discordsim.ClassEdge,
+}
+
+// newRule begins a rule about an operation.
+func newRule(name string, k kind, on string) Rule {
+	r := Rule{name: name, kind: k}
+	if r.on, r.wrong = parseOperation(on); r.wrong != nil {
+		r.wrong = fmt.Errorf("discordtest.%s: %w", name, r.wrong)
+	}
+	return r
+}
+
+// check notes a mistake unless something is as it should be.
+func (r Rule) check(ok bool, format string, arguments ...any) Rule {
+	if !ok && r.wrong == nil {
+		r.wrong = fmt.Errorf("discordtest.%s: "+format, append([]any{r.name}, arguments...)...)
+	}
+	return r
+}
+
+// Nth restricts an answer or a fault to these of the requests that it is about (and that its When wants), counted from 1 in the order
+// in which they arrive.
+func (r Rule) Nth(n ...int) Rule {
+	r.nth = append(slices.Clone(r.nth), n...)
+	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
+}
+
+// When restricts an answer or a fault to the requests for which a function returns true. It may read the body, is called in the
+// goroutine of the request, perhaps by several at once, and may call the server's methods. A panic fails the test.
+func (r Rule) When(f func(*http.Request) bool) Rule {
+	r.when = f
+	return r.scripted("When").check(f != nil, "When needs a function")
+}
+
+// Header sets a header of an answer, perhaps to something other than the server would have set: "X-RateLimit-Remaining", "NaN". What
+// a client does because it believed in such a header is not held against it.
+func (r Rule) Header(name, value string) Rule {
+	r.header = r.header.Clone()
+	if r.header == nil {
+		r.header = make(http.Header)
+	}
+	r.header.Set(name, value)
+	return r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse").check(name != "", "Header needs a name")
+}
+
+// Hidden makes a limit one that no header shows: only its 429s, of class SubLimit, tell of it. It comes on top of the operation's
+// ordinary limit; together with Unlimited, no answer says anything of limits.
+func (r Rule) Hidden() Rule {
+	r.hidden = true
+	return r.check(r.isQuota(), "Hidden is for limits")
+}
+
+// Shared makes a limit one of the resource (channel, guild, webhook) that everybody together has, whatever the authorization. No header
+// shows it. It comes on top of the operation's ordinary limit.
+func (r Rule) Shared() Rule {
+	r.shared = true
+	return r.check(r.isQuota(), "Shared is for limits")
+}
+
+// Bucket gives a limit a name for X-RateLimit-Bucket. Operations whose limits have one name are counted together.
+func (r Rule) Bucket(name string) Rule {
+	r.bucket = name
+	return r.check(r.isQuota(), "Bucket is for limits").check(name != "", "Bucket needs a name")
+}
+
+// isQuota reports whether the rule limits an operation.
+func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
+
+// scripted checks that the rule is one that can be for some requests only.
+func (r Rule) scripted(method string) Rule {
+	return r.check(r.kind > limiting, method+" is for answers and faults")
+}
+
+// Window limits an operation to so many requests in a fixed window, which the first request opens.
+func Window(on string, limit int, period time.Duration) Rule {
+	return newLimit("Window", on, discordsim.Fixed(limit, period))
+}
+
+// Sliding limits an operation to so many requests in any period: each takes a place for that long. Most of Discord's buckets are of
+// this kind, as observed by authors of libraries.
+func Sliding(on string, limit int, period time.Duration) Rule {
+	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
+}
+
+// Leaky limits an operation to a bucket of so many requests that gives back one place after the other, all of them in a period.
+func Leaky(on string, limit int, period time.Duration) Rule {
+	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
+}
+
+func newLimit(name, on string, quota discordsim.Quota) Rule {
+	r := newRule(name, limiting, on)
+	r.quota = quota
+	return r.check(quota.Limit > 0, "a limit of %d requests lets none through: want 1 or more", quota.Limit).
+		check(quota.Period >= time.Millisecond, "a limit in %v cannot be kept: want a millisecond or more", quota.Period)
+}
+
+// Unlimited frees an operation from its limit. Its answers have no limit headers.
+func Unlimited(on string) Rule {
+	r := newRule("Unlimited", limiting, on)
+	r.quota = discordsim.Unlimited()
+	return r
+}
+
+// GlobalLimit says how many requests in a second each authorization may send: 50 without it.
+func GlobalLimit(perSecond int) Rule {
+	r := Rule{name: "GlobalLimit", world: func(c *discordsim.Config) { c.Global = discordsim.Aligned(perSecond, time.Second, 0) }}
+	return r.check(perSecond > 0, "a limit of %d requests lets none through: want 1 or more", perSecond)
+}
+
+// InvalidLimit says after how many invalid requests (401, 403, and 429 other than shared ones) within a period the address is banned for
+// how long. Without it that is 10 000 in ten minutes, and an hour.
+func InvalidLimit(limit int, period, ban time.Duration) Rule {
+	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
+		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
+	}}
+	return r.check(limit > 0, "a limit of %d requests: want 1 or more", limit).
+		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
+}
+
+// Latency is the time from a client to the server and back, none without it. It comes on top of the real network's.
+func Latency(roundTrip time.Duration) Rule {
+	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
+	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
+}
+
+var errNoRule = errors.New("discordtest: an empty Rule: rules are made by the functions of this package")

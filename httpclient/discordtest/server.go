@@ -1,0 +1,169 @@
+package discordtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// Server is a fake Discord. It is safe for concurrent use.
+type Server struct {
+	// URL is the base of the server's addresses, without a slash at the end: URL + "/api/v10/users/@me".
+	URL string
+
+	t         testing.TB // nil if there is none
+	engine    *discordsim.Server
+	transport *http.Transport
+	client    *http.Client
+
+	mu       sync.Mutex
+	requests []*record // in the order of processing
+}
+
+// NewServer returns a running server with these rules, see the package documentation. It is closed when the test is over. A rule that makes
+// no sense fails the test at once.
+//
+// In an Example or a program t may be nil. Then a senseless rule panics, and the server is to be closed by the caller.
+func NewServer(t testing.TB, rules ...Rule) *Server {
+	if t != nil {
+		t.Helper()
+	}
+	s := &Server{t: t}
+	config, err := s.compile(rules)
+	if err == nil {
+		err = s.start(config)
+	}
+	if err != nil {
+		if t == nil {
+			panic(err)
+		}
+		t.Fatalf("%v", err)
+	}
+	if t != nil {
+		t.Cleanup(s.Close)
+	}
+	return s
+}
+
+// start runs the engine, in memory if this is a bubble.
+func (s *Server) start(config discordsim.Config) (err error) {
+	if s.engine, err = discordsim.New(config); err != nil {
+		return fmt.Errorf("discordtest: %w", err)
+	}
+	s.URL = discordsim.BaseURL
+	dial := s.engine.DialContext
+	if !inBubble() {
+		if s.URL, err = s.engine.Listen(); err != nil {
+			s.Close()
+			return fmt.Errorf("discordtest: %w", err)
+		}
+		address := strings.TrimPrefix(s.URL, "http://")
+		dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	}
+	s.transport = s.newTransport(dial)
+	s.client = &http.Client{Transport: s.transport}
+	return nil
+}
+
+// newTransport returns a transport that reaches Discord's hosts through dial, with and without TLS, which there is none of. Each request
+// has a connection of its own, as net/http would otherwise repeat some of those that a fault cuts, unnoticed by the client.
+func (s *Server) newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	own, _ := url.Parse(s.URL) // our own, and correct
+	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, _ := net.SplitHostPort(address) // net/http sees to the port
+		if host != own.Hostname() && !isDiscord(host) {
+			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's, and the client of a fake Discord reaches no others", host)
+		}
+		return dial(ctx, network, address)
+	}
+	return &http.Transport{DialContext: dialDiscord, DialTLSContext: dialDiscord, DisableKeepAlives: true}
+}
+
+func isDiscord(host string) bool {
+	for _, domain := range []string{"discord.com", "discordapp.com"} {
+		if host == domain || strings.HasSuffix(host, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// inBubble reports whether this goroutine runs in a testing/synctest bubble. The standard library tells nobody, except in the first line of
+// a stack trace: "goroutine 3 [running, synctest bubble 1]:".
+func inBubble() bool {
+	trace := make([]byte, 128)
+	first, _, _ := strings.Cut(string(trace[:runtime.Stack(trace, false)]), "\n")
+	return strings.Contains(first, "synctest bubble")
+}
+
+// Client returns a client that sends requests for Discord's hosts to the server, and fails for all others. Its transport can be
+// given to whatever sends requests: a library's http.Client, or httpclient.WithBase, which takes it for the way to Discord.
+func (s *Server) Client() *http.Client { return s.client }
+
+// Close closes the server and all its connections: requests that are under way fail. What it saw stays readable. A second Close does
+// nothing.
+func (s *Server) Close() {
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
+	_ = s.engine.Close() // of listeners that are gone afterwards in any case
+}
+
+// Requests returns all requests that the server has processed, in that order. What is still under way is not among them, nor is what
+// was cancelled before it arrived.
+func (s *Server) Requests() []Request {
+	return s.those(func(Request) bool { return true })
+}
+
+// Refused returns the requests that were answered with a 429 by a limit or by [Refuse].
+func (s *Server) Refused() []Request {
+	return s.those(func(r Request) bool { return r.Refused != "" })
+}
+
+// Avoidable returns the refused requests that a careful client would not have sent: see the package documentation. Because says why.
+func (s *Server) Avoidable() []Request {
+	return s.those(func(r Request) bool { return r.Avoidable })
+}
+
+func (s *Server) those(want func(Request) bool) []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []Request
+	for _, r := range s.requests {
+		if want(r.Request) {
+			found = append(found, r.Request)
+		}
+	}
+	return found
+}
+
+// errorf fails the test, if there is one.
+func (s *Server) errorf(format string, arguments ...any) {
+	if s.t != nil {
+		s.t.Errorf(format, arguments...)
+	}
+}
+
+// observe writes down what has become of a request. The engine calls it in the order of processing.
+func (s *Server) observe(event discordsim.Event) {
+	r := event.Value.(*record)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Operation, r.Time, r.Status = event.Operation, event.At, cmp.Or(r.Status, event.Status)
+	if event.Class != discordsim.ClassNone {
+		r.Refused = Class(event.Class.String())
+		r.Avoidable, r.Because = event.Verdict == discordsim.Avoidable, event.Because
+	}
+	s.requests = append(s.requests, r)
+}

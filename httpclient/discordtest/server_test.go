@@ -1,0 +1,183 @@
+package discordtest_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	base     = "https://discord.com/api/v10"
+	messages = "/channels/1/messages"
+	create   = "POST /channels/{id}/messages"
+)
+
+// answer is what a client sees of an answer.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request of a bot's.
+func send(t testing.TB, client *http.Client, method, url, body string, header ...string) (answer, error) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bot a")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(content)}, err
+}
+
+// get sends a request that has to be answered.
+func get(t testing.TB, client *http.Client, path string) answer {
+	t.Helper()
+	a, err := send(t, client, http.MethodGet, base+path, "")
+	require.NoError(t, err)
+	return a
+}
+
+// post sends n messages one after the other, and returns the statuses.
+func post(t testing.TB, client *http.Client, n int, header ...string) (statuses []int) {
+	t.Helper()
+	for range n {
+		a, err := send(t, client, http.MethodPost, base+messages, `{"content":"hello"}`, header...)
+		require.NoError(t, err)
+		statuses = append(statuses, a.status)
+	}
+	return statuses
+}
+
+// A bot is given a client, or a base URL, and in both ways meets the same server.
+func TestServerIsReachedOverLoopback(t *testing.T) {
+	t.Parallel()
+	server := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]string{"id": "42"}))
+	assert.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
+	a, err := send(t, http.DefaultClient, http.MethodGet, server.URL+"/api/v10/users/@me", "")
+	require.NoError(t, err)
+	assert.Equal(t, `{"id":"42"}`, a.body)
+	for _, url := range []string{base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me", server.URL + "/users/@me"} {
+		a, err = send(t, server.Client(), http.MethodGet, url, "")
+		require.NoError(t, err)
+		assert.Equal(t, `{"id":"42"}`, a.body, url)
+		assert.Equal(t, "application/json", a.header.Get("Content-Type"))
+	}
+	assert.Len(t, server.Requests(), 5)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Nobody wants tests that talk to the network by accident.
+func TestClientReachesNobodyElse(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	server := discordtest.NewServer(t)
+	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+		_, err := send(t, server.Client(), http.MethodGet, url, "")
+		assert.ErrorContains(t, err, "not a host of Discord's", url)
+	}
+	assert.Empty(t, server.Requests())
+}
+
+// Minutes take no time in a bubble, and no socket is opened.
+func TestServerLivesInTheTimeOfABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := discordtest.NewServer(t,
+			discordtest.Window(create, 2, time.Hour),
+			discordtest.Latency(100*time.Millisecond),
+			discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(10 * time.Minute)
+				w.WriteHeader(http.StatusNoContent)
+			}))
+		began := time.Now()
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
+		assert.Equal(t, 300*time.Millisecond, time.Since(began))
+		a, err := send(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusNoContent, a.status)
+		assert.Equal(t, 10*time.Minute+400*time.Millisecond, time.Since(began))
+		time.Sleep(time.Hour)
+		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
+		assert.Equal(t, began.Add(50*time.Millisecond), server.Requests()[0].Time)
+	})
+}
+
+// A careful client draws no 429 that it could avoid.
+func TestRatelightAvoidsEverythingAvoidable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := discordtest.NewServer(t,
+			discordtest.Sliding(create, 5, 5*time.Second),
+			discordtest.Window(create, 30, time.Minute).Shared(),
+			discordtest.Refuse(create, discordtest.Global, 2*time.Second).Nth(7),
+			discordtest.Latency(80*time.Millisecond))
+		transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
+		defer transport.Close()
+		assert.NotContains(t, post(t, &http.Client{Transport: transport}, 60), 429)
+		assert.NotEmpty(t, server.Refused())
+		assert.Empty(t, server.Avoidable())
+	})
+}
+
+func TestRequestsTellWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := discordtest.NewServer(t, discordtest.Window(create, 1, time.Second))
+		_, err := send(t, server.Client(), http.MethodPost, base+messages+"?wait=true", `{"content":"hello"}`, "X-Mine", "yes")
+		require.NoError(t, err)
+		post(t, server.Client(), 1)
+		seen := server.Requests()
+		require.Len(t, seen, 2)
+		first, second := seen[0], seen[1]
+		assert.Equal(t, []string{"POST", "/api/v10/channels/1/messages", "wait=true", create}, []string{first.Method, first.Path, first.Query, first.Operation})
+		assert.Equal(t, "yes", first.Header.Get("X-Mine"))
+		assert.Empty(t, first.Header.Get("Connection"))
+		assert.JSONEq(t, `{"content":"hello"}`, string(first.Body))
+		assert.Equal(t, 200, first.Status)
+		assert.Empty(t, first.Refused)
+		assert.Equal(t, create+": 200", first.String())
+		assert.Equal(t, discordtest.User, second.Refused)
+		assert.True(t, second.Avoidable)
+		assert.Equal(t, create+": 429 (user limit, avoidable: the client had been told to wait)", second.String())
+		assert.Equal(t, seen[1:], server.Refused())
+		assert.Equal(t, seen[1:], server.Avoidable())
+	})
+}
+
+func TestWhatWasSeenStaysReadableAfterClose(t *testing.T) {
+	t.Parallel()
+	server := discordtest.NewServer(nil)
+	client := server.Client()
+	assert.Equal(t, []int{200}, post(t, client, 1))
+	server.Close()
+	server.Close()
+	assert.Len(t, server.Requests(), 1)
+	_, err := send(t, client, http.MethodGet, base+"/users/@me", "")
+	assert.Error(t, err)
+}

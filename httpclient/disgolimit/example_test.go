@@ -1,0 +1,81 @@
+package disgolimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/disgoorg/disgo"
+	"github.com/disgoorg/disgo/bot"
+	"github.com/disgoorg/disgo/discord"
+	"github.com/disgoorg/disgo/gateway"
+	"github.com/disgoorg/disgo/rest"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/disgolimit"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// A bot with a gateway.
+func Example() {
+	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
+	defer transport.Close()
+
+	client, err := disgo.New(os.Getenv("TOKEN"),
+		bot.WithRestClientConfigOpts(disgolimit.Options(transport)...),
+		bot.WithGatewayConfigOpts(gateway.WithIntents(gateway.IntentGuildMessages)),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+	if err := client.OpenGateway(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// A channel takes five messages in five seconds. Six are sent, with a second for each.
+func ExampleOptions() {
+	transport, end := example() // in a program: httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
+	defer end()
+	client := rest.New(rest.NewClient("token", disgolimit.Options(transport)...))
+
+	for range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		message, err := client.CreateMessage(900000000000000000, discord.MessageCreate{Content: "hello"}, rest.WithCtx(ctx))
+		cancel()
+		if _, ok := errors.AsType[*ratelimits.TooLongError](err); ok {
+			fmt.Println("not sent: it would have waited too long")
+			continue
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(message.Content)
+	}
+	// Output:
+	// hello
+	// hello
+	// hello
+	// hello
+	// hello
+	// not sent: it would have waited too long
+}
+
+// example returns a transport to a fake Discord.
+func example() (transport http.RoundTripper, end func()) {
+	discord := discordtest.NewServer(nil,
+		discordtest.Window("create_message", 5, 5*time.Second),
+		discordtest.Answer("create_message", 200, `{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
+	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second), httpclient.WithBase(discord.Client().Transport))
+	return limiting, func() {
+		_ = limiting.Close()
+		discord.Close()
+	}
+}

@@ -1,0 +1,298 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// watcher is a limiter that lets everything go, and notes when it is told what.
+type watcher struct {
+	start time.Time
+	told  []telling
+}
+
+type telling struct {
+	what     string
+	at       time.Duration
+	class    ratelimits.Class
+	wait     time.Duration
+	has429   bool
+	response ratelimits.Response
+}
+
+func (l *watcher) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
+	return buckets.NewLease(l), nil
+}
+
+func (l *watcher) tell(what string, r ratelimits.Response) {
+	l.told = append(l.told, telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
+}
+
+func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
+func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
+
+// lateBody comes after some time, in which nothing but its Close can end a read.
+func lateBody(delay time.Duration, content io.Reader) io.ReadCloser {
+	reader, writer := io.Pipe()
+	time.AfterFunc(delay, func() {
+		_, err := io.Copy(writer, content)
+		writer.CloseWithError(err)
+	})
+	return reader
+}
+
+func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	const precise = `{"retry_after":2.5,"global":false}`
+	broken := errors.New("connection reset by peer")
+	for name, c := range map[string]struct {
+		delay   time.Duration
+		content io.Reader
+		life    time.Duration // of the request's context
+		ended   time.Duration
+		wait    time.Duration
+	}{
+		"at once":               {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
+		"late":                  {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
+		"never":                 {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
+		"broken off":            {time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second, 3 * time.Second},
+		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
+		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(c.delay, c.content) },
+					"X-RateLimit-Scope: shared", "Retry-After: 3")
+				limiter := &watcher{start: time.Now()}
+				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
+				defer transport.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), c.life)
+				defer cancel()
+				sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+				if c.life < time.Minute {
+					assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+					assert.Equal(t, c.life, sent.took)
+				} else {
+					assertStatus(t, http.StatusOK, sent)
+				}
+				require.GreaterOrEqual(t, len(limiter.told), 2)
+				first, last := limiter.told[0], limiter.told[1]
+				assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
+				assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
+			})
+		})
+	}
+}
+
+func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &watcher{start: time.Now()}
+		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), answer(http.StatusNotFound, ""))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(below))
+		defer transport.Close()
+		assertStatus(t, http.StatusNotFound, send(transport, getChannel(t)))
+		require.Len(t, limiter.told, 3)
+		for _, told := range limiter.told {
+			assert.Equal(t, "ended", told.what)
+		}
+	})
+}
+
+// It may take longer than anybody waits for what it says.
+func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
+	t.Parallel()
+	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
+	for name, c := range map[string]struct {
+		delay time.Duration
+		text  string
+	}{
+		"at once":        {0, precise},
+		"late":           {time.Second, precise},
+		"too late":       {6 * time.Second, precise},
+		"large":          {0, strings.Repeat("a", 200<<10)},
+		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.text) },
+					"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+				r := newMessage(t)
+				r.GetBody = nil // it can be sent only once
+				sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
+				assertStatus(t, http.StatusTooManyRequests, sent)
+				assert.Equal(t, c.text, sent.body)
+				assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
+			})
+		})
+	}
+}
+
+// What is read of it goes on in the background, and ends with it.
+func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
+	t.Parallel()
+	for _, read := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(time.Hour, strings.NewReader("{}")) },
+				"X-RateLimit-Scope: user", "Retry-After: 9"))
+			r := newMessage(t)
+			r.GetBody = nil
+			response, err := newTransport(t, below, httpclient.WithMaxBufferedBody(0)).RoundTrip(r)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			if read {
+				go func() {
+					_, err := io.ReadAll(response.Body)
+					done <- err
+				}()
+				time.Sleep(time.Second)
+			}
+			start := time.Now()
+			require.NoError(t, response.Body.Close())
+			if read {
+				assert.Error(t, <-done)
+			}
+			synctest.Wait()
+			assert.Zero(t, time.Since(start))
+		})
+	}
+}
+
+func TestAResetLiftsAPlaceToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
+		transport.ResetCredential(bad)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first of them again
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
+	})
+}
+
+func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/guilds/1", "/users/@me"} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(unauthorized, answer(http.StatusOK, "{}"))
+			below.takes = time.Second
+			transport := newTransport(t, below)
+			late := send(transport, getting(t, path))
+			time.Sleep(500 * time.Millisecond)
+			transport.ResetCredential(bad)
+			assertStatus(t, http.StatusUnauthorized, late)
+			assertStatus(t, http.StatusOK, send(transport, getting(t, path)), send(transport, posting(t, 1)))
+		})
+	}
+}
+
+// lifted is a limiter that counts how often its holds were lifted.
+type lifted struct {
+	buckets.Unlimited
+	times int
+}
+
+func (l *lifted) LiftHolds() { l.times++ }
+
+func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &lifted{}
+		bad := true
+		below := newScript(func(r *http.Request) (*http.Response, error) {
+			if bad {
+				return unauthorized(r)
+			}
+			return answer(http.StatusOK, "{}")(r)
+		})
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
+		defer transport.Close()
+		all := func() (calls []*call) {
+			for _, path := range []string{"/guilds/1", "/users/@me"} {
+				calls = append(calls, send(transport, getting(t, path)).wait())
+			}
+			for _, path := range []string{webhook, followUp, callback} {
+				calls = append(calls, send(transport, as(newRequest(t, http.MethodPost, path, "{}"), "")).wait())
+			}
+			return calls
+		}
+		assertStatus(t, http.StatusUnauthorized, all()...)
+		bad = false
+		for _, c := range all() {
+			assert.ErrorAs(t, c.err, new(*httpclient.CredentialError))
+		}
+		transport.LiftHolds()
+		assert.Equal(t, 1, limiter.times)
+		assertStatus(t, http.StatusOK, all()...)
+		newTransport(t, below).LiftHolds() // of a manager
+	})
+}
+
+// limiting is a limiter of somebody else's, which has no holds of its own.
+type limiting struct{ buckets.Unlimited }
+
+func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
+		defer transport.Close()
+		transport.LiftHolds() // of nobody
+		waiting := send(transport, newMessage(t))
+		time.Sleep(time.Second)
+		transport.LiftHolds()
+		assertStatus(t, http.StatusOK, waiting)
+		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "what it is answered then counts again")
+	})
+}
+
+// What was refused before holds were lifted is in no row with what is refused afterwards.
+func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		again := refuse("user", "0")
+		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
+		defer transport.Close()
+		waiting := send(transport, newMessage(t))
+		time.Sleep(2 * time.Second)
+		transport.LiftHolds()
+		assertStatus(t, http.StatusOK, waiting)
+		assert.InDelta(t, 2*time.Second, waiting.took, float64(slack))
+	})
+}
+
+// Retry-After counts from when the server answered, and a body can take a while.
+func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":8}`) },
+					"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
+				transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+				defer transport.Close()
+				c := send(transport, newMessage(t))
+				assertStatus(t, http.StatusOK, c)
+				assert.InDelta(t, 8*time.Second, c.took, float64(slack))
+			})
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package httpclient
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/wait"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// roundTrip is one request on its way, with all its attempts. It ends with a response or an error.
+//
+//	wait for a lease ── send ──┬── done
+//	     ▲                     ├── refused by a limit: again, as soon as the limiter says
+//	     └─────────────────────┴── failed: again after a pause, if that can do no harm
+type roundTrip struct {
+	*Transport
+	request *http.Request
+	ask     buckets.Request
+	header  http.Header // of the attempts, if it is not the request's
+
+	credential credential
+	firstWait  waitContext
+
+	attemptTimeout time.Duration // the request's own, or the transport's
+
+	body  body
+	retry retry
+	first attempt
+
+	refusalState *refusalState // nil before a 429, and with a manager
+}
+
+// outcome is what became of one attempt.
+type outcome int
+
+const (
+	done    outcome = iota
+	refused         // by a limit
+	failed          // a server error, or none at all
+)
+
+// run makes attempts until one of them is the last.
+func (x *roundTrip) run() (*http.Response, error) {
+	for {
+		response, outcome, err := x.try()
+		switch outcome {
+		case refused:
+			if err := x.waitAfterRefusal(); err != nil {
+				return nil, err
+			}
+			continue
+		case failed:
+			pause, reason := x.nextRetry(response, err)
+			x.logFailure(response, err, pause, reason)
+			if reason != nil {
+				return x.finish(response, reason, err)
+			}
+			if response != nil {
+				discard(response.Body)
+			}
+			if err := x.sleep(pause, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return response, err
+	}
+}
+
+// try sends the request once. The response is nil if there is an error, or if the outcome is refused.
+func (x *roundTrip) try() (*http.Response, outcome, error) {
+	var asked time.Time
+	if x.hooks.Request != nil {
+		asked = time.Now()
+	}
+	lease, content, err := x.acquire()
+	if err != nil {
+		return nil, done, err
+	}
+	defer lease.Release()
+	x.retry.begin()
+	x.callRequestHook(asked, lease, content)
+	now := time.Now()
+	x.retry.sent(now)
+	response, err := x.sendAttempt(now, content)
+	took := x.since(now)
+	defer closeInPanic(response)
+	if err != nil {
+		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
+			lease.Return()
+		} else {
+			lease.Release()
+		}
+		x.callResponseHook(took, nil, ratelimits.ClassOK, err)
+		return nil, failed, err
+	}
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
+		return x.handleRefusal(took, response, lease)
+	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
+		lease.Return()
+	default:
+		x.credential.answered(response) // before those in the queue go on
+		lease.Update(x.parse(response, nil))
+	}
+	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
+	if temporaryStatus(response.StatusCode) {
+		return response, failed, nil
+	}
+	return response, done, nil
+}
+
+// acquire waits until the request may be sent, and returns what it needs for that.
+func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
+	wait := x.waitContext()
+	defer wait.end()
+	acquire := x.acquireLease
+	if x.retry.again && x.retrySettings.within > 0 || x.retry.bounded {
+		acquire = x.acquireForRetry
+	}
+	lease, content, err := acquire(wait)
+	return lease, content, wait.reason(err)
+}
+
+// acquireLease is acquire without a bound of its own.
+func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+	if err := x.credential.check(); err != nil {
+		return buckets.Lease{}, nil, err
+	}
+	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
+	if err != nil {
+		return buckets.Lease{}, nil, err
+	}
+	taken := false
+	defer func() { // also if the caller's GetBody panics
+		if !taken {
+			lease.Return()
+		}
+	}()
+	err = x.credential.check() // once more, as it may have waited long
+	var content io.ReadCloser
+	if err == nil {
+		if content, err = x.body.next(); err != nil && x.retry.failures > 0 {
+			err = x.newRetryError(ErrNotRepeatable, err)
+		}
+	}
+	if err != nil {
+		return buckets.Lease{}, nil, err
+	}
+	taken = true
+	x.credential.leaves()
+	return lease, content, nil
+}
+
+// closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.
+func closeInPanic(response *http.Response) {
+	if problem := recover(); problem != nil {
+		if response != nil {
+			response.Body.Close()
+		}
+		panic(problem)
+	}
+}
+
+// parse reads what a response says about limits.
+func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Response {
+	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
+	if x.manager == nil || x.manager.Shares() { // who else limits may need it
+		limits.Stamp = ratelimits.ParseStamp(response.Header)
+	}
+	return limits
+}
+
+// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
+func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
+	waiting := x.waitContext()
+	defer waiting.end()
+	return waiting.reason(wait.For(waiting, x.life, d, early))
+}

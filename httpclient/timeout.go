@@ -1,0 +1,139 @@
+package httpclient
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/fifo"
+)
+
+// DefaultAttemptTimeout is how long an attempt may go without progress, unless WithAttemptTimeout says otherwise.
+const DefaultAttemptTimeout = 15 * time.Second
+
+// WithAttemptTimeout sets how long one attempt may go without progress; then it ends with an *AttemptTimeoutError. Zero or less means
+// that it may for ever. The default is DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
+//
+// Progress is whatever moves bytes: the transport below reads a piece of the request's body; the headers of the response arrive;
+// a read of its body returns. So the time of a large upload is no matter as long as it goes on, and neither is that of a large
+// download. What counts is only
+//   - from when the request is sent, or from the latest piece of its body, until the headers of the response: while the connection
+//     is made, while the server asks for the body (Expect: 100-continue) or processes the request, and while the source of the
+//     body gives nothing. A body in memory (see below) of a known length up to 32 KiB is one piece
+//   - and each read of the response's body by itself. While nobody reads it, nothing is cut off
+//
+// The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no timeout.
+//
+// A source that gives nothing may not even end a read when it is closed. So a request whose body is not known to be in memory is sent by a
+// goroutine of its own, which is left alone with it then. In memory are bodies that http.NewRequest makes of a bytes.Buffer, bytes.Reader
+// or strings.Reader, and those that the transport keeps.
+//
+// This finds connections that are dead, and no more: a server that sends a byte now and then keeps an attempt alive. How long a
+// request may take in all is for the deadline of its context to say.
+func WithAttemptTimeout(d time.Duration) Option {
+	return func(s *settings) { s.attemptTimeout = max(d, 0) }
+}
+
+// AttemptTimeoutError is the error of an attempt that made no progress for too long. It is not the caller's deadline, and does not
+// match context.DeadlineExceeded; its Timeout method returns true.
+type AttemptTimeoutError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// After is how long nothing had moved.
+	After time.Duration
+}
+
+func (e *AttemptTimeoutError) Error() string {
+	return fmt.Sprintf("%s: no progress for %v", e.Route, e.After)
+}
+
+// Timeout returns true.
+func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// longestAttempt is what any longer time is cut to. It leaves room to add.
+const longestAttempt = 100 * 365 * 24 * time.Hour
+
+// deadlines ends the attempts that wait for too long. One timer serves them all, and is left alone when an attempt ends in time,
+// or when something moves: then it rings for nothing, and is set anew. A timer of its own for each would wake a thread that waits
+// for the network each time, which costs more than all else here.
+type deadlines struct {
+	epoch time.Time // what times are counted from
+
+	mu    sync.Mutex
+	queue fifo.Queue[*attemptContext] // by when they are to be looked at
+	timer *time.Timer                 // nil if it has never been needed
+	rings time.Duration               // when the timer does, 0 if it does not
+}
+
+func (l *deadlines) now() time.Duration { return time.Since(l.epoch) }
+
+// add lets the context be looked at at the given time.
+func (l *deadlines) add(s *attemptContext, at time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.waiting.Load() == over { // since then, and nobody would take it out
+		return
+	}
+	s.entry.Arrived = at
+	l.queue.Insert(&s.entry)
+	if l.rings == 0 || at < l.rings {
+		l.set(at)
+	}
+}
+
+func (l *deadlines) remove(s *attemptContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue.Remove(&s.entry)
+}
+
+// set lets the timer ring at the given time. The lock is held.
+func (l *deadlines) set(at time.Duration) {
+	l.rings = at
+	wait := at - l.now()
+	if l.timer == nil {
+		l.timer = time.AfterFunc(wait, l.ring)
+	} else {
+		l.timer.Reset(wait)
+	}
+}
+
+// ring ends the contexts whose time is over.
+func (l *deadlines) ring() {
+	for _, s := range l.due() {
+		s.finish(true)
+	}
+}
+
+// due looks at the contexts whose turn it is, returns those whose time is over, and sets the timer for the next one.
+func (l *deadlines) due() (due []*attemptContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	head := l.queue.Head()
+	for ; head != nil && head.Arrived <= now; head = l.queue.Head() {
+		l.queue.Remove(head)
+		switch next, late := head.Value.look(now); {
+		case late:
+			due = append(due, head.Value)
+		case next > 0:
+			head.Arrived = next
+			l.queue.Insert(head)
+		}
+	}
+	l.rings = 0
+	if head != nil {
+		l.set(head.Arrived)
+	}
+	return due
+}
+
+// stop stops the timer if nobody needs it. With attempts under way it goes on until it has rung for the last time.
+func (l *deadlines) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil && l.queue.Len() == 0 {
+		l.timer.Stop()
+		l.rings = 0
+	}
+}

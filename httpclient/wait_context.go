@@ -1,0 +1,115 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// waitContext is the context of a request while it waits: it ends with the request's own, and when the credential is stopped, as the request
+// would not be sent any more. Nothing is done for that until somebody wants to know when it ends, which most requests have no need of.
+// It is used for one wait.
+type waitContext struct {
+	roundTrip *roundTrip
+	mu        sync.Mutex
+	watch     *watch // nil until somebody has asked for the end
+}
+
+// watch is one who waits and would hear that its credential is stopped.
+type watch struct {
+	context.Context
+	stop       context.CancelCauseFunc
+	credential *credential
+	scopes     [3]scope // in which a stop is about it; the zero scope is none
+}
+
+// noWatch stands for one who hears nothing: the wait is over, or there is nothing that can be stopped.
+var noWatch = new(watch)
+
+// waitContext returns the context of a wait that begins. It has to be ended.
+func (x *roundTrip) waitContext() *waitContext {
+	q := &x.firstWait
+	if q.roundTrip != nil { // somebody may still hold on to that
+		q = new(waitContext)
+	}
+	q.roundTrip = x
+	return q
+}
+
+// end ends the wait.
+func (q *waitContext) end() {
+	q.mu.Lock()
+	w := q.watch
+	if w == nil {
+		q.watch = noWatch
+	}
+	q.mu.Unlock()
+	if w != nil && w != noWatch {
+		w.credential.waiting.Delete(w)
+		w.stop(nil)
+	}
+}
+
+// reason returns why the wait ended with an error: that its credential was stopped, or else that error.
+func (q *waitContext) reason(err error) error {
+	if err == nil {
+		return nil
+	}
+	if stopped, ok := errors.AsType[*CredentialError](context.Cause(q.context(false))); ok {
+		return stopped
+	}
+	return err
+}
+
+// context returns what stands for the wait: the request's context until somebody asks for its end.
+func (q *waitContext) context(watched bool) context.Context {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watch == nil && watched {
+		q.watch = q.roundTrip.credential.watch(q.roundTrip.request.Context())
+	}
+	if q.watch == nil || q.watch == noWatch {
+		return q.roundTrip.request.Context()
+	}
+	return q.watch
+}
+
+func (q *waitContext) Done() <-chan struct{} { return q.context(true).Done() }
+
+func (q *waitContext) Err() error { return q.context(false).Err() }
+
+func (q *waitContext) Value(key any) any { return q.context(false).Value(key) }
+
+func (q *waitContext) Deadline() (deadline time.Time, ok bool) {
+	return q.roundTrip.request.Context().Deadline()
+}
+
+// watch lets a context end with another one and when the credential is stopped.
+func (c *credential) watch(ctx context.Context) *watch {
+	w := &watch{credential: c, scopes: [...]scope{c.inPath(), c.here(), {}}}
+	if c.state != nil {
+		w.scopes[2] = scope{credentialID: c.state.credentialID}
+	}
+	if w.scopes == [3]scope{} {
+		return noWatch
+	}
+	w.Context, w.stop = context.WithCancelCause(ctx)
+	c.waiting.Store(w, struct{}{})
+	if err := c.check(); err != nil { // in the meantime
+		w.stop(err)
+	}
+	return w
+}
+
+// wake ends the waits of those whose credential is stopped in a place, for an Authorization without a route everywhere. No lock is held.
+func (c *credentials) wake(p scope) {
+	for w := range c.waiting.All() {
+		if w.scopes[0] != p && w.scopes[1] != p && w.scopes[2] != p {
+			continue
+		}
+		if err := w.credential.check(); err != nil {
+			w.stop(err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package discordsim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Refusal is a 429 that no counter has caused, see [Fault]. From then on it holds for everything that Discord's own is about, until
+// its time is over: the bucket (ClassUser), requests of the operation with the same fields in the same place (ClassSubLimit), the
+// operation in the same place (ClassShared), the authorization (ClassGlobal), the address (ClassEdge).
+type Refusal struct {
+	Class Class
+	Wait  time.Duration
+}
+
+func (r *Refusal) validate() error {
+	if r.Class <= ClassNone || r.Class > ClassEdge || r.Wait <= 0 {
+		return fmt.Errorf("%w: refusal of class %v for %v", ErrConfig, r.Class, r.Wait)
+	}
+	return nil
+}
+
+// refuse is the refusal that applies to a request, nil if none does.
+func (s appliedFaults) refuse() *Refusal {
+	for _, f := range s {
+		if f.Refuse != nil {
+			return f.Refuse
+		}
+	}
+	return nil
+}
+
+// impose closes what a refusal that applies to a request is about.
+func (w *World) impose(x *exchange) {
+	r := x.faults.refuse()
+	if r == nil {
+		return
+	}
+	var g *gate
+	switch r.Class {
+	case ClassUser:
+		g = &w.bucketOf(x).gate
+	case ClassGlobal:
+		key, counts := globalKey(x)
+		if !counts {
+			return // nothing global concerns it
+		}
+		g = w.gate(key, w.config.Global)
+	default:
+		g = w.gate(imposedKey(x, r.Class), Quota{})
+	}
+	g.until = latest(g.until, x.call.Now.Add(r.Wait))
+}
+
+// imposedKey names what a refusal without a counter is about.
+func imposedKey(x *exchange, class Class) gateKey {
+	if class == ClassEdge {
+		return gateKey{class: class, name: "imposed", major: x.call.Request.Address}
+	}
+	same := exchange{call: x.call, refusal: refusal{class: class}}
+	key := gateKey{class: class, name: "imposed " + same.shape(), major: x.call.Major}
+	if class == ClassSubLimit {
+		key.authorization = x.call.Request.Authorization
+	}
+	return key
+}
+
+// imposed refuses a request as long as a gate is closed. g may be nil.
+func (w *World) imposed(x *exchange, class Class, g *gate) bool {
+	if g == nil || !g.until.After(x.call.Now) {
+		return false
+	}
+	g.lastUse = x.call.Now
+	x.refusal = refusal{class: class, gate: g, retry: g.until.Sub(x.call.Now), decreed: true}
+	return true
+}

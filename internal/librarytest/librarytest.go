@@ -1,0 +1,242 @@
+// Package librarytest holds the tests that every Discord library with an [httpclient.Transport] under it has to pass: that no part of
+// the library keeps an option of the transport, or what a context asks for, from taking effect. They run in virtual time.
+package librarytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Library is a library that sends through a transport.
+type Library struct {
+	// Send sends a message to a channel, with the context as the library takes it. It must be safe for concurrent use.
+	Send func(ctx context.Context, channel uint64, content string) error
+	// APIError returns what the library's typed error says of Discord's answer, and false for an error of another type.
+	APIError func(err error) (APIError, bool)
+}
+
+// APIError is what a library has read from an answer that is an error.
+type APIError struct {
+	Status, Code int
+	Message      string
+}
+
+const (
+	channel        = 900_000_000_000_000_000
+	unknownChannel = 404
+
+	limit     = 5
+	period    = 5 * time.Second
+	roundTrip = 50 * time.Millisecond
+)
+
+// Run runs the tests. The function opens the library on top of a transport; it is called once in each test, in its bubble.
+func Run(t *testing.T, open func(transport *httpclient.Transport) Library) {
+	for _, test := range []struct {
+		name    string
+		run     func(*testing.T, *fixture)
+		options []httpclient.Option
+	}{
+		{"RefusedAtOnceWhenThePredictedWaitIsTooLong", refusedAtOnce, []httpclient.Option{httpclient.WithMaxRateLimit(2 * period)}},
+		{"ReturnsAtOnceWhenTheDeadlineIsTooNear", returnsBeforeTheDeadline, nil},
+		{"ReturnsWhenTheContextIsCancelled", returnsWhenCancelled, nil},
+		{"GoesFirstWithPriority", goesFirst, nil},
+		{"SendsSeveralAtOnceAndCountsAllThatWait", severalAtOnce, nil},
+		{"ReturnsTheLibrarysErrorForA404", returnsTypedError, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, open, test.options)
+				test.run(t, f)
+				assert.Zero(t, f.discord.Report().Refused.Total(), "429s")
+			})
+		})
+	}
+}
+
+// fixture is a library above a transport above a simulated Discord, and what came of the messages.
+type fixture struct {
+	library   Library
+	transport *httpclient.Transport
+	discord   *discordsim.Server
+	start     time.Time
+
+	calls sync.WaitGroup
+	mu    sync.Mutex
+	over  []outcome
+}
+
+// outcome is what came of one message, and when.
+type outcome struct {
+	content string
+	err     error
+	at      time.Duration // since the start
+}
+
+func newFixture(t *testing.T, open func(*httpclient.Transport) Library, options []httpclient.Option) *fixture {
+	t.Helper()
+	discord, err := discordsim.New(Config())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, discord.Close()) })
+	transport := httpclient.NewTransport(append(options, httpclient.WithBase(discord.RoundTripper()))...)
+	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
+	return &fixture{library: open(transport), transport: transport, discord: discord, start: time.Now()}
+}
+
+// Config is a Discord that answers to messages so that the libraries can decode it, and knows no channel 404. Channels take five
+// messages in five seconds.
+func Config() discordsim.Config {
+	messages := discordsim.Fixed(limit, period)
+	return discordsim.Config{
+		Latency: discordsim.RoundTrip(roundTrip),
+		Rules: []discordsim.Rule{
+			{Path: fmt.Sprintf("/channels/%d/**", unknownChannel), Quota: messages, Status: http.StatusNotFound, Body: `{"message":"Unknown Channel","code":10003}`},
+			{Path: "/channels/{id}/messages", Quota: messages, Body: message},
+		},
+	}
+}
+
+const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,"timestamp":"2026-01-01T00:00:00.000000+00:00",
+"edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],"mention_roles":[],"embeds":[],"attachments":[],
+"author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
+
+// send sends a message on a goroutine of its own.
+func (f *fixture) send(ctx context.Context, content string) {
+	f.calls.Go(func() {
+		err := f.library.Send(ctx, channel, content)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.over = append(f.over, outcome{content, err, time.Since(f.start)})
+	})
+}
+
+// outcomes returns what has come of the messages so far, in the order in which that was known.
+func (f *fixture) outcomes() []outcome {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over
+}
+
+// warm sends the first message, from which the transport learns the channel's limit, and as many more as use it up but for some.
+func (f *fixture) warm(t *testing.T, left int) {
+	t.Helper()
+	for range limit - left {
+		require.NoError(t, f.library.Send(t.Context(), channel, "hello"))
+	}
+}
+
+// Thirty messages to one channel. The first window begins when the first message arrives, so the third one is more than ten seconds away.
+func refusedAtOnce(t *testing.T, f *fixture) {
+	const messages, sent = 30, 2 * limit
+	for range messages {
+		f.send(t.Context(), "hello")
+	}
+	f.calls.Wait()
+	accepted := 0
+	for _, o := range f.outcomes() {
+		if o.err == nil {
+			accepted++
+			continue
+		}
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, o.err, &tooLong)
+		assert.Greater(t, tooLong.Wait, 2*period)
+		assert.LessOrEqual(t, o.at, 2*roundTrip, "as soon as the limit is known")
+	}
+	assert.Equal(t, sent, accepted, "messages sent")
+	assert.Equal(t, sent, f.discord.Report().Requests)
+	assert.Less(t, time.Since(f.start), 2*period)
+}
+
+func returnsBeforeTheDeadline(t *testing.T, f *fixture) {
+	f.warm(t, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for range limit { // whoever waits ahead does not keep it
+		f.send(t.Context(), "hello")
+	}
+	synctest.Wait()
+	start := time.Now()
+	err := f.library.Send(ctx, channel, "hello")
+	var tooLong *ratelimits.TooLongError
+	assert.ErrorAs(t, err, &tooLong)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Zero(t, time.Since(start))
+	f.calls.Wait()
+}
+
+func returnsWhenCancelled(t *testing.T, f *fixture) {
+	f.warm(t, 0)
+	for range limit {
+		f.send(t.Context(), "hello")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Second, cancel)
+	start := time.Now()
+	assert.ErrorIs(t, f.library.Send(ctx, channel, "hello"), context.Canceled)
+	assert.Equal(t, time.Second, time.Since(start))
+	f.calls.Wait()
+	for _, o := range f.outcomes() {
+		assert.NoError(t, o.err)
+	}
+}
+
+func goesFirst(t *testing.T, f *fixture) {
+	f.warm(t, 0)
+	for range limit {
+		f.send(t.Context(), "has time")
+	}
+	synctest.Wait()
+	time.Sleep(time.Second)
+	f.send(buckets.ContextWithPriority(t.Context()), "urgent")
+	f.calls.Wait()
+	over := f.outcomes()
+	require.Len(t, over, limit+1)
+	for _, o := range over {
+		assert.NoError(t, o.err)
+		if o.content == "urgent" {
+			assert.Less(t, o.at, 2*period, "in the next window")
+		}
+	}
+	assert.Equal(t, "has time", over[limit].content, "who has to wait for the one after that")
+}
+
+func severalAtOnce(t *testing.T, f *fixture) {
+	f.warm(t, limit-1)
+	const waiting = 20
+	for range limit - 1 + waiting {
+		f.send(t.Context(), "hello")
+	}
+	synctest.Wait()
+	stats := f.transport.Manager().Stats()
+	assert.Equal(t, limit-1, stats.InFlight)
+	assert.Equal(t, waiting, stats.Waiting)
+	f.calls.Wait()
+	assert.Equal(t, limit, f.discord.Report().MaxInFlight)
+	stats = f.transport.Manager().Stats()
+	assert.Zero(t, stats.InFlight)
+	assert.Zero(t, stats.Waiting)
+}
+
+func returnsTypedError(t *testing.T, f *fixture) {
+	err := f.library.Send(t.Context(), unknownChannel, "hello")
+	require.Error(t, err)
+	got, ok := f.library.APIError(err)
+	require.True(t, ok, "%T", errors.Unwrap(err))
+	assert.Equal(t, APIError{http.StatusNotFound, 10003, "Unknown Channel"}, got)
+}

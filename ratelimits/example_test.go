@@ -1,0 +1,74 @@
+package ratelimits_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// A 429 of Discord's, and what it asks for.
+func ExampleParseResponse() {
+	header := http.Header{}
+	header.Set("X-RateLimit-Limit", "5")
+	header.Set("X-RateLimit-Remaining", "0")
+	header.Set("X-RateLimit-Reset-After", "1.250")
+	header.Set("X-RateLimit-Scope", "user")
+	header.Set("Via", "1.1 google") // it came from the API, not from the network in front of it
+	body := []byte(`{"message": "You are being rate limited.", "retry_after": 1.25, "global": false}`)
+
+	response := ratelimits.ParseResponse(http.StatusTooManyRequests, header, body)
+	fmt.Println(response.Class, response.Limit, response.Remaining)
+	fmt.Println("wait", response.AskedWait().Round(10*time.Millisecond))
+	// Output:
+	// user 5 0
+	// wait 1.25s
+}
+
+// Two requests of a bucket of two, in virtual time: no clock runs, so any schedule can be played.
+func ExampleWindow() {
+	var window ratelimits.Window // nothing is known: one request goes, to find out
+	permit, ok := window.Take(0)
+	fmt.Println("first:", ok)
+	_, ok = window.Take(0)
+	fmt.Println("second at once:", ok)
+
+	window.Report(100*time.Millisecond, permit, ratelimits.Response{
+		Status: 200, Limited: true, Limit: 2, Remaining: 1, ResetAfter: time.Second,
+	})
+	_, ok = window.Take(100 * time.Millisecond)
+	fmt.Println("second:", ok)
+	at, _ := window.Next(100 * time.Millisecond)
+	fmt.Println("third not before", at.Round(10*time.Millisecond))
+	// Output:
+	// first: true
+	// second at once: false
+	// second: true
+	// third not before 1.1s
+}
+
+// A hold is only ever extended.
+func ExampleThrottle() {
+	var hold ratelimits.Throttle
+	hold.Extend(0, 3*time.Second)
+	hold.Extend(time.Second, time.Second) // would end sooner: no effect
+	fmt.Println(hold.Wait(time.Second))
+	// Output: 2s
+}
+
+// What a caller does with a refusal: try again later, or tell somebody when.
+func ExampleTooLongError() {
+	var err error = &ratelimits.TooLongError{
+		Route: "POST /channels/{channel.id}/messages", Wait: 20 * time.Second, Max: 10 * time.Second, Limit: 5, Period: 5 * time.Second,
+	}
+	var tooLong *ratelimits.TooLongError
+	if errors.As(err, &tooLong) {
+		fmt.Println("again in", tooLong.Wait)
+	}
+	fmt.Println(err)
+	// Output:
+	// again in 20s
+	// rate limit too long: POST /channels/{channel.id}/messages would wait 20s (5 requests per 5s), longer than its max rate limit of 10s
+}

@@ -1,0 +1,143 @@
+package ratelimits
+
+import "time"
+
+// unsaidWait is the wait after a 429 that does not say how long.
+const unsaidWait = time.Second
+
+// rare is what a Window remembers of what most buckets never meet: holds, refusals, responses that no kind can have given, other limits.
+// It is kept apart so that those buckets stay small.
+type rare struct {
+	hold                      Throttle
+	holdClass                 Class // of the 429 that the hold comes from
+	refusals                  Refusals
+	shortened, shortenedUntil time.Duration // what the period seemed to be, and was taken for shorter not long before
+	suspected                 time.Duration // until then evidence.suspected holds
+	leftOutUntil              time.Duration // until then evidence.leftOut counts
+	raised                    int32         // a higher limit that the latest response named, at raisedAt: believed a period later
+	raisedTwice               bool          // and the one before it, too
+	loweredAt                 time.Duration // when a response named a lower limit; those to requests of before name the one that was
+	raisedAt                  time.Duration
+	hidden                    hiddenLimit
+}
+
+// noRare is what is read of a window that has met none of it. Nothing writes to it.
+var noRare rare
+
+// readRare returns it for reading.
+func (w *Window) readRare() *rare {
+	if w.rare == nil {
+		return &noRare
+	}
+	return w.rare
+}
+
+// writeRare returns it for writing.
+func (w *Window) writeRare() *rare {
+	if w.rare == nil {
+		w.rare = &rare{}
+	}
+	return w.rare
+}
+
+// next returns when a request may leave as far as holds and hidden limits go, as Window.Next does.
+func (r *rare) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
+	if r.hold.Wait(now) > 0 {
+		return r.hold.Until(), true
+	}
+	return r.hidden.next(now, inflight)
+}
+
+// advance lets time do its work.
+func (r *rare) advance(w *Window, now time.Duration) {
+	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
+		w.limit = min(r.raised, 2*w.limit)
+		r.raised, r.raisedTwice = 0, false
+	}
+}
+
+// accepted takes in that a request was not refused. It was let through for certain if it has succeeded.
+func (r *rare) accepted(now, sent time.Duration, succeeded bool) {
+	if succeeded {
+		r.refusals.Accepted(sent)
+	}
+	r.hidden.accepted(now, sent)
+}
+
+// refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was
+// understood wrongly. It is full now. One request goes first when the hold has ended, and for some time to come.
+func (w *Window) refuse(now time.Duration, r *Response) {
+	w.evidence.others = true // perhaps
+	if w.evidence.kind() != KindNext {
+		w.evidence.forget()
+	}
+	rare := w.writeRare()
+	if now < rare.shortenedUntil && w.evidence.mayBeNext() {
+		w.longest, w.recentSince = rare.shortened, now+suspectedPeriods*rare.shortened
+		w.ledger.occupy(w.longest, true)
+	}
+	wait := r.AskedWait()
+	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
+		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
+		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, others: true})
+	}
+	wait = max(wait, w.again(now))
+	w.suspect(now+min(wait, LongestTrust), w.longest)
+	w.HoldFor(now, wait, ClassUser)
+}
+
+// meet takes in a 429 of a limit that the bucket's headers do not show.
+func (w *Window) meet(now time.Duration, p Permit, r *Response) {
+	wait := max(r.AskedWait(), w.again(now))
+	w.writeRare().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
+	w.passed = 0
+	w.HoldFor(now, wait, ClassShared)
+}
+
+func (w *Window) again(now time.Duration) time.Duration {
+	rare := w.writeRare()
+	return rare.refusals.Again(now, rare.hold.Wait(now) > 0)
+}
+
+// AskedWait returns how long a 429 asks to wait: what it says, else the time until the bucket is full if it is about the bucket or its
+// resource, else a second. It is never nothing, because what was said is rounded, and because a 429 must not be answered by an endless
+// loop, and no more than LongestTrust.
+func (r *Response) AskedWait() time.Duration {
+	switch {
+	case r.HasRetryAfter:
+		return min(r.RetryAfter+tick, LongestTrust)
+	case r.Limited && (r.Class == ClassUser || r.Class == ClassShared):
+		return min(r.ResetAfter+tick, LongestTrust)
+	}
+	return unsaidWait
+}
+
+// Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
+// more than a day is not believed.
+func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
+
+// HoldRefused is Hold after a 429 that speaks of another limit, which nothing else holds. Several in a row make it longer.
+func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
+
+// HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
+func (w *Window) HoldFor(now, d time.Duration, class Class) {
+	if d <= 0 {
+		return
+	}
+	if rare := w.writeRare(); rare.hold.Extend(now, min(d, LongestTrust)) {
+		rare.holdClass = class
+	}
+	w.probing = true
+}
+
+// LiftHold ends the hold, and what the 429 that caused it has said of the bucket is forgotten. One request goes first all the same.
+func (w *Window) LiftHold(now time.Duration) {
+	if w.HoldWait(now) == 0 && w.HoldClass(now) == ClassOK {
+		return
+	}
+	if w.HoldClass(now) == ClassUser {
+		w.ledger.clear()
+		w.evidence.fixed.said = 0
+	}
+	w.rare.hold, w.rare.hidden = Throttle{}, hiddenLimit{}
+}
