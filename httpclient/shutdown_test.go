@@ -48,8 +48,8 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 		var waiting []*call
 		for range 3 {
 			waiting = append(waiting, send(transport, newMessage(t)))
+			synctest.Wait() // in this order
 		}
-		synctest.Wait()
 		s := shutDown(context.Background(), transport)
 
 		var bodies ledger

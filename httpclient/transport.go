@@ -80,6 +80,7 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 // that was passed in by WithManager stays open, and what waits there goes on waiting. Closing again does nothing; the error
 // is always nil.
 func (t *Transport) Close() error {
+	t.requests.Closing()
 	t.end()
 	t.deadlines.stop()
 	t.log.Flush(t.sinceMade(), true)

@@ -74,6 +74,7 @@ func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential())
 // that was passed in by httpclient.WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the
 // error is always nil.
 func (c *Client) Close() error {
+	c.calls.Closing()
 	c.end()
 	return c.transport.Close()
 }

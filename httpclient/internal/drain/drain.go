@@ -17,6 +17,7 @@ var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.E
 type Drain struct {
 	inside atomic.Int64
 	shut   atomic.Bool
+	cut    atomic.Bool // somebody was inside when it was closed
 	once   sync.Once
 	empty  chan struct{} // closed when it is shut and nobody is inside, which stays so
 }
@@ -41,8 +42,15 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Wait lets nobody in any more, and waits until nobody is inside. The errors are the context's, and buckets.ErrClosed if closed ends
-// before.
+// Closing has to be called before those inside are told that all is closed.
+func (d *Drain) Closing() {
+	if d.inside.Load() > 0 {
+		d.cut.Store(true)
+	}
+}
+
+// Wait lets nobody in any more, and waits until nobody is inside. The errors are the context's, and buckets.ErrClosed if it is closed
+// before, after Closing.
 func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	if ctx == nil {
 		return buckets.ErrNoContext
@@ -51,13 +59,20 @@ func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	d.inside.Add(1)
 	d.Leave() // tells if nobody is inside
 	select {
+	case <-d.empty: // whatever else has happened
+		return nil
+	default:
+	}
+	select {
 	case <-d.empty:
 	case <-closed:
 	case <-ctx.Done():
 	}
 	select {
-	case <-d.empty: // whatever else has happened
-		return nil
+	case <-d.empty:
+		if !d.cut.Load() {
+			return nil
+		}
 	default:
 	}
 	if err := ctx.Err(); err != nil {
