@@ -149,7 +149,9 @@ func (m *RESTBucketManager) Shutdown(ctx context.Context) error {
 		if first && !m.busy() {
 			left := m.returning()
 			if left == 0 {
-				m.close(d)
+				if m.close(d) { // it was closed meanwhile, and they are gone because of that
+					return ErrClosed
+				}
 				return nil
 			}
 			pause = m.settings.clock.After(left)

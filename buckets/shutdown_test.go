@@ -200,6 +200,24 @@ func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 	}
 }
 
+// Those who waited are gone at once, so that nobody is left to be seen.
+func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+			waiting := asks(m, message(1), 3)
+			s := shutDown(background, m)
+			require.NoError(t, m.Close())
+			synctest.Wait()
+			require.True(t, s.over.Load())
+			assert.Equal(t, buckets.ErrClosed, s.err)
+			assert.ErrorIs(t, waiting[0].failed(), buckets.ErrClosed)
+		})
+	}
+}
+
 func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
