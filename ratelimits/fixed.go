@@ -8,9 +8,9 @@ import (
 // A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of two windows are
 // at least a period apart, and within one window, whoever is counted later is told a shorter reset-after.
 
-// fixedEvidence is what a fixed window has said of the latest window that was spoken of.
+// fixedEvidence is what a fixed window has said of the latest window that was spoken of, and of the one before.
 type fixedEvidence struct {
-	closes interval // when it does according to all responses that certainly spoke of it
+	closes, before interval // when the latest one does according to all responses that certainly spoke of it, and the one before
 	// The shortest reset-after of the latest, and how many requests had been counted by then.
 	least      time.Duration
 	leastSpent int32
@@ -29,15 +29,18 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 }
 
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
-	refuted = e.least > 0 && s.denies(e.closes, longest)
-	switch {
+	switch overlaps := e.closes.overlaps(s.reset); {
 	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
 		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later one
+		refuted = e.least > 0 && s.denies(e.closes, longest)
+		e.before = e.closes
 		e.begin(s, s.spent, s.reset.high)
-	case s.reset.high < e.closes.low: // an earlier one
+	case !overlaps: // an earlier one
+		refuted = s.denies(e.closes, longest) || s.denies(e.before, longest)
 	case same(e.closes, s.reset, longest):
-		refuted = refuted || s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
+		refuted = s.sent >= e.closes.high ||
+			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
 		alone := e.until <= e.closes.high
 		if e.closes = e.closes.intersect(s.reset); alone {
 			e.until = e.closes.high

@@ -119,5 +119,5 @@ func (w *Window) WaitClass(now time.Duration) Class {
 // Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
 // in the past if that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
-	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last())
+	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
 }

@@ -57,7 +57,7 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && !w.unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
-		s.Reset = max(w.ledger.last()-now, tick)
+		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
 	}
 	return s
 }

@@ -218,8 +218,11 @@ func (w *Window) blind(now time.Duration, p Permit, lost bool) {
 	if lost {
 		c.blind = unanswered
 	}
-	if w.evidence.refuted&^next == log|leaky && now < closes.low { // it is in this window, if it is one
+	switch {
+	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
 		c.reset, c.blind = closes, heard
+	case w.evidence.kind() == KindLeaky:
+		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick
 	}
 	w.charge(&c)
 }
