@@ -208,6 +208,16 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
+// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it, however short the
+// reset-after was that has been named so far.
+func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
+	t.Parallel()
+	b := leaky(t) // three, which come back at 200, 400 and 600 ms
+	b.exchange(ms, bare)
+	require.Equal(t, 600*ms, b.Period())
+	b.left(700*ms, 4)
+}
+
 // The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
 func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
 	t.Parallel()
