@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
@@ -19,9 +21,31 @@ const (
 	// otherwise.
 	DefaultMaxResponse = 32 << 20
 
-	projectURL     = "https://github.com/ratelight/ratelight"
-	projectVersion = "0.1.0"
+	project    = "github.com/ratelight/ratelight"
+	projectURL = "https://" + project
 )
+
+// projectVersion is the version of the module that the program was built with.
+var projectVersion = sync.OnceValue(func() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unreleased
+	}
+	return versionIn(build)
+})
+
+// Discord insists on a number.
+const unreleased = "0.0.0"
+
+func versionIn(build *debug.BuildInfo) string {
+	for _, module := range append(build.Deps, &build.Main) {
+		if module.Path == project && strings.HasPrefix(module.Version, "v") {
+			version, _, _ := strings.Cut(module.Version[1:], "+") // what follows says only where it was built
+			return version
+		}
+	}
+	return unreleased
+}
 
 var (
 	// ErrToken is returned by Do if New was given a token that cannot be one: a prefix with nothing behind it, as an unset
@@ -91,7 +115,7 @@ func (s *settings) base() (*url.URL, error) {
 }
 
 func (s *settings) userAgent() (string, error) {
-	where, version := cmp.Or(s.agentURL, projectURL), cmp.Or(s.agentVersion, projectVersion)
+	where, version := cmp.Or(s.agentURL, projectURL), cmp.Or(s.agentVersion, projectVersion())
 	if strings.ContainsAny(where+version, "(),") || !message.IsHeaderValue(where+version+s.agentSuffix) {
 		return "", ErrUserAgent
 	}
