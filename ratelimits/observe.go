@@ -82,8 +82,9 @@ func (w *Window) shorten(now time.Duration) {
 		return
 	}
 	if w.evidence.mayBeNext() {
-		rare := w.writeRare()
-		rare.shortened, rare.shortenedUntil = w.longest, now+2*w.longest
+		if rare := w.writeRare(); now >= rare.shortenedUntil {
+			rare.shortened, rare.shortenedUntil = w.longest, now+2*w.longest
+		}
 	}
 	w.longest = w.recent
 }
