@@ -17,7 +17,8 @@
 // # Timeouts
 //
 // Leave http.Client.Timeout at 0: it counts the time in queues. Bound requests by their contexts. A request whose deadline
-// lies before its predicted wait fails at once instead of waiting in vain. [WithAttemptTimeout] ends attempts that make no
+// lies before its predicted wait fails at once. The prediction counts the queue, but no round trips, so that nothing is
+// refused that could have been in time: a request that it lets in may still wait a round trip longer for each window. [WithAttemptTimeout] ends attempts that make no
 // progress; nothing but the context bounds how long an attempt takes in all, so a server that sends a byte now and then
 // keeps it alive, and so does a response that is neither read nor closed. As long as no wait can be predicted, because the
 // first request of a route is still under way, requests wait for that request, however small the max rate limit is.
@@ -25,8 +26,8 @@
 // # Options for one request
 //
 // They are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all), [buckets.ContextWithOrdered],
-// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithRetry],
-// [ContextWithoutRetry] and [ContextWithAttemptTimeout].
+// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithUnsafeRetries],
+// [ContextWithoutRetries] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
@@ -44,17 +45,17 @@
 // is ignored if it is in milliseconds or the response has no scope. What the headers may be about waits while the body is
 // read. If a limit refuses several times in a row, the wait grows, up to about a minute. No wait above a day is believed.
 // [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
-// *[ratelimits.TooLongError]. There is no bound on the number of such repetitions but the request's context. A request
-// whose body cannot be repeated gets the 429 as it came.
+// *[ratelimits.TooLongError]. Nothing but the request's context bounds the number of such retries. A request whose body
+// can be sent only once, see Bodies, gets the 429 as it came.
 //
-// # What is repeated after a failure
+// # What is retried after a failure
 //
-// Failures that will pass: broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524
-// and 529. Only requests are repeated that do no harm when they are carried out twice: GET, HEAD, OPTIONS, PUT, DELETE,
-// messages with a nonce and enforce_nonce (see [WithNonce]), and whatever certainly never left. [WithUnsafeRetries] and
-// [ContextWithRetry] allow the others. Errors that will not pass are returned at once: untrusted certificates, unusable
-// URLs and headers, bodies whose length is not what their request says. A library above that repeats requests by itself
-// repeats POSTs as well, and so sends messages twice: turn that off.
+// Transient failures: broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524 and
+// 529. Only requests are retried that do no harm when they are carried out twice: GET, HEAD, OPTIONS, PUT, DELETE,
+// messages with a nonce and enforce_nonce (see [WithNonce]), and requests that certainly never left. [WithUnsafeRetries] and
+// [ContextWithUnsafeRetries] allow the others. Permanent errors are returned at once: untrusted certificates, unusable
+// URLs and headers, bodies whose length is not what their request says. A library above that retries by itself retries
+// POSTs as well, and so sends messages twice: turn that off.
 //
 // On HTTP/1.1, which proxies and other servers speak, net/http itself repeats a GET when a kept connection breaks, so the
 // server may count two requests where one was sent. With HTTP/2, and so with Discord, this does not happen.
@@ -99,7 +100,7 @@
 //	*ratelimits.BudgetError      too many invalid responses of late
 //	*CredentialError             this credential has been refused before
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
-//	*RetryError                  no response after all repetitions, or the body can be sent only once; wraps the last error.
+//	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last error.
 //	                             A 5xx that stays is returned as it came
 //	buckets.ErrClosed            the transport is closed
 //	*routes.PathError            a malformed path or method; endpoints that are not in the catalogue are fine
@@ -118,6 +119,10 @@
 //     what they leave over. A restart forgets what was sent before it, and may draw a 429 in the first seconds.
 //   - With [WithLimiter] there is no budget of invalid requests, and [Transport.Manager] returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
+//
+// # Shutdown
+//
+// [Transport.Shutdown] takes no new requests, lets those finish that wait or are in flight, and closes the transport.
 //
 // # Metrics
 //
