@@ -24,8 +24,8 @@ func WithHosts(limited func(host string) bool) Option {
 // WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one name share all
 // limits, holds and stopped credentials; different names share nothing. The name of Discord itself is "", so a proxy that only
 // forwards to Discord is declared by returning "" for it. By default, also for nil, each such host is a server of its own, by the name
-// of the host. Without WithHosts and WithAPI there is nothing to be named: then every request fails with ErrOptions. The host is
-// spelled as for WithHosts, and the function must be safe for concurrent use.
+// of the host. Where neither WithHosts nor WithAPI adds a host besides Discord's own, there is nothing to be named: then every request
+// fails with ErrOptions. The host is spelled as for WithHosts, and the function must be safe for concurrent use.
 func WithServer(name func(host string) string) Option {
 	return func(s *settings) { s.hosts.server = name }
 }
@@ -69,6 +69,11 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 		return h.server(host), true
 	}
 	return host, true
+}
+
+// others reports that there may be such hosts.
+func (h *hosts) others() bool {
+	return h.limited != nil || slices.ContainsFunc(h.apis, func(a api) bool { return !routes.IsAPIHost(a.host) && !routes.IsMediaHost(a.host) })
 }
 
 func (h *hosts) isAPI(host string) bool {

@@ -29,6 +29,14 @@ func to(t *testing.T, address string, r *http.Request) *http.Request {
 	return r
 }
 
+// address returns a URL that is parsed.
+func address(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u
+}
+
 // listener is a limiter that lets everything go, and remembers what it was asked for.
 type listener struct {
 	buckets.Unlimited
@@ -363,9 +371,7 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
 	var options []httpclient.Option
 	for _, base := range []string{"http://Proxy:8080/discord/", "https://other.:443", "/nowhere"} {
-		u, err := url.Parse(base)
-		require.NoError(t, err)
-		options = append(options, httpclient.WithAPI(u))
+		options = append(options, httpclient.WithAPI(address(t, base)))
 	}
 	options = append(options, httpclient.WithAPI(nil), httpclient.WithHosts(func(host string) bool { return host == "third" }))
 	addresses := []string{"http://proxy:8080", "https://other", "http://third", "http://proxy", "https://discord.com"}
