@@ -80,15 +80,16 @@ func (h *hosts) isAPI(host string) bool {
 	return slices.ContainsFunc(h.apis, func(a api) bool { return a.host == host })
 }
 
-// belowAPI returns the path that is sent, without that of the API that it belongs to.
+// belowAPI returns the path that is sent, without that of the API that it belongs to: of several, the longest.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
+	rest := path
 	for _, a := range h.apis {
-		if below, ok := strings.CutPrefix(path, a.path); ok && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
-			return below
+		if below, ok := strings.CutPrefix(path, a.path); ok && len(below) < len(rest) && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
+			rest = below
 		}
 	}
-	return path
+	return rest
 }
 
 // serverOf returns the server whose limits are those of a URL, and whether there is one. Should a function of the caller's panic, the
