@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,22 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 			assert.Empty(t, below.sent())
 		})
 	}
+}
+
+// badAddress cannot be encoded, for a reason that looks like one of http.Client.
+type badAddress struct{}
+
+func (badAddress) MarshalText() ([]byte, error) {
+	return nil, &url.Error{Op: "parse", URL: "https://example.com", Err: errors.New("no address")}
+}
+
+func TestAnErrorOfABodyStaysOneWhateverItIsAbout(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	_, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, rest.JSON(badAddress{}))
+	require.ErrorIs(t, err, rest.ErrBody)
+	assert.ErrorContains(t, err, "no address")
+	assert.Empty(t, below.sent())
 }
 
 // Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body unless that is a stream.
