@@ -123,15 +123,12 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	} else {
 		a.request = *x.request
 	}
-	a.request.Body, a.request.GetBody = content, x.body.get
+	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
 	if content == nil && x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
 	}
 	if x.body.measured {
 		a.request.ContentLength = x.body.length
-	}
-	if x.header != nil {
-		a.request.Header = x.header
 	}
 	if content != nil && content != http.NoBody && !sentInOnePiece(content, a.request.ContentLength) && a.request.Context().Done() != nil {
 		a.watchUpload()

@@ -159,7 +159,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
-	case permanentFailure(x.request, err):
+	case x.permanentFailure(err):
 		return 0, errLasting
 	case !x.safeToRepeat(err):
 		return 0, errUnsafe
