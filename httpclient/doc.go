@@ -25,8 +25,8 @@
 // # Options for one request
 //
 // They are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all), [buckets.ContextWithOrdered],
-// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithRetry],
-// [ContextWithoutRetry] and [ContextWithAttemptTimeout].
+// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithUnsafeRetries],
+// [ContextWithoutRetries] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
@@ -42,7 +42,7 @@
 // refusal without a time to come back is returned, as *[ratelimits.EdgeError]. The wait is the precise one of the body, of
 // which the header is a rounded copy. If the two contradict each other, the longer one counts, but a body above its header
 // is ignored if it is in milliseconds or the response has no scope. What the headers may be about waits while the body is
-// read. If a limit refuses several times in a row, the wait grows, up to about a minute. No wait above a day is believed.
+// read. If a limit refuses several times in a row, the wait grows, up to about a minute. A wait above a day is cut to a day.
 // [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
 // *[ratelimits.TooLongError]. There is no bound on the number of such repetitions but the request's context. A request
 // whose body cannot be repeated gets the 429 as it came.
@@ -52,9 +52,9 @@
 // Failures that will pass: broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524
 // and 529. Only requests are repeated that do no harm when they are carried out twice: GET, HEAD, OPTIONS, PUT, DELETE,
 // messages with a nonce and enforce_nonce (see [WithNonce]), and whatever certainly never left. [WithUnsafeRetries] and
-// [ContextWithRetry] allow the others. Errors that will not pass are returned at once: untrusted certificates, unusable
-// URLs and headers, bodies whose length is not what their request says. A library above that repeats requests by itself
-// repeats POSTs as well, and so sends messages twice: turn that off.
+// [ContextWithUnsafeRetries] allow the others. Errors that will not pass are returned at once: untrusted certificates,
+// unusable URLs and headers, bodies whose length is not what their request says. A library above that repeats requests by
+// itself repeats POSTs as well, and so sends messages twice: turn that off.
 //
 // On HTTP/1.1, which proxies and other servers speak, net/http itself repeats a GET when a kept connection breaks, so the
 // server may count two requests where one was sent. With HTTP/2, and so with Discord, this does not happen.
@@ -63,8 +63,8 @@
 //
 // A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with its
 // length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is sent
-// once. A body that is not in memory is sent by a goroutine of its own. If its source falls silent and Close does not wake
-// it, that goroutine lives until the source gives something; the request fails in time all the same.
+// once. A body that is not in memory is sent by a goroutine of its own. If its source gives nothing more and Close does not
+// end the read, that goroutine stays until the source gives something; the request fails in time all the same.
 //
 // Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
 // a 401's and of a webhook's 404, which are looked at while you read or close the body; Close may then take up to 100 ms.

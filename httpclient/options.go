@@ -112,7 +112,7 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a limiter in the
-// library above stays quiet: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
+// library above does not act on them: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
