@@ -48,8 +48,8 @@ func (x *roundTrip) sendAttempt(now time.Time, content io.ReadCloser) (*http.Res
 	return response, nil
 }
 
-// send sends the request. A body that is not in memory may come from a source that nothing can wake, and net/http waits for it
-// even when the context has ended: then this leaves it alone.
+// send sends the request. A body that is not in memory may come from a source whose reads nothing can end, and net/http waits
+// for them even when the context has ended: then this returns without it.
 func (a *attempt) send(content io.ReadCloser) (*http.Response, error) {
 	a.prepare(content)
 	ctx := a.request.Context()
@@ -123,22 +123,19 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	} else {
 		a.request = *x.request
 	}
-	a.request.Body, a.request.GetBody = content, x.body.get
+	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
 	if content == nil && x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
 	}
 	if x.body.measured {
 		a.request.ContentLength = x.body.length
 	}
-	if x.header != nil {
-		a.request.Header = x.header
-	}
 	if content != nil && content != http.NoBody && !sentInOnePiece(content, a.request.ContentLength) && a.request.Context().Done() != nil {
 		a.watchUpload()
 	}
 }
 
-// explain tells an attempt that took too long from a caller who gave up.
+// explain distinguishes an attempt that took too long from a caller who gave up.
 func (a *attempt) explain(err error) error {
 	if err != io.EOF && a.ctx.late() {
 		return &AttemptTimeoutError{Route: a.roundTrip.route(), After: a.roundTrip.attemptTimeout}
@@ -183,7 +180,7 @@ func (a *attempt) watchUpload() {
 }
 
 // upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends, which ends most reads, as
-// from a pipe that has fallen silent: net/http does not return before.
+// from a pipe that nobody writes to any more: net/http does not return before.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt

@@ -42,7 +42,7 @@ const (
 	over      = -3 // for ever
 )
 
-// begin lets the context live until somebody waits for longer than d, counted from now for the first time, or until the request's
+// begin starts the context, which ends when somebody waits for longer than d, counted from now for the first time, or when the request's
 // context ends.
 func (s *attemptContext) begin(request context.Context, now time.Time, d time.Duration, l *deadlines) {
 	s.Context = request

@@ -13,15 +13,15 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// step is a request of a story about 401s: it is sent, and answered after so long.
+// step is one of the requests of a test: it is sent, and answered after so long.
 type step struct {
 	path   string
 	takes  time.Duration
 	status int
 }
 
-// tell sends the requests of a story one second after another, and waits for the last of them.
-func tell(t *testing.T, steps ...step) (transport *httpclient.Transport) {
+// sendAll sends the requests one second after another, and waits for the last of them.
+func sendAll(t *testing.T, steps ...step) (transport *httpclient.Transport) {
 	t.Helper()
 	var sent atomic.Int32
 	transport = newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -69,12 +69,12 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"between the latest of one route":        {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
 		"before the latest of both routes":       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}}, true},
 		"an earlier one that comes back late":    {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401}}, true},
-		"a token in the path vouches for itself": {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
+		"a token in the path says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := tell(t, c.steps...)
+				transport := sendAll(t, c.steps...)
 				other := send(transport, getting(t, "/voice/regions")).wait()
 				if !c.stopped {
 					assertStatus(t, http.StatusOK, other)
@@ -121,7 +121,7 @@ func TestALate401DoesNotStopAPlaceWhereALaterRequestHasSucceeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := tell(t, append([]step{{path, 0, 200}}, c.steps...)...) // the route is known then
+				transport := sendAll(t, append([]step{{path, 0, 200}}, c.steps...)...) // the route is known then
 				next := send(transport, getting(t, path)).wait()
 				if !c.stops {
 					assertStatus(t, http.StatusOK, next)
@@ -138,7 +138,7 @@ func TestALate401DoesNotStopAPlaceWhereALaterRequestHasSucceeded(t *testing.T) {
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := tell(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
+		transport := sendAll(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
 		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
 	})
 }

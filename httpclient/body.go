@@ -298,7 +298,7 @@ func (r *reservation) endWith(response *http.Response) {
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads a body while both contexts live, and reports whether it came to its end: it stops after limit bytes, and where
+// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit bytes, and where
 // there is no more room. After an error it closes the body. When a context ends it does so meanwhile, which ends a read from a pipe; one that
 // goes on all the same is left alone. It takes room as it goes, unless that of limit bytes has been taken.
 func (r *reservation) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {

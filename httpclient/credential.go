@@ -59,7 +59,7 @@ func (c *credential) leaves() {
 	}
 }
 
-// answered takes in a response, without waiting for its body: what only that tells is learnt while the caller reads it.
+// answered takes in a response, without waiting for its body: what only that says is learnt while the caller reads it.
 func (c *credential) answered(response *http.Response) {
 	switch status := response.StatusCode; {
 	case 200 <= status && status < 300:
@@ -128,7 +128,7 @@ func (c *credential) refusedHere(e evidence) {
 	c.stop(finding{p, e}, stop{http.StatusUnauthorized, until, c.number})
 }
 
-// refusedWith stops what the code of a 401 tells, if it was read.
+// refusedWith stops what the code of a 401 says, if it was read.
 func (c *credential) refusedWith(v bodyOrigin, code int) {
 	r := c.ask.Route.Route()
 	stopped := false

@@ -19,7 +19,7 @@ const (
 	restTime = 10 * time.Minute
 	// A webhook that is gone is not asked for that long; somebody may have been wrong about it.
 	missingFor = 10 * time.Minute
-	// Interaction tokens live 15 minutes (Discord's documentation). Those of webhooks do not end, but memory does.
+	// Interaction tokens are valid for 15 minutes (Discord's documentation). Those of webhooks do not end, but memory is bounded.
 	interactionLife = 15 * time.Minute
 	webhookLife     = 24 * time.Hour
 
@@ -58,7 +58,7 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is how: 401, or 404 for a webhook that is gone.
 	Status int
-	// Everywhere tells for an Authorization that nothing is sent with it any more. Otherwise it is only not sent to this route with this
+	// Everywhere reports for an Authorization that nothing is sent with it any more. Otherwise it is only not sent to this route with this
 	// channel, guild or webhook.
 	Everywhere bool
 	// RetryAfter is for how long it is not tried again, 0 for ever.
@@ -80,7 +80,7 @@ func (e *CredentialError) Error() string {
 // credentials remembers which of them do not work. Only keyed hashes of them are kept.
 //
 // An Authorization is stopped in one place by each 401, see scope, and as a whole by what its authorizationState says. A token in a path is
-// stopped by one 401 or 404. Whoever waits hears of a stop at once.
+// stopped by one 401 or 404. A stop ends the waits of its requests at once.
 type credentials struct {
 	seed    maphash.Seed
 	known   *xsync.Map[credentialID, *authorizationState]
@@ -164,7 +164,7 @@ func (c *credentials) note(k finding, s stop) {
 	c.count.Store(int32(len(c.stopped)))
 }
 
-// sweep forgets what is over, and if that is not enough, some of the rest: one more request each will tell again.
+// sweep forgets what is over, and if that is not enough, some of the rest: one more request each will find it out again.
 func (c *credentials) sweep(now time.Time) {
 	c.swept = now
 	maps.DeleteFunc(c.stopped, func(_ finding, s stop) bool { return !s.until.After(now) })

@@ -43,7 +43,7 @@
 // refusal without a time to come back is returned, as *[ratelimits.EdgeError]. The wait is the precise one of the body, of
 // which the header is a rounded copy. If the two contradict each other, the longer one counts, but a body above its header
 // is ignored if it is in milliseconds or the response has no scope. What the headers may be about waits while the body is
-// read. If a limit refuses several times in a row, the wait grows, up to about a minute. No wait above a day is believed.
+// read. If a limit refuses several times in a row, the wait grows, up to about a minute. A wait above a day is cut to a day.
 // [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
 // *[ratelimits.TooLongError]. Nothing but the request's context bounds the number of such retries. A request whose body
 // can be sent only once, see Bodies, gets the 429 as it came.
@@ -64,8 +64,8 @@
 //
 // A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with its
 // length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is sent
-// once. A body that is not in memory is sent by a goroutine of its own. If its source falls silent and Close does not wake
-// it, that goroutine lives until the source gives something; the request fails in time all the same.
+// once. A body that is not in memory is sent by a goroutine of its own. If its source gives nothing more and Close does not
+// end the read, that goroutine stays until the source gives something; the request fails in time all the same.
 //
 // Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
 // a 401's and of a webhook's 404, which are looked at while you read or close the body; Close may then take up to 100 ms.

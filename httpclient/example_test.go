@@ -72,7 +72,7 @@ func ExampleWithMaxRateLimit() {
 	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
 }
 
-// A program that is told to end sends what waits already, for ten seconds at most, before it does.
+// A program that has to end sends what waits already, for ten seconds at most, before it does.
 func ExampleTransport_Shutdown() {
 	server := discord()
 	defer server.Close()
@@ -198,8 +198,8 @@ func ExampleRedact() {
 	// true
 }
 
-// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends no other header
-// about limits, and once Discord has said that the webhook is gone, nothing is sent to it.
+// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends
+// no other header about limits, and once Discord has said that the webhook is gone, nothing is sent to it for ten minutes.
 func Example_webhook() {
 	server := discordtest.NewServer(nil,
 		discordtest.Unlimited("execute_webhook"),

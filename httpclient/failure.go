@@ -14,8 +14,8 @@ import (
 
 // permanentFailure reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
 // resolvers say so while a network comes up. Neither is an alert of TLS, whose types net/http does not tell.
-func permanentFailure(request *http.Request, err error) bool {
-	return err != nil && (untrusted(err) || misconfigured(err) || unsendable(request, err) || ofWrongLength(err))
+func (x *roundTrip) permanentFailure(err error) bool {
+	return err != nil && (untrusted(err) || misconfigured(err) || x.unsendable(err) || ofWrongLength(err))
 }
 
 // untrusted reports that the server did not prove who it is, or does not speak TLS. No request was sent to it.
@@ -43,15 +43,16 @@ func misconfigured(err error) bool {
 
 // unsendable reports a request that http.Transport refuses before it sends anything. Its errors have no types, so this looks at what it
 // looks at; except for what depends on the scheme, which may be one that was registered, and on the protocol of the connection.
-func unsendable(r *http.Request, err error) bool {
-	if r.URL == nil || r.URL.Host == "" || r.Header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
+func (x *roundTrip) unsendable(err error) bool {
+	r := x.request
+	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
 		r.ContentLength != 0 && r.Body == nil || !message.IsHeaderValue(r.URL.RequestURI()) {
 		return true
 	}
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
-	return !isHeader(r.Header) || !isHeader(r.Trailer) ||
+	return !isHeader(x.header) || !isHeader(r.Trailer) ||
 		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
 }
 

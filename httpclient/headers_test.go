@@ -61,6 +61,19 @@ func TestAuthorizationIsLeftOutWhereThePathHasATokenUnlessItIsToBeSentAlways(t *
 }
 
 // A refusal of the bot as a whole must not hold up webhooks, if they are not sent with its credential.
+// A token that was read from a file may end in a line break. What is not sent cannot be why an attempt fails.
+func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		r := newRequest(t, http.MethodGet, webhook, "")
+		r.Header.Set("Authorization", authorization+"\n")
+		assertStatus(t, http.StatusOK, send(transport, r))
+		assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have counted it")
+	})
+}
+
 func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 	t.Parallel()
 	for _, always := range []bool{false, true} {

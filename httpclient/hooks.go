@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Hooks are told of every attempt. Both are optional. They are called on the goroutine of the request, which they delay, with no
-// lock held. The context is the request's. What waits and is held back is told to those of the manager, see buckets.Hooks, with a
+// Hooks are functions that are called for every attempt. Both are optional. They are called on the goroutine of the request, which they delay, with no
+// lock held. The context is the request's. Waits and holds are reported to those of the manager, see buckets.Hooks, with a
 // context that has the request's values and ends with its wait.
 type Hooks struct {
 	// Request is called before each attempt, when the limiter has let it go.
@@ -50,7 +50,7 @@ type ResponseEvent struct {
 	Err error
 }
 
-// WithHooks sets what is told of the attempts.
+// WithHooks sets what is called for each attempt.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
@@ -68,7 +68,7 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// callRequestHook tells of an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
+// callRequestHook reports an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
 // is sent and all is given back.
 func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
 	if x.hooks.Request == nil {
@@ -93,7 +93,7 @@ func (x *roundTrip) since(at time.Time) time.Duration {
 	return time.Since(at)
 }
 
-// callResponseHook tells of the outcome of an attempt, whose header took that long.
+// callResponseHook reports the outcome of an attempt, whose header took that long.
 func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
 		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class}

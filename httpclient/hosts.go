@@ -24,8 +24,8 @@ func WithHosts(limited func(host string) bool) Option {
 // WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one name share all
 // limits, holds and stopped credentials; different names share nothing. The name of Discord itself is "", so a proxy that only
 // forwards to Discord is declared by returning "" for it. By default, also for nil, each such host is a server of its own, by the name
-// of the host. Without WithHosts and WithAPI there is nothing to be named: then every request fails with ErrOptions. The host is
-// spelled as for WithHosts, and the function must be safe for concurrent use.
+// of the host. Where neither WithHosts nor WithAPI adds a host besides Discord's own, there is nothing to be named: then every request
+// fails with ErrOptions. The host is spelled as for WithHosts, and the function must be safe for concurrent use.
 func WithServer(name func(host string) string) Option {
 	return func(s *settings) { s.hosts.server = name }
 }
@@ -71,19 +71,25 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return host, true
 }
 
+// others reports that there may be such hosts.
+func (h *hosts) others() bool {
+	return h.limited != nil || slices.ContainsFunc(h.apis, func(a api) bool { return !routes.IsAPIHost(a.host) && !routes.IsMediaHost(a.host) })
+}
+
 func (h *hosts) isAPI(host string) bool {
 	return slices.ContainsFunc(h.apis, func(a api) bool { return a.host == host })
 }
 
-// belowAPI returns the path that is sent, without that of the API that it belongs to.
+// belowAPI returns the path that is sent, without that of the API that it belongs to: of several, the longest.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
+	rest := path
 	for _, a := range h.apis {
-		if below, ok := strings.CutPrefix(path, a.path); ok && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
-			return below
+		if below, ok := strings.CutPrefix(path, a.path); ok && len(below) < len(rest) && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
+			rest = below
 		}
 	}
-	return path
+	return rest
 }
 
 // serverOf returns the server whose limits are those of a URL, and whether there is one. Should a function of the caller's panic, the

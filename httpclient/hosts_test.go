@@ -29,6 +29,14 @@ func to(t *testing.T, address string, r *http.Request) *http.Request {
 	return r
 }
 
+// address returns a URL that is parsed.
+func address(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	return u
+}
+
 // listener is a limiter that lets everything go, and remembers what it was asked for.
 type listener struct {
 	buckets.Unlimited
@@ -363,9 +371,7 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
 	var options []httpclient.Option
 	for _, base := range []string{"http://Proxy:8080/discord/", "https://other.:443", "/nowhere"} {
-		u, err := url.Parse(base)
-		require.NoError(t, err)
-		options = append(options, httpclient.WithAPI(u))
+		options = append(options, httpclient.WithAPI(address(t, base)))
 	}
 	options = append(options, httpclient.WithAPI(nil), httpclient.WithHosts(func(host string) bool { return host == "third" }))
 	addresses := []string{"http://proxy:8080", "https://other", "http://third", "http://proxy", "https://discord.com"}
@@ -375,15 +381,32 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 // Ingresses and gateways mount a proxy in front of Discord below a path.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
-	base, err := url.Parse("http://proxy/discord/")
-	require.NoError(t, err)
-	heard := &listener{}
-	transport := httpclient.NewTransport(httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard), httpclient.WithAPI(base))
-	defer transport.Close()
-	for _, path := range []string{"/discord/channels/1/messages", "/api/v10/channels/1/messages", "/channels/1/messages"} {
-		r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
-		require.NoError(t, err)
-		assertStatus(t, http.StatusOK, send(transport, r))
-		assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
+	for name, bases := range map[string][]string{
+		"one":                  {"http://proxy/discord/"},
+		"the host, too":        {"http://proxy", "http://proxy/discord"},
+		"below another":        {"http://proxy/discord", "http://proxy/discord/canary"},
+		"above another":        {"http://proxy/discord/canary", "http://proxy/discord"},
+		"beside other servers": {"http://other", "http://proxy/discord", "http://other/discord/canary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard := &listener{}
+			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard)}
+			paths := []string{"/api/v10", ""}
+			for _, base := range bases {
+				options = append(options, httpclient.WithAPI(address(t, base)))
+				if u := address(t, base); u.Host == "proxy" {
+					paths = append(paths, strings.TrimSuffix(u.Path, "/"))
+				}
+			}
+			transport := httpclient.NewTransport(options...)
+			defer transport.Close()
+			for _, path := range paths {
+				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path+"/channels/1/messages", nil)
+				require.NoError(t, err)
+				assertStatus(t, http.StatusOK, send(transport, r))
+				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
+			}
+		})
 	}
 }

@@ -9,11 +9,11 @@ import (
 )
 
 // Limiter decides when requests may leave. *buckets.RESTBucketManager is one, buckets.Unlimited is one that does nothing, and
-// package limitertest tells whether another one behaves.
+// package limitertest tests others.
 //
-// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is told by the request's
-// Server, the response's hash and the route's major parameter: different servers share nothing. The lease's end tells the response, or that
-// it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
+// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is identified by the
+// request's Server, the response's hash and the route's major parameter: different servers share nothing. The lease ends with the response, or
+// with that it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
 // limiter there is none.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease
@@ -35,7 +35,7 @@ func edgeWait(l Limiter, server string) time.Duration {
 	return 0
 }
 
-// liftSignal tells those who wait after a 429 by themselves, as the limiter does not see to that, that the holds are lifted.
+// liftSignal ends the waits after 429s that the limiter does not see to when the holds are lifted.
 type liftSignal struct {
 	mu     sync.Mutex
 	lifted chan struct{} // nil if nobody has asked for it

@@ -40,7 +40,7 @@ type behaviour struct {
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
-	authorizationAlways bool // no Authorization where the path has a token
+	authorizationAlways bool // also where the path has a token
 	attemptTimeout      time.Duration
 	retrySettings       retrySettings
 	hooks               Hooks
@@ -57,8 +57,8 @@ func (s *settings) conflict() error {
 		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
 	case s.manager != nil && s.ofOwn != "":
 		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
-	case s.hosts.server != nil && s.hosts.limited == nil && len(s.hosts.apis) == 0:
-		return fmt.Errorf("%w: WithServer names no host: expected WithHosts or WithAPI, too", ErrOptions)
+	case s.hosts.server != nil && !s.hosts.others():
+		return fmt.Errorf("%w: WithServer names no host: expected one that is not Discord's own, of WithHosts, WithAPI or a client's base URL", ErrOptions)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a limiter in the
-// library above stays quiet: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
+// library above does not act on them: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }

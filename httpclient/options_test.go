@@ -23,6 +23,7 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
+	named := httpclient.WithServer(func(string) string { return "" })
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		want    []string
@@ -32,7 +33,9 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 		"max rate limit and limiter": {[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})}, []string{"WithMaxRateLimit", "WithLimiter"}},
 		"buckets and limiter":        {[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)}, []string{"WithBuckets", "WithLimiter"}},
 		"manager and limiter":        {[]httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{}), httpclient.WithManager(manager)}, []string{"WithManager", "WithLimiter"}},
-		"server of no host":          {[]httpclient.Option{httpclient.WithServer(func(string) string { return "" })}, []string{"WithServer", "WithHosts", "WithAPI"}},
+		"server of no host":          {[]httpclient.Option{named}, []string{"WithServer", "WithHosts", "WithAPI"}},
+		"server of Discord":          {[]httpclient.Option{named, httpclient.WithAPI(address(t, "https://Discord.com:443/api/v10"))}, []string{"WithServer"}},
+		"server of media":            {[]httpclient.Option{named, httpclient.WithAPI(address(t, "https://cdn.discordapp.com"))}, []string{"WithServer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
@@ -64,6 +67,7 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},
 		"buckets":     {httpclient.WithBuckets(), httpclient.WithManager(manager), httpclient.WithLogger(nil)},
 		"server":      {httpclient.WithServer(nil)},
+		"API":         {httpclient.WithServer(nil), httpclient.WithAPI(address(t, "https://discord.com/api"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), options...)

@@ -11,7 +11,7 @@ import (
 func hasCancel(request *http.Request) bool { return request.Cancel != nil }
 
 // roundTripUntil is RoundTrip for a request whose Cancel channel, which contexts have replaced, can end it as well. It takes a
-// goroutine that lives until the response's body is read or closed.
+// goroutine that stays until the response's body is read or closed.
 func (t *Transport) roundTripUntil(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
 	goesOn := false

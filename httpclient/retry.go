@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +159,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
-	case permanentFailure(x.request, err):
+	case x.permanentFailure(err):
 		return 0, errLasting
 	case !x.safeToRepeat(err):
 		return 0, errUnsafe
@@ -275,9 +276,7 @@ func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
-	message, ok := decode[struct {
-		Nonce   any  `json:"nonce"`
-		Enforce bool `json:"enforce_nonce"`
-	}](&x.body)
-	return ok && message.Enforce && message.Nonce != nil && message.Nonce != ""
+	message, ok := decode[map[string]json.RawMessage](&x.body) // not a struct, which takes the names in any case
+	nonce := string(message["nonce"])
+	return ok && string(message["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
 }

@@ -100,6 +100,7 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 		"no nonce":                  {messages, `{"enforce_nonce":true}`, nil, false},
 		"an empty one":              {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
 		"null":                      {messages, `{"nonce":null,"enforce_nonce":true}`, nil, false},
+		"other names":               {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
 		"enforced by a text":        {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
 		"inside of something":       {messages, `{"message":` + nonce + `}`, nil, false},
 		"in a list":                 {messages, `[` + nonce + `]`, nil, false},

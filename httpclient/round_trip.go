@@ -20,7 +20,7 @@ type roundTrip struct {
 	*Transport
 	request *http.Request
 	ask     buckets.Request
-	header  http.Header // of the attempts, if it is not the request's
+	header  http.Header // of the attempts: the request's without what must not be sent
 
 	credential credential
 	firstWait  waitContext
@@ -90,7 +90,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	took := x.since(now)
 	defer closeInPanic(response)
 	if err != nil {
-		if neverSent(err) && !x.repeatedBelow() || unsendable(x.request, err) {
+		if neverSent(err) && !x.repeatedBelow() || x.unsendable(err) {
 			lease.Return()
 		} else {
 			lease.Release()

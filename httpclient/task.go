@@ -10,7 +10,7 @@ import (
 const briefWait = 100 * time.Millisecond
 
 // task is a call in a goroutine of its own, so that whoever waits for it can leave: a read or a round trip of somebody else's that does
-// not end when it is told to.
+// not end when it is closed or its context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
@@ -33,7 +33,7 @@ func start[T any](call func() T) *task[T] {
 	return t
 }
 
-// wait waits for the end of the call while the context lives, and reports whether it has come.
+// wait waits for the end of the call until the context ends, and reports whether it has come.
 func (t *task[T]) wait(ctx context.Context) bool {
 	select {
 	case <-t.over:
@@ -43,7 +43,7 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitBriefly is wait for a call that has just been told to end.
+// waitBriefly is wait for a call that should end now.
 func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:

@@ -28,7 +28,7 @@ const DefaultAttemptTimeout = 15 * time.Second
 // goroutine of its own, which is left alone with it then. In memory are bodies that http.NewRequest makes of a bytes.Buffer, bytes.Reader
 // or strings.Reader, and those that the transport keeps.
 //
-// This finds connections that are dead, and no more: a server that sends a byte now and then keeps an attempt alive. How long a
+// This finds connections that are broken, and no more: a server that sends a byte now and then keeps an attempt going. How long a
 // request may take in all is for the deadline of its context to say.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
@@ -54,7 +54,7 @@ func (e *AttemptTimeoutError) Timeout() bool { return true }
 const longestAttempt = 100 * 365 * 24 * time.Hour
 
 // deadlines ends the attempts that wait for too long. One timer serves them all, and is left alone when an attempt ends in time,
-// or when something moves: then it rings for nothing, and is set anew. A timer of its own for each would wake a thread that waits
+// or when something moves: then it fires for nothing, and is set again. A timer of its own for each would wake a thread that waits
 // for the network each time, which costs more than all else here.
 type deadlines struct {
 	epoch time.Time // what times are counted from
@@ -62,7 +62,7 @@ type deadlines struct {
 	mu    sync.Mutex
 	queue fifo.Queue[*attemptContext] // by when they are to be looked at
 	timer *time.Timer                 // nil if it has never been needed
-	rings time.Duration               // when the timer does, 0 if it does not
+	fires time.Duration               // when the timer does, 0 if it does not
 }
 
 func (l *deadlines) now() time.Duration { return time.Since(l.epoch) }
@@ -76,7 +76,7 @@ func (l *deadlines) add(s *attemptContext, at time.Duration) {
 	}
 	s.entry.Arrived = at
 	l.queue.Insert(&s.entry)
-	if l.rings == 0 || at < l.rings {
+	if l.fires == 0 || at < l.fires {
 		l.set(at)
 	}
 }
@@ -87,19 +87,19 @@ func (l *deadlines) remove(s *attemptContext) {
 	l.queue.Remove(&s.entry)
 }
 
-// set lets the timer ring at the given time. The lock is held.
+// set lets the timer fire at the given time. The lock is held.
 func (l *deadlines) set(at time.Duration) {
-	l.rings = at
+	l.fires = at
 	wait := at - l.now()
 	if l.timer == nil {
-		l.timer = time.AfterFunc(wait, l.ring)
+		l.timer = time.AfterFunc(wait, l.fire)
 	} else {
 		l.timer.Reset(wait)
 	}
 }
 
-// ring ends the contexts whose time is over.
-func (l *deadlines) ring() {
+// fire ends the contexts whose time is over.
+func (l *deadlines) fire() {
 	for _, s := range l.due() {
 		s.finish(true)
 	}
@@ -121,19 +121,19 @@ func (l *deadlines) due() (due []*attemptContext) {
 			l.queue.Insert(head)
 		}
 	}
-	l.rings = 0
+	l.fires = 0
 	if head != nil {
 		l.set(head.Arrived)
 	}
 	return due
 }
 
-// stop stops the timer if nobody needs it. With attempts under way it goes on until it has rung for the last time.
+// stop stops the timer if nobody needs it. With attempts under way it goes on until it has fired for the last time.
 func (l *deadlines) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer != nil && l.queue.Len() == 0 {
 		l.timer.Stop()
-		l.rings = 0
+		l.fires = 0
 	}
 }

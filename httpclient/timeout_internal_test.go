@@ -18,7 +18,7 @@ func (always) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: request}, nil
 }
 
-// Nothing is left of a transport that was closed: no timer rings any more.
+// Nothing is left of a transport that was closed: no timer fires any more.
 func TestAClosedTransportLeavesNoTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,6 +31,6 @@ func TestAClosedTransportLeavesNoTimer(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.NoError(t, transport.Close())
 		require.NotNil(t, transport.deadlines.timer)
-		require.False(t, transport.deadlines.timer.Stop(), "it would ring after Close")
+		require.False(t, transport.deadlines.timer.Stop(), "it would fire after Close")
 	})
 }

@@ -215,6 +215,7 @@ func (x *roundTrip) prepare(server string, route routes.CompiledRoute) {
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
+	x.header = x.request.Header
 	if withheld := x.withheld(route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)
 		x.ask.Authorization = message.HeaderValue(x.header, "Authorization")

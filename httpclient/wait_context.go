@@ -16,7 +16,7 @@ type waitContext struct {
 	watch     *watch // nil until somebody has asked for the end
 }
 
-// watch is one who waits and would hear that its credential is stopped.
+// watch is the context of a wait that ends when its credential is stopped.
 type watch struct {
 	context.Context
 	stop       context.CancelCauseFunc
@@ -24,7 +24,7 @@ type watch struct {
 	scopes     [3]scope // in which a stop is about it; the zero scope is none
 }
 
-// noWatch stands for one who hears nothing: the wait is over, or there is nothing that can be stopped.
+// noWatch stands for none: the wait is over, or there is nothing that can be stopped.
 var noWatch = new(watch)
 
 // waitContext returns the context of a wait that begins. It has to be ended.

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,22 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 	}
 }
 
+// badAddress cannot be encoded, for a reason that looks like one of http.Client.
+type badAddress struct{}
+
+func (badAddress) MarshalText() ([]byte, error) {
+	return nil, &url.Error{Op: "parse", URL: "https://example.com", Err: errors.New("no address")}
+}
+
+func TestAnErrorOfABodyStaysOneWhateverItIsAbout(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	_, err := newClient(t, below).Do(t.Context(), "POST", clientMessages, rest.JSON(badAddress{}))
+	require.ErrorIs(t, err, rest.ErrBody)
+	assert.ErrorContains(t, err, "no address")
+	assert.Empty(t, below.sent())
+}
+
 // Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body unless that is a stream.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	t.Parallel()
@@ -149,18 +166,33 @@ func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	upload := func(r io.Reader) rest.Body {
 		return rest.Multipart(map[string]int{"a": 1}, rest.File{Content: r}, rest.File{Content: bytes.NewReader([]byte("content"))})
 	}
-	streams := map[string]bool{"stream": true, "device": true, "stream to close": true, "one byte at once": true}
+	none := filepath.Join(t.TempDir(), "none")
+	require.NoError(t, os.WriteFile(none, nil, 0o600))
+	empty, err := os.Open(none)
+	require.NoError(t, err)
+	defer empty.Close()
+	beside := func(r io.Reader) rest.Body {
+		return rest.Multipart(nil, rest.File{Content: r}, rest.File{Content: strings.NewReader("content")})
+	}
+	streams := map[string]bool{"stream": true, "device": true, "open device": true, "stream to close": true, "one byte at once": true}
 	closable := &stream{Reader: strings.NewReader("content")}
 	for name, body := range map[string]rest.Body{
-		"JSON":              rest.JSON("content"),
-		"bytes":             rest.Bytes("text/plain", []byte("content")),
-		"file":              upload(opened),
-		"reader at":         upload(half),
-		"seeker":            upload(seekOnly{strings.NewReader("content")}),
-		"stream":            upload(bytes.NewBufferString("content")),
-		"device":            upload(device{strings.NewReader("content")}),
+		"JSON":      rest.JSON("content"),
+		"bytes":     rest.Bytes("text/plain", []byte("content")),
+		"file":      upload(opened),
+		"reader at": upload(half),
+		"seeker":    upload(seekOnly{strings.NewReader("content")}),
+		"stream":    upload(bytes.NewBufferString("content")),
+		"device":    upload(device{strings.NewReader("content")}),
+		"open device": upload(struct {
+			device
+			io.ReaderAt
+		}{device{strings.NewReader("content")}, strings.NewReader("content")}),
 		"stream to close":   upload(closable),
 		"one byte at once":  upload(iotest.OneByteReader(strings.NewReader("content"))),
+		"empty file":        beside(empty),
+		"nothing in memory": beside(strings.NewReader("")),
+		"nothing left":      beside(io.NewSectionReader(strings.NewReader("skip"), 4, 0)),
 		"seeker, in halves": upload(seekOnly{strings.NewReader("content" + strings.Repeat("content", 1<<16))}),
 	} {
 		t.Run(name, func(t *testing.T) {

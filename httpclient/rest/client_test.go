@@ -434,6 +434,15 @@ func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T)
 }
 
 // Between two of a client's requests the transport has none: it asks again as Discord was not ready.
+func TestWithServerIsRefusedWhereTheOnlyHostIsDiscords(t *testing.T) {
+	t.Parallel()
+	named := rest.WithTransport(httpclient.WithServer(func(string) string { return "mine" }))
+	_, err := newClient(t, fine(), named).Do(t.Context(), "GET", "/gateway", nil)
+	require.ErrorIs(t, err, httpclient.ErrOptions)
+	_, err = newClient(t, fine(), named, rest.WithBaseURL("http://proxy")).Do(t.Context(), "GET", "/gateway", nil)
+	assert.NoError(t, err)
+}
+
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

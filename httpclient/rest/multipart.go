@@ -27,11 +27,12 @@ type File struct {
 // Multipart returns a multipart/form-data body as Discord takes files: payload, encoded as JSON at once, in a part
 // "payload_json", and the files in parts "files[0]", "files[1]" and so on. Without a payload (nil) there is no such part.
 //
-// A file that is an io.Seeker is read from where it stands now, each time; it should not be used otherwise meanwhile, and is never
-// closed. Any other Content is a stream: one Do can send it, and another one with the same body fails with ErrBody. If it is
-// an io.Closer, it is closed when it has been read, or when the context ends or the client is closed before. A body with streams is
-// sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it, without
-// which it is not repeated either. A Content is never read by two requests at the same time.
+// A file that is an io.Seeker and knows its size is read from where it stands now, each time; it should not be used otherwise meanwhile, and
+// is never closed. If it is an io.ReaderAt, too, several requests may read it at the same time. Any other Content is a stream: one Do can
+// send it, and another one with the same body fails with ErrBody. If it is an io.Closer, that Do closes it when it has been read, or when the
+// context ends or the client is closed before; a Do that fails before it begins to send, because of its path, say, leaves it alone. A body
+// with streams is sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it,
+// without which it is not repeated either.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -177,14 +178,23 @@ func sectionOf(content io.Reader) *io.SectionReader {
 	if err != nil {
 		return nil
 	}
-	if _, err := seeker.Seek(start, io.SeekStart); err != nil || end <= start {
+	if _, err := seeker.Seek(start, io.SeekStart); err != nil {
 		return nil
 	}
 	at, ok := content.(io.ReaderAt)
-	if !ok {
+	switch {
+	case end <= start && !(ok && endsAt(at, start)):
+		return nil
+	case !ok:
 		at = &seekerAt{seeker: seeker}
 	}
-	return io.NewSectionReader(at, start, end-start)
+	return io.NewSectionReader(at, start, max(end-start, 0))
+}
+
+// endsAt tells an empty file from a device, which has no size.
+func endsAt(content io.ReaderAt, offset int64) bool {
+	n, err := content.ReadAt(make([]byte, 1), offset)
+	return n == 0 && err == io.EOF
 }
 
 // seekerAt reads a Seeker anywhere. An attempt that is over may still be reading when the next one begins, so each read

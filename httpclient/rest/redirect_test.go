@@ -76,7 +76,7 @@ func TestClientFollowsTenRedirects(t *testing.T) {
 	assert.Len(t, below.sent(), 11)
 }
 
-// Over real connections: the other server must not hear anything, not even where the request came from.
+// Over real connections: the other server must not get anything, not even where the request came from.
 func TestClientSendsNothingToAnotherServer(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

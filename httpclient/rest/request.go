@@ -198,8 +198,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 
 // conceal says which route an error belongs to, and keeps secrets out of it.
 func (c *call) conceal(err error) error {
-	var outer *url.Error // says what was sent where, which the route does as well
-	if errors.As(err, &outer) {
+	if outer, ok := err.(*url.Error); ok { // what http.Client was told to do, which the route says as well
 		err = outer.Err
 	}
 	err = redact.Error(err, c.secrets...)

@@ -12,7 +12,7 @@ import (
 const (
 	// Interval is the shortest time between two lines of a class.
 	Interval = 30 * time.Second
-	// maxClasses bounds how many classes are told apart.
+	// maxClasses bounds how many classes are distinguished.
 	maxClasses = 256
 	// repeated is the key of how many lines of the class were left out since the one before. It is missing if there were none.
 	repeated = "repeated"

@@ -42,7 +42,7 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Closing has to be called before those inside are told that all is closed.
+// Closing has to be called before those inside are cut off.
 func (d *Drain) Closing() {
 	if d.inside.Load() > 0 {
 		d.cut.Store(true)
@@ -57,7 +57,7 @@ func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	}
 	d.shut.Store(true)
 	d.inside.Add(1)
-	d.Leave() // tells if nobody is inside
+	d.Leave() // closes empty if nobody is inside
 	select {
 	case <-d.empty: // whatever else has happened
 		return nil
