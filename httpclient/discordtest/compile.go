@@ -2,6 +2,7 @@ package discordtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
@@ -48,6 +49,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 			config.Faults = append(config.Faults, r.script(i))
 		}
 	}
+	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	for i := range config.Rules {
 		if config.Rules[i].Quota.Kind == discordsim.KindNone {
 			config.Rules[i].Quota = usual
@@ -59,6 +61,16 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 		config.Rules = append(config.Rules, usualLimits()...)
 	}
 	return config, nil
+}
+
+// distinct returns the ways of requests, each of which takes some nanoseconds longer than the one before. In virtual time many answers would
+// otherwise arrive at the same moment as others, and nobody could tell which of them a client had read when it sent something then.
+func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
+	n := time.Duration(0)
+	return func(*rand.Rand) (in, out time.Duration) {
+		n = n%1000 + 1
+		return roundTrip / 2, roundTrip/2 + n
+	}
 }
 
 // limit adds the rule to that of its operation, which may have an ordinary limit and, on top of it, a hidden and a shared one.
