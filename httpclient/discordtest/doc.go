@@ -38,7 +38,8 @@
 //
 // Everything else is a mistake that fails the test, as is any other rule that makes no sense.
 //
-// Limits: the first rule that names a request's operation limits it. Answers and faults: of each kind (an answer, a 429, a broken
+// Limits: the first rule that names a request's operation limits it, so the rule for one channel stands before the one for all. "*" is about what
+// no other limit names, wherever it stands. Answers and faults: of each kind (an answer, a 429, a broken
 // connection, a slow body) the first one that applies is used.
 //
 // # Limits without any rule
