@@ -18,8 +18,9 @@
 //
 // # How requests reach it
 //
-// [Server.Client] sends requests to discord.com and its subdomains, with https or http, to the fake. No other host can be reached with
-// it, so that a test never talks to the network by accident. A program that takes a base URL can be given [Server.URL].
+// [Server.Client] sends requests to discord.com, discordapp.com and their subdomains, with https or http, to the fake. No other host can be
+// reached with it, Discord's CDN included, so that a test never talks to the network by accident. A program that takes a base URL can be given
+// [Server.URL].
 //
 // # Time
 //

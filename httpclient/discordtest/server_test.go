@@ -98,9 +98,9 @@ func TestClientReachesNobodyElse(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	server := discordtest.NewServer(t)
-	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", "https://cdn.discordapp.com/attachments/1/2/a.png", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
 		_, err := send(t, server.Client(), http.MethodGet, url, "")
-		assert.ErrorContains(t, err, "not a host of Discord's", url)
+		assert.ErrorContains(t, err, "not a host of Discord's API", url)
 	}
 	assert.Empty(t, server.Requests())
 }
