@@ -180,6 +180,7 @@ func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
 		assert.Empty(t, server.Avoidable())
+		assert.Zero(t, server.Requests()[0].Status, "there was no answer")
 	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
 }
 

@@ -115,8 +115,8 @@ func inBubble() bool {
 // given to whatever sends requests: a library's http.Client, or httpclient.WithBase, which takes it for the way to Discord.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections: requests that are under way fail. What it saw stays readable. A second Close does
-// nothing.
+// Close closes the server and all its connections: requests that are under way fail, and the contexts of functions given to Handle end. It
+// returns when those have returned. What it saw stays readable. A second Close does nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -124,8 +124,8 @@ func (s *Server) Close() {
 	_ = s.engine.Close() // of listeners that are gone afterwards in any case
 }
 
-// Requests returns all requests that the server has processed, in that order. What is still under way is not among them, nor is what
-// was cancelled before it arrived.
+// Requests returns all requests that the server has processed, in that order: those that have arrived, whether or not they are answered yet.
+// What was cancelled before it arrived is not among them.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }
