@@ -25,7 +25,7 @@ func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 // events remain the matter of the given one. In a handler that is the session it is called with.
 func Call(session *discordgo.Session) *discordgo.Session {
 	return &discordgo.Session{
-		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State,
+		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State, StateEnabled: session.StateEnabled,
 		MaxRestRetries: session.MaxRestRetries, Debug: session.Debug, LogLevel: session.LogLevel,
 		Ratelimiter: discordgo.NewRatelimiter(),
 	}

@@ -111,9 +111,13 @@ func TestCallSharesTheState(t *testing.T) {
 	session, err := discordgo.New("Bot token")
 	require.NoError(t, err)
 	require.NoError(t, session.State.GuildAdd(&discordgo.Guild{ID: "1"}))
+	require.NoError(t, session.State.ChannelAdd(&discordgo.Channel{ID: "2", GuildID: "1", Name: "general"}))
 	guild, err := discordgolimit.Call(session).State.Guild("1")
 	require.NoError(t, err)
 	assert.Equal(t, "1", guild.ID)
+	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
+	require.NoError(t, err)
+	assert.Equal(t, "see #general", content)
 }
 
 // badGateway is a transport that answers 502 and counts.

@@ -37,8 +37,8 @@ func Answer(on string, status int, body any) Rule {
 }
 
 // Handle lets a function answer an operation, once the limits have let the request through. It is called under no lock and may take its
-// time, call the server's methods, or panic with [http.ErrAbortHandler] to cut the connection; any other panic fails the test. What it
-// writes is sent when it returns. The headers that describe a bucket are the server's; use Answer and Header to replace them. The request's
+// time, call the server's methods other than Close, which waits for it, or panic with [http.ErrAbortHandler] to cut the connection; any other
+// panic fails the test. What it writes is sent when it returns. The headers that describe a bucket are the server's; use Answer and Header to replace them. The request's
 // body is at most a mebibyte.
 func Handle(on string, handler http.HandlerFunc) Rule {
 	r := newRule("Handle", answering, on).check(handler != nil, "want a function, not nil")
@@ -54,6 +54,7 @@ var bucketHeaders = []string{
 // serve replaces an answer by what a handler writes.
 func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) {
 	defer r.caught("Handle")
+	r.answered(0) // until it has returned
 	recorder := httptest.NewRecorder()
 	handler(recorder, r.replay())
 	if !slices.Contains([]int{http.StatusNoContent, http.StatusNotModified}, recorder.Code) {
@@ -67,9 +68,14 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 		}
 	}
 	response.Status = recorder.Code
+	r.answered(recorder.Code)
+}
+
+// answered notes the status of the answer.
+func (r *record) answered(status int) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	r.Status = response.Status
+	r.Status = status
 }
 
 // caught cuts the connection when a function of the test's has panicked, and fails the test unless that was what it wanted. It is to be

@@ -1,7 +1,9 @@
 package discordtest
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
@@ -12,7 +14,7 @@ import (
 // usual is the limit of operations about which nothing else is known.
 var usual = discordsim.Fixed(5, time.Second)
 
-// usualLimits are those of the usual size. Which apply is a matter of time, guild and experiment, and Discord publishes none.
+// usualLimits are those of the usual size, for all operations. Which apply is a matter of time, guild and experiment, and Discord publishes none.
 func usualLimits() []discordsim.Rule {
 	reactions := discordsim.Rule{Hash: "reactions", Quota: discordsim.Fixed(1, 250*time.Millisecond), Path: "/channels/{id}/messages/{id}/reactions/**"}
 	put, remove := reactions, reactions
@@ -23,8 +25,9 @@ func usualLimits() []discordsim.Rule {
 			Method: http.MethodPatch, Path: "/channels/{id}", Quota: usual,
 			SubLimits: []discordsim.SubLimit{{Fields: []string{"name", "topic"}, Quota: discordsim.Fixed(2, 10*time.Minute)}},
 		},
-		{Method: http.MethodPost, Path: "/interactions/{id}/{token}/callback"},
+		{Method: http.MethodPost, Path: "/interactions/{id}/{token}/callback", Quota: discordsim.Unlimited()},
 		put, remove,
+		{Path: "/**", Quota: usual},
 	}
 }
 
@@ -48,18 +51,56 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 			config.Faults = append(config.Faults, r.script(i))
 		}
 	}
-	for i := range config.Rules {
-		if config.Rules[i].Quota.Kind == discordsim.KindNone {
-			config.Rules[i].Quota = usual
-		}
-	}
+	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		config.Rules = append(config.Rules[:all:all], append(config.Rules[all+1:], config.Rules[all])...) // all that have none of their own
-	} else {
-		config.Rules = append(config.Rules, usualLimits()...)
+		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all]) // all that have none of their own
 	}
+	config.Rules = complete(config.Rules)
 	return config, nil
 }
+
+// distinct returns the ways of requests, each of which takes some nanoseconds longer than the one before. In virtual time many answers would
+// otherwise arrive at the same moment as others, and nobody could tell which of them a client had read when it sent something then.
+func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
+	n := time.Duration(0)
+	return func(*rand.Rand) (in, out time.Duration) {
+		n = n%1000 + 1
+		return roundTrip / 2, roundTrip/2 + n
+	}
+}
+
+// complete returns rules in front of the usual ones.
+func complete(rules []discordsim.Rule) []discordsim.Rule {
+	all := usualLimits()
+	for _, rule := range slices.Backward(rules) {
+		all = append(onTop(rule, all), all...)
+	}
+	return all
+}
+
+// onTop returns the rules that take the place of one: itself, or if it has no ordinary limit, those that do with its other limits on top.
+func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Rule) {
+	if top.Quota.Kind != discordsim.KindNone {
+		return []discordsim.Rule{top}
+	}
+	for _, rule := range others {
+		whole := covers(&rule, &top)
+		if !whole && !covers(&top, &rule) {
+			continue
+		}
+		rule.SubLimits = slices.Concat(rule.SubLimits, top.SubLimits)
+		rule.Shared = cmp.Or(top.Shared, rule.Shared)
+		if whole {
+			rule.Method, rule.Path = top.Method, top.Path
+			return append(rules, rule)
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// covers reports whether a rule is about all requests that another one is about.
+func covers(rule, other *discordsim.Rule) bool { return rule.Matches(other.Method, other.Path) }
 
 // limit adds the rule to that of its operation, which may have an ordinary limit and, on top of it, a hidden and a shared one.
 func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error {
@@ -67,7 +108,14 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 	if !ok {
 		i = len(config.Rules)
 		limits[r.on] = i
-		config.Rules = append(config.Rules, discordsim.Rule{Method: r.on.method, Path: r.on.path})
+		added := discordsim.Rule{Method: r.on.method, Path: r.on.path}
+		for j := range config.Rules {
+			before := &config.Rules[j]
+			if covers(before, &added) && (operation{before.Method, before.Path}) != everything {
+				return fmt.Errorf("discordtest.%s: %s is limited by the rule about %s before it: put the wider one behind it", r.name, r.on, before)
+			}
+		}
+		config.Rules = append(config.Rules, added)
 	}
 	rule := &config.Rules[i]
 	twice := false
@@ -76,7 +124,7 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 		return fmt.Errorf("discordtest.%s: a hidden limit of %s belongs to no bucket and to nobody else", r.name, r.on)
 	case r.shared:
 		twice = rule.Shared != nil
-		rule.Shared = &discordsim.SharedLimit{Name: r.bucket, Quota: r.quota}
+		rule.Shared = &discordsim.SharedLimit{Name: cmp.Or(r.bucket, r.on.String()), Quota: r.quota}
 	case r.hidden:
 		twice = len(rule.SubLimits) > 0
 		rule.SubLimits = []discordsim.SubLimit{{Quota: r.quota}}

@@ -18,19 +18,25 @@
 //
 // # How requests reach it
 //
-// [Server.Client] sends requests to discord.com and its subdomains, with https or http, to the fake. No other host can be reached with
-// it, so that a test never talks to the network by accident. A program that takes a base URL can be given [Server.URL].
+// [Server.Client] sends requests to discord.com, discordapp.com and their subdomains, with https or http, to the fake. No other host can be
+// reached with it, Discord's CDN included, so that a test never talks to the network by accident. A program that takes a base URL can be given
+// [Server.URL]. If it has an HTTP client of its own that keeps connections, net/http repeats some requests by itself when one is cut ([Cut], [Lose]).
+//
+// There is no gateway behind it: GET /gateway/bot is answered with {} like everything else, and websockets cannot be opened.
 //
 // # Time
 //
 // In a testing/synctest bubble everything happens in memory and in the bubble's time: minutes of waiting take no time. URL is then
-// http://discord.com, which only Client takes to the fake. Elsewhere the server listens on the loopback interface and time is real. [NewServer] finds out by itself.
+// http://discord.com, which only Client takes to the fake. Elsewhere the server listens on the loopback interface and time is real. [NewServer]
+// finds out by itself, so it has to be called in the bubble in which the server is used, with the bubble's t. A bubble does not end before all
+// its goroutines have: it panics with "blocked goroutines remain" if a response's body was never closed.
 //
 // # Which requests a rule is about
 //
 // A rule names an operation in one of these ways:
 //
-//   - method and path template, without /api/v10: "POST /channels/{id}/messages". What stands in braces does not matter.
+//   - method and path template, without /api/v10: "POST /channels/{id}/messages". What stands in braces does not matter. A request's ids have
+//     to be numbers, as Discord's are: /channels/general/messages is another operation.
 //   - the same with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
 //   - its name in Discord's API description: "create_message".
 //   - method and a path that ends in /**, for whatever Discord does not document: "GET /guilds/{id}/experiments/**".
@@ -38,7 +44,8 @@
 //
 // Everything else is a mistake that fails the test, as is any other rule that makes no sense.
 //
-// Limits: the first rule that names a request's operation limits it. Answers and faults: of each kind (an answer, a 429, a broken
+// Limits: the first rule that names a request's operation limits it, so the rule for one channel stands before the one for all. "*" is about what
+// no other limit names, wherever it stands. Answers and faults: of each kind (an answer, a 429, a broken
 // connection, a slow body) the first one that applies is used.
 //
 // # Limits without any rule

@@ -3,6 +3,7 @@ package discordtest_test
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +137,52 @@ func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
 	}, discordtest.Window(create, 2, time.Minute).Hidden())
+}
+
+// What comes on top leaves the ordinary limit as it is: that of the next rule that names the operation, or the usual one.
+func TestOrdinaryLimitBelowOthers(t *testing.T) {
+	t.Parallel()
+	const callback = "POST /interactions/{id}/{token}/callback"
+	hidden := func(on string) discordtest.Rule { return discordtest.Window(on, 100, time.Hour).Hidden() }
+	shared := func(on string) discordtest.Rule { return discordtest.Window(on, 100, time.Hour).Shared() }
+	for _, c := range []struct {
+		name, operation, limit, after string
+		rules                         []discordtest.Rule
+	}{
+		{"usual", create, "5", "5.000", []discordtest.Rule{hidden(create)}},
+		{"usual, for one channel", create, "5", "5.000", []discordtest.Rule{shared("POST /channels/1/messages")}},
+		{"usual, below all", create, "5", "5.000", []discordtest.Rule{hidden("*"), shared("*")}},
+		{"none", callback, "", "", []discordtest.Rule{shared(callback)}},
+		{"none, below all", callback, "", "", []discordtest.Rule{hidden("*")}},
+		{"of all", create, "7", "60.000", []discordtest.Rule{discordtest.Window("*", 7, time.Minute), hidden(create)}},
+		{"of the template", create, "7", "60.000", []discordtest.Rule{hidden("POST /channels/1/messages"), discordtest.Window(create, 7, time.Minute)}},
+		{"of the same by another name", create, "7", "60.000", []discordtest.Rule{hidden("create_message"), discordtest.Window(create, 7, time.Minute)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, server *discordtest.Server) {
+				path := strings.NewReplacer("{id}", "1", "{token}", "token").Replace(strings.TrimPrefix(c.operation, "POST "))
+				a, err := send(t, server.Client(), http.MethodPost, base+path, "{}")
+				require.NoError(t, err)
+				assert.Equal(t, []string{c.limit, c.after}, []string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
+			}, c.rules...)
+		})
+	}
+}
+
+// Whatever is counted for all requests is counted on top of the usual limits, also on top of those that no header shows.
+func TestLimitsOnTopOfAllOperations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		for n, want := range []int{200, 200, 429} {
+			a, err := send(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`)
+			require.NoError(t, err)
+			assert.Equal(t, want, a.status, n)
+		}
+		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3), "two requests that were let through count here as well")
+		assert.Equal(t, discordtest.Shared, server.Refused()[1].Refused)
+	}, discordtest.Window("*", 4, time.Minute).Shared())
 }
 
 func TestSharedLimitIsEverybodys(t *testing.T) {

@@ -2,6 +2,10 @@ package discordtest_test
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +41,9 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 		{[]discordtest.Rule{window("creat_message")}, "has the name"},
 		{[]discordtest.Rule{window("")}, "has the name"},
 		{[]discordtest.Rule{window(me), window(me)}, "GET /users/@me has such a limit already"},
+		{[]discordtest.Rule{window("create_message"), window(create)}, "POST /channels/{id}/messages has such a limit already"},
+		{[]discordtest.Rule{window(create).Hidden(), window("POST /channels/1/messages")}, "put the wider one behind it"},
+		{[]discordtest.Rule{window("GET /guilds/{id}/**"), window("GET /guilds/{guild_id}/roles")}, "put the wider one behind it"},
 		{[]discordtest.Rule{window(me).Shared(), window(me).Shared()}, "has such a limit already"},
 		{[]discordtest.Rule{window(me).Hidden(), window(me).Hidden()}, "has such a limit already"},
 		{[]discordtest.Rule{window(me).Hidden().Shared()}, "no bucket and to nobody else"},
@@ -83,5 +90,30 @@ func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 		"PUT /channels/{id}/messages/{id}/reactions/{emoji}/@me",
 	} {
 		discordtest.NewServer(t, discordtest.Window(on, 1, time.Second), discordtest.Cut(on))
+	}
+}
+
+// A rule that never applied would go unnoticed.
+func TestEveryOperationIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("operations.txt")
+	require.NoError(t, err)
+	value := regexp.MustCompile(`\{[^}]*\}`)
+	for line := range strings.Lines(string(list)) {
+		operation := strings.Fields(line)
+		path := value.ReplaceAllStringFunc(operation[1], func(name string) string {
+			switch {
+			case name == "{instance_id}":
+				return "i-12-gc-3-4"
+			case strings.Contains(name, "_id"):
+				return "12"
+			}
+			return "abc"
+		})
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			a, err := send(t, server.Client(), operation[0], base+path, "")
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusTeapot, a.status, line)
+		}, discordtest.Answer(operation[2], http.StatusTeapot, nil))
 	}
 }

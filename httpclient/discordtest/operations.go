@@ -31,12 +31,12 @@ func parseOperation(on string) (operation, error) {
 	case strings.HasPrefix(path, "/api/"):
 		return operation{}, fmt.Errorf("%q is no operation: leave out /api and the version", on)
 	case strings.HasSuffix(path, "/**"):
-		return operation{method, path}, nil
+		return operation{method, unnamed(path)}, nil
 	}
 	for line := range strings.Lines(published) {
 		fields := strings.Fields(line)
 		if fields[0] == method && fits(path, fields[1]) {
-			return operation{method, path}, nil
+			return operation{method, unnamed(path)}, nil
 		}
 	}
 	return operation{}, fmt.Errorf(`no operation %q is documented by Discord; for one that is not, end the path in "/**"`, on)
@@ -45,10 +45,21 @@ func parseOperation(on string) (operation, error) {
 func named(name string) (operation, error) {
 	for line := range strings.Lines(published) {
 		if fields := strings.Fields(line); fields[2] == name {
-			return operation{fields[0], fields[1]}, nil
+			return operation{fields[0], unnamed(fields[1])}, nil
 		}
 	}
 	return operation{}, fmt.Errorf("no operation of Discord's has the name %q", name)
+}
+
+// unnamed returns a path with {id} for whatever stands in braces, so that one operation has one name.
+func unnamed(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if strings.HasPrefix(segment, "{") {
+			segments[i] = "{id}"
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // fits reports whether a path is a template of Discord's, perhaps with other words in braces, or with values instead of them.

@@ -20,7 +20,7 @@ type Request struct {
 	Body      []byte // at most a mebibyte of it
 	// Time is when the request arrived, which is when it was counted.
 	Time time.Time
-	// Status of the answer; 0 if the connection was cut before.
+	// Status of the answer; 0 if the connection was cut before there was one, or if a function given to Handle still works on it.
 	Status int
 	// Refused is the class of the limit that refused the request, "" if none did.
 	Refused Class

@@ -179,7 +179,8 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency is the time from a client to the server and back, none without it. It comes on top of the real network's.
+// Latency is the time from a client to the server and back, none without it. It comes on top of the real network's. Each answer takes up to a
+// microsecond longer, with and without this rule, so that in virtual time no two of them arrive at the same moment.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)

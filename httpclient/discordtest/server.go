@@ -1,7 +1,6 @@
 package discordtest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -83,14 +82,19 @@ func (s *Server) newTransport(dial func(ctx context.Context, network, address st
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address) // net/http sees to the port
 		if host != own.Hostname() && !isDiscord(host) {
-			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's, and the client of a fake Discord reaches no others", host)
+			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's API, and the client of a fake Discord reaches no others", host)
 		}
 		return dial(ctx, network, address)
 	}
 	return &http.Transport{DialContext: dialDiscord, DialTLSContext: dialDiscord, DisableKeepAlives: true}
 }
 
+// isDiscord reports whether a host is one of Discord's API. The hosts of attachments and avatars are not limited with it.
 func isDiscord(host string) bool {
+	label, _, _ := strings.Cut(host, ".")
+	if label == "cdn" || label == "media" || strings.HasPrefix(label, "images-") {
+		return false
+	}
 	for _, domain := range []string{"discord.com", "discordapp.com"} {
 		if host == domain || strings.HasSuffix(host, "."+domain) {
 			return true
@@ -107,12 +111,12 @@ func inBubble() bool {
 	return strings.Contains(first, "synctest bubble")
 }
 
-// Client returns a client that sends requests for Discord's hosts to the server, and fails for all others. Its transport can be
+// Client returns a client that sends requests for the hosts of Discord's API to the server, and fails for all others. Its transport can be
 // given to whatever sends requests: a library's http.Client, or httpclient.WithBase, which takes it for the way to Discord.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections: requests that are under way fail. What it saw stays readable. A second Close does
-// nothing.
+// Close closes the server and all its connections: requests that are under way fail, and the contexts of functions given to Handle end. It
+// returns when those have returned. What it saw stays readable. A second Close does nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -120,8 +124,8 @@ func (s *Server) Close() {
 	_ = s.engine.Close() // of listeners that are gone afterwards in any case
 }
 
-// Requests returns all requests that the server has processed, in that order. What is still under way is not among them, nor is what
-// was cancelled before it arrived.
+// Requests returns all requests that the server has processed, in that order: those that have arrived, whether or not they are answered yet.
+// What was cancelled before it arrived is not among them.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }
@@ -160,7 +164,7 @@ func (s *Server) observe(event discordsim.Event) {
 	r := event.Value.(*record)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.Operation, r.Time, r.Status = event.Operation, event.At, cmp.Or(r.Status, event.Status)
+	r.Operation, r.Time, r.Status = event.Operation, event.At, event.Status
 	if event.Class != discordsim.ClassNone {
 		r.Refused = Class(event.Class.String())
 		r.Avoidable, r.Because = event.Verdict == discordsim.Avoidable, event.Because

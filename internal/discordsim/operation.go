@@ -3,6 +3,7 @@ package discordsim
 import (
 	"encoding/hex"
 	"hash/fnv"
+	"slices"
 	"strings"
 )
 
@@ -51,7 +52,7 @@ func placeholder(raw []string, i int) string {
 		return "{token}"
 	case isNumber(raw[i]), raw[i] == "@original": // @original stands for the id of a message
 		return "{id}"
-	case i > 0 && (raw[i-1] == "invites" || raw[i-1] == "templates"):
+	case i > 0 && slices.Contains([]string{"invites", "templates", "activity-instances"}, raw[i-1]):
 		return "{code}"
 	}
 	return raw[i]
