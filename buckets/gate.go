@@ -60,18 +60,26 @@ func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.line.buckets.Len() > 0 {
-		g.part.needs(now, g.line.waiting+1)
+		g.part.needs(now, g.line.waiting+1, 0)
 		return gatePermit{}, false
 	}
-	p, wait, known := g.enter(now) // first, as others may hold
+	p, wait, known := g.enter(now, 1) // first, as others may hold
 	g.open.Store(g.opens(now))
 	return p, known && wait == 0
 }
 
-// enter takes a permit, or returns how long to wait for one at most. known is false if only the others can tell, or a refusal that is
-// being read. The lock is held.
-func (g *gate) enter(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
-	g.part.needs(now, g.line.waiting+1)
+// enter takes a permit for one of so many who wait, or returns how long to wait for one at most. known is false if only the others can
+// tell, or a refusal that is being read. The lock is held.
+func (g *gate) enter(now time.Duration, waiting int) (p gatePermit, wait time.Duration, known bool) {
+	leaving := 0
+	if p, wait, known = g.tryEnter(now); known && wait == 0 {
+		leaving = 1
+	}
+	g.part.needs(now, waiting-leaving, leaving)
+	return p, wait, known
+}
+
+func (g *gate) tryEnter(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
 	switch {
 	case !g.ready(now):
 		return gatePermit{}, 0, false
@@ -207,7 +215,7 @@ func (g *gate) serve() {
 			g.mu.Unlock()
 			return
 		}
-		p, wait, known := g.enter(now)
+		p, wait, known := g.enter(now, g.line.waiting)
 		if wait > 0 {
 			g.wakeAt(now, now+wait)
 		}

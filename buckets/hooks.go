@@ -15,8 +15,8 @@ import (
 // collector, with no lock held, so they may call the manager (except Collected, which must not call Close); but what they delay
 // is that request. None gets to see a credential or a token.
 //
-// The context is the one that the request was acquired with. It may have ended. It is context.Background() for what no request has caused:
-// Throttle and UpdateRateLimits.
+// The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only. It is
+// context.Background() for what no request has caused: Throttle and UpdateRateLimits.
 type Hooks struct {
 	// Waiting is called for each request that has to wait.
 	Waiting func(context.Context, Waiting)
@@ -76,7 +76,7 @@ func WithHooks(hooks Hooks) Option {
 
 // WithLogger sets where the manager logs: warnings of new holds and of the marks of the invalid request budget, and the rest for debugging.
 // Without it warnings go to slog.Default(), and nothing else goes anywhere. Nil turns logging off. A line about a request is logged with
-// that request's context.
+// that request's context, or its values only if that may have ended.
 //
 // Of lines that say the same of the same class, one is logged in 30 seconds, also for debugging: the first at once; those that are left out
 // are counted, and the latest of them is logged with the next run of the garbage collector after that time, or by Close. For each single
@@ -178,6 +178,7 @@ func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
 	if h.Wait <= 0 {
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	class := h.Class.String()
 	m.settings.log.Write(ctx, m.now(), sparselog.Line{
 		Level: slog.LevelWarn, Message: "requests are held back", Class: class,
@@ -189,6 +190,7 @@ func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
 }
 
 func (m *RESTBucketManager) tellBudgetUsed(ctx context.Context, route *routes.CompiledRoute, b *budget, fraction float64) {
+	ctx = context.WithoutCancel(ctx)
 	u := BudgetUsed{
 		Route: route.Route().String(), Major: route.RedactedMajor(),
 		Used: b.used(m.now()), Limit: b.limit, Period: b.period, Fraction: fraction,

@@ -274,6 +274,45 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	})
 }
 
+// Who answers late has often given up: what a hook or a log handler does with the context must not fail because of that.
+func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var ended []error
+		note := func(ctx context.Context) { ended = append(ended, ctx.Err()) }
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))), buckets.WithHooks(buckets.Hooks{
+			Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
+			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
+		}))
+		discover(t, m, message(1), roomy)
+		for range 2 { // the warning of the second hold is left for Close
+			ctx, cancel := context.WithCancel(background)
+			lease, err := m.Acquire(ctx, message(1), bot)
+			require.NoError(t, err)
+			cancel()
+			lease.Update(refused(ratelimits.ClassGlobal, time.Second))
+			wait(2 * time.Second)
+		}
+		require.NoError(t, m.Close())
+		assert.GreaterOrEqual(t, len(ended), 5)
+		for _, err := range ended {
+			assert.NoError(t, err)
+		}
+	})
+}
+
+// noting is a log handler that is told the contexts.
+type noting func(context.Context)
+
+func (n noting) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (n noting) WithAttrs([]slog.Attr) slog.Handler               { return n }
+func (n noting) WithGroup(string) slog.Handler                    { return n }
+
+func (n noting) Handle(ctx context.Context, _ slog.Record) error {
+	n(ctx)
+	return nil
+}
+
 // logged is what was logged, also by the garbage collector while a test looks at it.
 type logged struct {
 	mu   sync.Mutex

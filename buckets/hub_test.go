@@ -243,13 +243,13 @@ func (g *hubGlobal) Part(time.Duration) (part int, until time.Duration) {
 	return g.part, 1 << 62
 }
 
-func (g *hubGlobal) Need(_ time.Duration, n int) {
+func (g *hubGlobal) Need(_ time.Duration, waiting, leaving int) {
 	g.session.hub.mu.Lock()
 	defer g.session.hub.mu.Unlock()
-	if n < 1 {
-		g.session.hub.misused("need of %d", n)
+	if waiting < 0 || leaving < 0 || waiting+leaving < 1 {
+		g.session.hub.misused("need of %d and %d", waiting, leaving)
 	}
-	g.need = n
+	g.need = waiting + leaving
 	g.session.hub.share(g.credential, func(*hubGlobal) bool { return false })
 }
 

@@ -142,8 +142,8 @@ type SharedGlobal interface {
 	// Part returns how many requests a second this process may send, and until when that is certain. Nothing is sent with a part
 	// of 0, or after that time. With a part of 0 it is the time at which there may be one, in the past if that is not known.
 	Part(now time.Duration) (part int, until time.Duration)
-	// Need says how many requests wait for the limit, one included that may leave at once. It is called for every request.
-	Need(now time.Duration, n int)
+	// Need says that so many requests wait for the limit now, and so many leave. It is called for every request, and again while it waits.
+	Need(now time.Duration, waiting, leaving int)
 	// HoldWait returns how long everything is held back, because a process met the global limit.
 	HoldWait(now time.Duration) time.Duration
 	// Hold holds everything back in all processes for d from now on. A shorter hold never shortens a longer one.

@@ -54,10 +54,10 @@ func (g *gate) most() int {
 }
 
 // needs says how much of the limit is needed.
-func (p *globalPart) needs(now time.Duration, requests int) {
+func (p *globalPart) needs(now time.Duration, waiting, leaving int) {
 	if p != nil && p.divided {
 		p.asked = true
-		p.remote.Need(now, requests)
+		p.remote.Need(now, waiting, leaving)
 	}
 }
 

@@ -41,6 +41,7 @@ func (b *bucket) converse() {
 		now := b.session.now()
 		if !b.due || b.loan != nil {
 			b.calling = false
+			b.ended.Broadcast()
 			b.rest(now)
 			b.mu.Unlock()
 			return
@@ -60,6 +61,8 @@ func (b *bucket) converse() {
 			b.session.saw(a.live, r.sent)
 		}
 		b.mu.Lock()
+		b.calls++
+		b.ended.Broadcast()
 		if err != nil {
 			b.calling = false
 			b.failed(b.session.now(), err)
@@ -72,6 +75,19 @@ func (b *bucket) converse() {
 		b.take(request, &a)
 		b.mu.Unlock()
 		b.notify()
+	}
+}
+
+// settle waits until what there is to say has been said, unless no call is being made.
+func (b *bucket) settle() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := b.calls + 1
+	if b.due {
+		last++
+	}
+	for b.calling && b.calls < last {
+		b.ended.Wait()
 	}
 }
 

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,6 +127,15 @@ func (s *session) forgetIdle(b *bucket) {
 	if len(s.agents.active) == 0 && s.agents.stop != nil {
 		s.agents.stop()
 		s.agents.stop = nil
+	}
+}
+
+// settle waits until what there is to say of buckets with names that begin so has been said.
+func (s *session) settle(begin string) {
+	for _, b := range s.allAgents() {
+		if strings.HasPrefix(b.name, begin) {
+			b.settle()
+		}
 	}
 }
 

@@ -44,9 +44,11 @@ type bucket struct {
 
 	active   bool // counted by the session as one that does something
 	calling  bool
-	due      bool   // there is something to say
-	failing  int    // calls in a row that failed
-	failedTo uint64 // the last ticket that there was when a call failed
+	calls    int       // that have ended
+	ended    sync.Cond // one has, or there are no more
+	due      bool      // there is something to say
+	failing  int       // calls in a row that failed
+	failedTo uint64    // the last ticket that there was when a call failed
 	timer    clockwork.Timer
 	gathers  bool // nothing is said yet, as there is more to come
 }
@@ -67,6 +69,7 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 			keys:    []string{k.name("b", name), k.name("q", name), k.name("f", name), k.sessions()},
 			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedAt: -1,
 		}
+		b.ended.L = &b.mu
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

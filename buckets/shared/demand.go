@@ -6,21 +6,21 @@ import "time"
 // when the next slot comes back, which takes two seconds at most.
 const demandMemory = 3 * time.Second
 
-// demand measures how much of a global limit is needed, from the calls for slots: how many came in a second, and how many wait.
+// demand measures how much of a global limit is needed: how many requests left in a second, and how many wait.
 // It takes the time as an argument and has no lock.
 type demand struct {
 	second        time.Duration // start of the second that is counted
-	count, before int           // calls in it, and in the one before
-	waiting       int           // the one that asked last included
-	last          time.Duration // call
+	count, before int           // that left in it, and in the one before
+	waiting       int
+	last          time.Duration // when that was said
 	told          int
 }
 
-// ask takes in a call with which n wait.
-func (d *demand) ask(now time.Duration, n int) {
+// take takes in that so many wait, and so many leave.
+func (d *demand) take(now time.Duration, waiting, leaving int) {
 	d.roll(now)
-	d.count++
-	d.waiting, d.last = n, now
+	d.count += leaving
+	d.waiting, d.last = waiting, now
 }
 
 func (d *demand) roll(now time.Duration) {
@@ -32,8 +32,8 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns how many requests a second are needed now: as many as have asked in the latest one, if those of the second before came
-// evenly. Those that wait have asked, then or earlier.
+// need returns how many requests a second are needed now: as many as have left in the latest one, if those of the second before did so
+// evenly, and those that wait.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
@@ -41,7 +41,7 @@ func (d *demand) need(now time.Duration) int {
 		waiting = 0
 	}
 	rest := time.Second - (now - d.second)
-	return max(waiting, d.count+int(int64(d.before)*int64(rest)/int64(time.Second)))
+	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
 // tell returns what to tell the others while so much is held: it rises at once and falls by half with every call, so that a pause does

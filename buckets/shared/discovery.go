@@ -30,6 +30,7 @@ var discoverScript = script("discover", "discover.lua")
 type discovery struct {
 	session *session
 	name    string // of the route in all processes
+	buckets string // what the names of its buckets begin with, before the hash
 	keys    []string
 	who     string // it is in the eyes of the server
 
@@ -52,7 +53,7 @@ func (s *session) Discovery(credential, route string, changed func()) buckets.Sh
 	p := &s.parts
 	name := credential + ":" + route
 	d := &discovery{
-		session: s, name: name, keys: []string{s.store.keys.name("d", name)},
+		session: s, name: name, buckets: credential + "/", keys: []string{s.store.keys.name("d", name)},
 		who: s.id + ":" + strconv.FormatInt(p.number.Add(1), 10), changed: changed,
 	}
 	d.calls = repeater{session: s, lock: &d.mu, once: d.once}
@@ -174,6 +175,12 @@ func (d *discovery) watch() {
 // once calls the server, and returns when to do so again.
 func (d *discovery) once() time.Duration {
 	d.mu.Lock()
+	if d.telling && d.found != "" { // whoever knows the hash must find in its buckets what has been sent, and what holds them
+		begin := d.buckets + d.found + "/"
+		d.mu.Unlock()
+		d.session.settle(begin)
+		d.mu.Lock()
+	}
 	wants, found := d.wants(), d.found
 	if wants == "" {
 		d.mu.Unlock()

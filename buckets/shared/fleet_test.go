@@ -40,7 +40,7 @@ func (s onlySession) Discovery(string, string, func()) buckets.SharedDiscovery {
 type onlyGlobal struct{}
 
 func (onlyGlobal) Part(now time.Duration) (int, time.Duration) { return 1000, now + time.Hour }
-func (onlyGlobal) Need(time.Duration, int)                     {}
+func (onlyGlobal) Need(time.Duration, int, int)                {}
 func (onlyGlobal) HoldWait(time.Duration) time.Duration        { return 0 }
 func (onlyGlobal) Hold(time.Duration, time.Duration)           {}
 func (onlyGlobal) Err() error                                  { return nil }

@@ -66,7 +66,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 			u := p.use(someKey)
 			for range 20 {
 				u.join(1)
-				global.Need(w.now(), 1)
+				global.Need(w.now(), 1, 0)
 				discovery.Ask(w.now())
 				session.Invalid()
 				part, _ := global.Part(w.now())

@@ -123,14 +123,14 @@ func (g *global) alone() int {
 	}
 }
 
-// Need says that a request asks for a slot, and how many wait for one, itself included.
-func (g *global) Need(now time.Duration, n int) {
+// Need says how many requests wait for a slot, and how many leave.
+func (g *global) Need(now time.Duration, waiting, leaving int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.changed == nil {
 		return
 	}
-	g.demand.ask(now, n)
+	g.demand.take(now, waiting, leaving)
 	if !g.inUse {
 		g.use()
 		return

@@ -195,7 +195,7 @@ func (s *schedule) do(step step) {
 	case "need":
 		if !u.dead && (u.had || !stranger) {
 			u.used = true
-			u.global.Need(now, step.Count)
+			u.global.Need(now, step.Count-1, 1)
 		}
 	case "die":
 		u.die()

@@ -368,7 +368,7 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 		defer session.Close()
 		looked := make(chan struct{}, 100)
 		g := session.Global("bot", 50, func() { looked <- struct{}{} })
-		g.Need(f.now(), 1)
+		g.Need(f.now(), 1, 0)
 		time.Sleep(10 * time.Second)
 		assert.GreaterOrEqual(t, len(looked), 9)
 		assert.LessOrEqual(t, len(looked), 14)

@@ -95,12 +95,10 @@ func (s *sender) send(n int) {
 func (s *sender) serve() {
 	for s.queue > 0 && !s.ended {
 		now := s.stage.now()
-		if s.limit > 0 {
-			s.global.Need(now, s.queue)
-		}
 		s.pacer.Hold(now, s.global.HoldWait(now))
 		part, until := s.global.Part(now)
 		if s.limit > 0 && (part <= 0 || now >= until) {
+			s.need(now, 0)
 			return
 		}
 		if s.limit > 0 {
@@ -108,6 +106,7 @@ func (s *sender) serve() {
 		}
 		slot, wait := s.pacer.Take(now)
 		if wait > 0 {
+			s.need(now, 0)
 			if s.timer != nil {
 				s.timer.Stop()
 			}
@@ -115,6 +114,7 @@ func (s *sender) serve() {
 			return
 		}
 		s.queue--
+		s.need(now, 1)
 		s.sent = append(s.sent, now)
 		time.AfterFunc(s.trip, func() {
 			s.mu.Lock()
@@ -122,6 +122,12 @@ func (s *sender) serve() {
 			s.pacer.Report(s.stage.now(), slot)
 			s.serve()
 		})
+	}
+}
+
+func (s *sender) need(now time.Duration, leaving int) {
+	if s.limit > 0 {
+		s.global.Need(now, s.queue, leaving)
 	}
 }
 

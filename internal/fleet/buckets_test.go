@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 // Every process uses another route, and all of them have one hash.
@@ -111,4 +113,39 @@ func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 		assert.LessOrEqual(t, f.Discord.Report().MaxInFlight, 4)
 		assert.GreaterOrEqual(t, efficiency, 0.9)
 	})
+}
+
+// A route's bucket is known to all when what the first response said of it is, also where that takes longer to tell than the hash.
+func TestHashIsToldAfterWhatItsBucketHolds(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]discordsim.Fault{
+		"used up": {},
+		"refused": {Nth: []int{1}, Refuse: &discordsim.Refusal{Class: discordsim.ClassUser, Wait: 2 * time.Second}},
+		"shared":  {Nth: []int{1}, Refuse: &discordsim.Refusal{Class: discordsim.ClassShared, Wait: 2 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(1, 2*time.Second), Hash: "messages"})
+			config.Faults = []discordsim.Fault{fault}
+			inBubble(t, fleet.Config{Processes: 3, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+				var first sync.Once
+				f.Memory.Decide(func(script string) redistest.Fate {
+					before := time.Millisecond
+					if script == "exchange" {
+						first.Do(func() { before = 30 * time.Millisecond })
+					}
+					return redistest.Fate{Before: before, After: time.Millisecond}
+				})
+				for _, p := range f.Processes {
+					callers(t, f, p, 1, 1, fleet.Message(1))
+				}
+				finish(t, f, time.Minute)
+				want := 0
+				if fault.Refuse != nil {
+					want = 1
+				}
+				assert.Equal(t, want, f.Discord.Report().Refused.Total(), "%+v", f.Discord.Refusals())
+			})
+		})
+	}
 }

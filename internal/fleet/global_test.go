@@ -1,6 +1,9 @@
 package fleet_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +93,47 @@ func TestGlobalPartOfTheDead(t *testing.T) {
 		assert.Less(t, took, 26*time.Second)
 		assert.Zero(t, f.Discord.Report().Refused.Total())
 		assert.LessOrEqual(t, f.Busiest(time.Second), 50)
+	})
+}
+
+// needs returns what the processes have told of what they need of the global limit.
+func needs(f *fleet.Fleet) (all []int) {
+	for _, key := range f.Memory.Redis.Keys() {
+		if !strings.Contains(key, ":g:") {
+			continue
+		}
+		fields, _ := f.Memory.Redis.HKeys(key)
+		for _, field := range fields {
+			var call, part, need int
+			if n, _ := fmt.Sscanf(f.Memory.Redis.HGet(key, field), "%d %d %d", &call, &part, &need); strings.HasPrefix(field, "u:") && n == 3 {
+				all = append(all, need)
+			}
+		}
+	}
+	return all
+}
+
+// What a process needs is what it sends and what waits there, however often one request asks.
+func TestNeedCountsEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
+		request := fleet.Request{Method: "GET", Path: "/users/@me"}
+		busy, other := f.Processes[0], f.Processes[1]
+		assert.Equal(t, 200, other.Do(t.Context(), request).Status)
+		time.Sleep(time.Minute)
+		callers(t, f, busy, 200, 3, request)
+		time.Sleep(5 * time.Second)
+		const burst = 10
+		callers(t, f, other, burst, 1, request)
+		most := 0
+		for range 100 {
+			time.Sleep(20 * time.Millisecond)
+			if needs := needs(f); len(needs) == 2 {
+				most = max(most, slices.Min(needs))
+			}
+		}
+		assert.LessOrEqual(t, most, burst)
+		assert.Positive(t, most)
+		finish(t, f, time.Hour)
 	})
 }

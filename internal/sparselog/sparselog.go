@@ -105,7 +105,7 @@ func (l *Log) Flush(now time.Duration, all bool) {
 		return
 	}
 	for _, h := range l.overdue(now, all) {
-		l.write(h.ctx, h.latest, h.left-1)
+		l.write(context.WithoutCancel(h.ctx), h.latest, h.left-1) // it may have ended since
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *session) Global(_ string, limit int, changed func()) buckets.SharedGlob
 
 func (g *global) Part(now time.Duration) (int, time.Duration) { return g.part, now + certain }
 
-func (g *global) Need(time.Duration, int) {}
+func (g *global) Need(time.Duration, int, int) {}
 
 func (g *global) HoldWait(now time.Duration) time.Duration {
 	g.session.mu.Lock()
