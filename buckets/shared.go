@@ -36,7 +36,8 @@ type SharedSession interface {
 	Invalid() (others int)
 	// Others returns how many responses the other processes have counted as invalid, as far as is known.
 	Others() int
-	// Close ends the session. What it has lent is given back if that is possible at once; it blocks for a second at most.
+	// Close ends the session, after all that it had was closed. What is known of that gets to the others if possible at once; it blocks
+	// for a second at most.
 	Close()
 }
 
@@ -107,7 +108,8 @@ type SharedBucket interface {
 	// at the given times.
 	Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) []Ticket
 
-	// Close ends the use of the bucket, when nothing waits and nothing is in flight. A loan is returned before.
+	// Close ends the use of the bucket, when nothing waits. A loan is returned before. What is in flight stays charged if the session is
+	// closed, too, before it has ended.
 	Close()
 }
 

@@ -75,6 +75,33 @@ func (b *bucket) converse() {
 	}
 }
 
+// sayRest says all that there is to say when the session ends, and says it again if it does not get through.
+func (b *bucket) sayRest() {
+	s := b.session
+	for pause := firstRetry; ; pause *= 2 {
+		b.mu.Lock()
+		b.due = b.due || b.returned != nil
+		due := b.due
+		b.calling = due
+		b.mu.Unlock()
+		if !due {
+			return
+		}
+		b.converse()
+		b.mu.Lock()
+		b.stopTimer()
+		b.mu.Unlock()
+		if away, _ := s.away(); away || s.endedErr() != nil {
+			return
+		}
+		select {
+		case <-s.context.Done():
+			return
+		case <-s.clock.After(pause):
+		}
+	}
+}
+
 // notify tells the user of the bucket that there is something new. No lock is held.
 func (b *bucket) notify() {
 	b.mu.Lock()

@@ -162,14 +162,14 @@ func (s *session) refusalErr() error {
 func (s *session) probe() {
 	for pause := firstProbe; ; pause = min(2*pause, longestProbe) {
 		select {
-		case <-s.context.Done():
+		case <-s.listening.Done():
 			return
 		case <-s.clock.After(pause):
 		}
 		if away, _ := s.away(); !away {
 			return
 		}
-		s.beatOnce(s.context)
+		s.beat(s.context)
 	}
 }
 

@@ -28,6 +28,7 @@
 // Every call can be lost, repeated or late: it names what it is about, so that saying it twice does no harm, and does nothing if
 // whoever made it has given up.
 //
+//	a process closes                        what it knows of its buckets it has said before; its requests in flight as in the next line
 //	a process dies that has permits         its requests stay charged; the next window waits up to 3 s for them
 //	a process dies that waits               its tickets leave when they come to the head, after 3 s at most
 //	a process dies that finds out a limit   the next one finds out, after 3 s
