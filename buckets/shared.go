@@ -41,11 +41,13 @@ type SharedSession interface {
 	Close()
 }
 
-// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked.
+// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked. Both methods may be called after Close.
 type SharedOutage interface {
 	// Outage returns why nobody can be asked at the moment, nil if that is not so. Those who wait go on waiting, unless what they
 	// wait for has an Err; if that takes too long, they are told this.
 	Outage() error
+	// Away returns for how long nobody has been reached by now, whether somebody has to wait for that or not; 0 if that is not so.
+	Away() time.Duration
 }
 
 // SharedKey names a bucket in all processes.

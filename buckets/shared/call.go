@@ -188,6 +188,16 @@ func (s *session) Outage() error {
 	return s.outageErr()
 }
 
+// Away returns for how long the server has been away, 0 if it is not. No longer than the session lasts.
+func (s *session) Away() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.outage.away || s.closed {
+		return 0
+	}
+	return max(s.now()-s.outage.since, 1)
+}
+
 // outageErr returns the error of the outage, nil if there is none.
 func (s *session) outageErr() error {
 	s.mu.Lock()

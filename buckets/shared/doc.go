@@ -51,7 +51,7 @@
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
 // called again and again, at least once a second. That it is away and that it is back is logged, once for each manager that notices
-// (WithLogger).
+// (WithLogger); Store.Outage and Stats of the manager tell it to whoever asks, and a BucketSnapshot whose requests wait for it.
 //
 // Under OutageWait a request waits as long as it may, by its max wait or its context's deadline, and then fails with a
 // *ratelimits.TooLongError that is an *OutageError, too. One that must not wait at all fails at once in an outage that is known, and

@@ -92,6 +92,7 @@ func (s *session) Close() {
 	}
 	last := s.clock.AfterFunc(lastCallsTime, s.cancel)
 	defer last.Stop()
+	s.store.forget(s)
 	s.deafen()
 	s.running.Wait() // nothing else is said from now on
 	s.closeParts()
