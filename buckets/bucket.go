@@ -167,7 +167,7 @@ func (m *RESTBucketManager) lockedBucket(group *limitGroup, major major) *bucket
 	}
 }
 
-// close refuses all that wait and stops the alarm. Leases in flight end as usual.
+// close refuses all that wait, stops the alarm, and lets the other processes know all that is known. Leases in flight end as usual.
 func (b *bucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,4 +177,5 @@ func (b *bucket) close() {
 		b.refuseAll(ErrClosed)
 		clear(b.queues.subLimits)
 	}
+	b.link.close(b.now())
 }

@@ -78,7 +78,7 @@ func (s *hubSession) Bucket(key buckets.SharedKey, changed func()) buckets.Share
 // use begins a call, and reports whether there is anything to do.
 func (u *hubShare) use(what string) bool {
 	switch {
-	case u.session.closed:
+	case u.session.closed, u.closed && (what == "Report" || what == "Leave"): // of what is in flight
 		return false
 	case u.closed:
 		u.hub.misused("%s of a bucket that was closed", what)
@@ -448,8 +448,8 @@ func (u *hubShare) Close() {
 	if u.session.closed {
 		return
 	}
-	if len(u.held) > 0 {
-		u.hub.misused("close of a bucket with %d tickets", len(u.held))
+	if slices.ContainsFunc(u.held, func(t *hubTicket) bool { return !t.taken }) {
+		u.hub.misused("close of a bucket while somebody waits: %d tickets", len(u.held))
 	}
 	u.leave()
 }

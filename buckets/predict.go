@@ -350,6 +350,14 @@ func (m *RESTBucketManager) outage() error {
 	return nil
 }
 
+// away returns for how long nobody could be asked by now, 0 if somebody can be.
+func (m *RESTBucketManager) away() time.Duration {
+	if session, ok := m.session().(SharedOutage); ok {
+		return session.Away()
+	}
+	return 0
+}
+
 // unreachable returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()

@@ -36,15 +36,18 @@ type SharedSession interface {
 	Invalid() (others int)
 	// Others returns how many responses the other processes have counted as invalid, as far as is known.
 	Others() int
-	// Close ends the session. What it has lent is given back if that is possible at once; it blocks for a second at most.
+	// Close ends the session, after all that it had was closed. What is known of that gets to the others if possible at once; it blocks
+	// for a second at most.
 	Close()
 }
 
-// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked.
+// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked. Both methods may be called after Close.
 type SharedOutage interface {
 	// Outage returns why nobody can be asked at the moment, nil if that is not so. Those who wait go on waiting, unless what they
 	// wait for has an Err; if that takes too long, they are told this.
 	Outage() error
+	// Away returns for how long nobody has been reached by now, whether somebody has to wait for that or not; 0 if that is not so.
+	Away() time.Duration
 }
 
 // SharedKey names a bucket in all processes.
@@ -107,7 +110,8 @@ type SharedBucket interface {
 	// at the given times.
 	Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) []Ticket
 
-	// Close ends the use of the bucket, when nothing waits and nothing is in flight. A loan is returned before.
+	// Close ends the use of the bucket, when nothing waits. A loan is returned before. What is in flight stays charged if the session is
+	// closed, too, before it has ended.
 	Close()
 }
 

@@ -36,6 +36,13 @@ func (s outageSession) Outage() error {
 	return nil
 }
 
+func (s outageSession) Away() time.Duration {
+	if s.Outage() != nil {
+		return time.Second
+	}
+	return 0
+}
+
 // In an outage nobody waits for longer than it may, also if its route moves meanwhile.
 func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,8 @@ type Stats struct {
 	Invalid, InvalidLimit int
 	// Lost counts the requests whose outcome was never known.
 	Lost uint64
+	// Outage is for how long the other processes that share limits cannot be asked by now, 0 if they can be, or nothing is shared.
+	Outage time.Duration
 	// Evicted counts the buckets that were removed by the garbage collector.
 	Evicted uint64
 }
@@ -52,6 +54,7 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 		"granted": s.Granted, "waited": s.Waited, "wait_seconds": s.WaitTime.Seconds(),
 		"too_long": s.TooLong, "queue_full": s.QueueFull, "over_budget": s.OverBudget, "cancelled": s.Cancelled,
 		"responses": classes, "invalid": s.Invalid, "invalid_limit": s.InvalidLimit, "lost": s.Lost, "evicted": s.Evicted,
+		"outage_seconds": s.Outage.Seconds(),
 	})
 }
 
@@ -114,6 +117,7 @@ func (m *RESTBucketManager) Stats() Stats {
 		Lost:      all.lost,
 		Evicted:   uint64(c.evicted.Value()),
 
+		Outage:     m.away(),
 		OverBudget: uint64(c.overBudget.Value()),
 		Invalid:    m.discord.budget.used(m.now()), InvalidLimit: m.discord.budget.limit,
 	}

@@ -12,6 +12,10 @@ const (
 	// firstRetry is how long a call that failed is repeated after; twice that the next time, and so on.
 	firstRetry   = 20 * time.Millisecond
 	longestRetry = time.Second
+	// firstLook is after how long who waits for a bucket that is lent to another session asks again, though nobody has said that it was
+	// returned; twice that the next time, and so on.
+	firstLook   = 25 * time.Millisecond
+	longestLook = 250 * time.Millisecond
 )
 
 // say lets the next call be made, which says all that there is to say. b.mu is held.
@@ -88,6 +92,33 @@ func (b *bucket) settle() {
 	}
 	for b.calling && b.calls < last {
 		b.ended.Wait()
+	}
+}
+
+// sayRest says all that there is to say when the session ends, and says it again if it does not get through.
+func (b *bucket) sayRest() {
+	s := b.session
+	for pause := firstRetry; ; pause *= 2 {
+		b.mu.Lock()
+		b.due = b.due || b.returned != nil
+		due := b.due
+		b.calling = due
+		b.mu.Unlock()
+		if !due {
+			return
+		}
+		b.converse()
+		b.mu.Lock()
+		b.stopTimer()
+		b.mu.Unlock()
+		if away, _ := s.away(); away || s.endedErr() != nil {
+			return
+		}
+		select {
+		case <-s.context.Done():
+			return
+		case <-s.clock.After(pause):
+		}
 	}
 }
 
@@ -174,6 +205,12 @@ func (b *bucket) take(q *request, a *answer) {
 	}
 	hold, holding := b.known.hold, b.known.holding
 	b.known = a.known
+	if a.lent == lentOther {
+		b.known.wait = min(a.wait, firstLook<<min(b.looks, 10), longestLook)
+		b.looks++
+	} else {
+		b.looks = 0
+	}
 	if b.known.hold < hold {
 		b.known.hold, b.known.holding = hold, holding
 	}
@@ -306,8 +343,11 @@ func (b *bucket) want() {
 	b.mu.Lock()
 	b.wantedAt = b.session.now()
 	lent := b.loan != nil
-	if lent {
+	switch {
+	case lent:
 		b.loan.wanted = true
+	case b.returned != nil: // it waits for the next beat
+		b.say(b.wantedAt)
 	}
 	b.mu.Unlock()
 	if lent {

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jonboulle/clockwork"
-
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -40,19 +38,21 @@ func (s *session) startAgents() {
 	s.watch(s.outageChanged)
 }
 
-// closeAgents tells the server that the session is over, and that its loans are.
+// closeAgents says all that is left to say, of many buckets at a time where nothing is in flight.
 func (s *session) closeAgents() {
-	for _, b := range s.allAgents() {
-		b.mu.Lock()
-		b.closed, b.changed = true, nil
-		b.stopTimer()
-		b.mu.Unlock()
+	all := s.allAgents()
+	for _, b := range all {
+		b.Close()
 	}
-	ctx, cancel := clockwork.WithTimeout(s.context, s.clock, lastBeatTime)
-	defer cancel()
-	if away, _ := s.away(); !away {
-		s.beat(ctx, true)
+	if away, _ := s.away(); away || len(all) == 0 {
+		return
 	}
+	s.beat(s.context)
+	var calls sync.WaitGroup
+	for _, b := range all {
+		calls.Go(b.sayRest)
+	}
+	calls.Wait()
 }
 
 func (s *session) named(name string) *bucket {
@@ -146,7 +146,7 @@ func (s *session) tickAgents() {
 		b.tick(away)
 	}
 	if !away {
-		s.beat(s.context, false)
+		s.beat(s.context)
 	}
 }
 

@@ -10,9 +10,6 @@ var beatScript = script("beat", "arguments.lua", "bucket.lua", "loan.lua", "beat
 // mostLoans is how many loans one call renews.
 const mostLoans = 500
 
-// lastBeatTime is how long it may take to say that a session is over, whatever it has lent.
-const lastBeatTime = 600 * time.Millisecond
-
 // What became of a loan that was to be renewed.
 const (
 	loanKept = iota
@@ -28,36 +25,25 @@ type pulse struct {
 	returned []*returned
 }
 
-// beatOnce tells the server that the session is alive, even during an outage.
-func (s *session) beatOnce(ctx context.Context) { s.beat(ctx, false) }
-
-// beat renews all loans, returns those that nobody waits for, and says that the session is alive if it was silent for long. leaves:
-// it is the last one.
-func (s *session) beat(ctx context.Context, leaves bool) {
+// beat renews all loans, returns those that nobody waits for, and says that the session is alive if it was silent for long, or the
+// server is away.
+func (s *session) beat(ctx context.Context) {
 	select {
 	case s.agents.beating <- struct{}{}:
 	default:
-		if !leaves {
-			return
-		}
-		select {
-		case s.agents.beating <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
+		return
 	}
 	defer func() { <-s.agents.beating }()
-	p := s.gather(leaves)
+	p := s.gather()
 	s.agents.mu.Lock()
 	silent := s.now()-s.agents.saw >= beatPeriod*9/10
 	s.agents.mu.Unlock()
 	for first := true; first || len(p.loans)+len(p.returned) > 0; first = false {
 		part := p.split(mostLoans)
-		last := len(p.loans)+len(p.returned) == 0
-		if away, _ := s.away(); len(part.loans)+len(part.returned) == 0 && !silent && !leaves && !away {
+		if away, _ := s.away(); len(part.loans)+len(part.returned) == 0 && !silent && !away {
 			return
 		}
-		s.send(ctx, part, leaves && last)
+		s.send(ctx, part)
 		if away, _ := s.away(); away || ctx.Err() != nil { // each of the other calls may take as long as that one
 			p.undone()
 			return
@@ -73,19 +59,15 @@ func (p *pulse) undone() {
 }
 
 // gather collects what there is to say. Buckets whose loan is returned make no call until that is done.
-func (s *session) gather(leaves bool) (p pulse) {
-	now := s.now()
+func (s *session) gather() (p pulse) {
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
 		l := b.loan
 		switch {
-		case l != nil && leaves && !l.alone && b.returned == nil:
-			b.giveUp(now)
-			fallthrough
-		case b.returned != nil && !b.calling && (leaves || !b.due):
+		case b.returned != nil && !b.calling && !b.due:
 			b.calling = true
 			p.finished, p.returned = append(p.finished, b), append(p.returned, b.returned)
-		case l != nil && !l.alone && !leaves:
+		case l != nil && !l.alone:
 			p.renewed, p.loans = append(p.renewed, b), append(p.loans, l)
 		}
 		b.mu.Unlock()
@@ -104,11 +86,11 @@ func (p *pulse) split(n int) (first pulse) {
 	return first
 }
 
-func (s *session) send(ctx context.Context, p pulse, leaves bool) {
+func (s *session) send(ctx context.Context, p pulse) {
 	now := s.now()
 	keys := []string{s.store.keys.sessions()}
 	a := arguments{s.id}
-	a.add(sessionTime.Milliseconds(), bit(leaves))
+	a.add(sessionTime.Milliseconds())
 	a.count(len(p.loans))
 	for i, l := range p.loans {
 		keys = append(keys, p.renewed[i].keys[0])

@@ -48,6 +48,7 @@ type bucket struct {
 	ended    sync.Cond // one has, or there are no more
 	due      bool      // there is something to say
 	failing  int       // calls in a row that failed
+	looks    int       // calls in a row that found the bucket lent to somebody else
 	failedTo uint64    // the last ticket that there was when a call failed
 	timer    clockwork.Timer
 	gathers  bool // nothing is said yet, as there is more to come

@@ -162,14 +162,14 @@ func (s *session) refusalErr() error {
 func (s *session) probe() {
 	for pause := firstProbe; ; pause = min(2*pause, longestProbe) {
 		select {
-		case <-s.context.Done():
+		case <-s.listening.Done():
 			return
 		case <-s.clock.After(pause):
 		}
 		if away, _ := s.away(); !away {
 			return
 		}
-		s.beatOnce(s.context)
+		s.beat(s.context)
 	}
 }
 
@@ -186,6 +186,16 @@ func (s *session) Outage() error {
 		return nil
 	}
 	return s.outageErr()
+}
+
+// Away returns for how long the server has been away, 0 if it is not. No longer than the session lasts.
+func (s *session) Away() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.outage.away || s.closed {
+		return 0
+	}
+	return max(s.now()-s.outage.since, 1)
 }
 
 // outageErr returns the error of the outage, nil if there is none.

@@ -28,6 +28,7 @@
 // Every call can be lost, repeated or late: it names what it is about, so that saying it twice does no harm, and does nothing if
 // whoever made it has given up.
 //
+//	a process closes                        what it knows of its buckets it has said before; its requests in flight as in the next line
 //	a process dies that has permits         its requests stay charged; the next window waits up to 3 s for them
 //	a process dies that waits               its tickets leave when they come to the head, after 3 s at most
 //	a process dies that finds out a limit   the next one finds out, after 3 s
@@ -50,7 +51,7 @@
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
 // called again and again, at least once a second. That it is away and that it is back is logged, once for each manager that notices
-// (WithLogger).
+// (WithLogger); Store.Outage and Stats of the manager tell it to whoever asks, and a BucketSnapshot whose requests wait for it.
 //
 // Under OutageWait a request waits as long as it may, by its max wait or its context's deadline, and then fails with a
 // *ratelimits.TooLongError that is an *OutageError, too. One that must not wait at all fails at once in an outage that is known, and

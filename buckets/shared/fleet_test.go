@@ -60,6 +60,7 @@ type fleet struct {
 	*world
 	discord  *discordsim.Server
 	managers []*buckets.RESTBucketManager
+	stores   []*shared.Store
 	links    []*link
 	all      sync.WaitGroup
 }

@@ -23,9 +23,11 @@ type session struct {
 	clock  clockwork.Clock
 	origin time.Time
 
-	context context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	context   context.Context // of calls
+	cancel    context.CancelFunc
+	listening context.Context // of what waits for something to happen
+	deafen    context.CancelFunc
+	running   sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -54,12 +56,13 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 		tickers: map[*ticker]struct{}{}, watchers: map[*watcher]struct{}{}, topics: map[string]func(string){},
 	}
 	s.context, s.cancel = context.WithCancel(context.Background())
+	s.listening, s.deafen = context.WithCancel(s.context)
 	s.startAgents()
 	s.startParts()
 	if store.subscriber != nil {
 		s.spawn(func() {
 			// It ends with the session. Should it end before, the timers do without.
-			if err := store.subscriber.Subscribe(s.context, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
+			if err := store.subscriber.Subscribe(s.listening, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
 				s.end(err)
 			}
 		})
@@ -70,7 +73,10 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 // Credential returns what stands for an Authorization header in all processes of the application.
 func (s *session) Credential(authorization string) string { return s.store.keys.hidden(authorization) }
 
-// Close ends the session.
+// lastCallsTime is how long it may take to say all that there is to say when a session ends.
+const lastCallsTime = 900 * time.Millisecond
+
+// Close ends the session. The others know then what it has used and what is in flight, which they believe in for a session's time.
 func (s *session) Close() {
 	s.mu.Lock()
 	closed := s.closed
@@ -80,12 +86,18 @@ func (s *session) Close() {
 		s.timer = nil
 	}
 	s.mu.Unlock()
-	if !closed {
-		s.closeParts()
-		s.closeAgents()
-		s.cancel()
+	if closed {
+		s.running.Wait()
+		return
 	}
-	s.running.Wait()
+	last := s.clock.AfterFunc(lastCallsTime, s.cancel)
+	defer last.Stop()
+	s.store.forget(s)
+	s.deafen()
+	s.running.Wait() // nothing else is said from now on
+	s.closeParts()
+	s.closeAgents()
+	s.cancel()
 }
 
 // now returns the time since the origin.

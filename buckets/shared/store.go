@@ -3,6 +3,7 @@ package shared
 import (
 	"errors"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -17,6 +18,9 @@ type Store struct {
 	subscriber Subscriber // nil if the runner is none
 	options    options
 	keys       keys
+
+	mu       sync.Mutex
+	sessions map[*session]struct{} // that are not closed
 }
 
 var _ buckets.Shared = (*Store)(nil)
@@ -27,7 +31,7 @@ func New(runner Runner, opts ...Option) (*Store, error) {
 	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("shared: runner is nil: expected one that reaches a server, as buckets/shared/redis has")
 	}
-	s := &Store{runner: runner, options: defaultOptions()}
+	s := &Store{runner: runner, options: defaultOptions(), sessions: map[*session]struct{}{}}
 	for _, option := range opts {
 		if option == nil {
 			continue
@@ -43,5 +47,28 @@ func New(runner Runner, opts ...Option) (*Store, error) {
 
 // Join starts a session, see buckets.Shared.
 func (s *Store) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
-	return newSession(s, clock, origin)
+	session := newSession(s, clock, origin)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[session] = struct{}{}
+	return session
+}
+
+func (s *Store) forget(session *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, session)
+}
+
+// Outage returns an *OutageError while the server cannot be reached, as far as the managers know that use the store: one of them has
+// noticed it. Nil otherwise, also if no manager uses it. It does not call the server.
+func (s *Store) Outage() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session := range s.sessions {
+		if err := session.outageErr(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

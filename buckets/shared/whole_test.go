@@ -29,7 +29,7 @@ func (w *world) whole(n int, config discordsim.Config, options ...shared.Option)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
 		require.NoError(w.t, m.Start())
 		f.managers = append(f.managers, m)
-		f.links = append(f.links, l)
+		f.links, f.stores = append(f.links, l), append(f.stores, store)
 	}
 	return f
 }

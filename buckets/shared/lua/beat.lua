@@ -2,12 +2,8 @@
 -- of the loans to renew, then those of the loans that end.
 
 if not expect(1, 'zset') then return wrong end
-local caller, lifetime, leaves = arg(), int(), int()
-if leaves == 1 then
-  redis.call('ZREM', KEYS[1], caller)
-else
-  redis.call('ZADD', KEYS[1], text(now + lifetime), caller)
-end
+local caller, lifetime = arg(), int()
+redis.call('ZADD', KEYS[1], text(now + lifetime), caller)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 alive(1)
 local reply = {0, now, redis.call('ZCARD', KEYS[1])}

@@ -36,7 +36,7 @@ if known > 0 and known ~= b.born then
   return {0, now, 2, 0, b.born, b.gen, 1, 0, b.lim or 0, b.per or 0, math.max((b.fin or 0) - now, 0), 0, 0, 0, live, 0, 0, 0, 0, 0}
 end
 
-local freed = false
+local freed, wasLent = false, b.own ~= ''
 if int() == 1 then
   local owned = b.own == caller
   restore(b, readReturn())
@@ -83,7 +83,7 @@ if b.user ~= caller then
   b.user = caller
 end
 
-local blocked, n, left, granted, others, lent = false, 0, 0, {}, {}, 0
+local blocked, n, left, granted, lent = false, 0, 0, {}, 0
 if b.own ~= '' then
   lent = 2
   if waiting > 0 and now - (b.want or 0) > 500 then
@@ -98,11 +98,13 @@ else
     lend(b, caller)
     lent, left = 1, n
   else
-    granted, others = serve(b, caller, low, n, lease)
+    granted = serve(b, caller, low, n, lease)
     left = n - #granted
     for _, ticket in ipairs(late) do granted[#granted + 1] = ticket end
-    if freed then
-      for _, session in ipairs(others) do redis.call('PUBLISH', channels .. session, 'wake ' .. bucket) end
+    if wasLent then
+      wake(channels, bucket, caller, 64) -- they do not know the window yet
+    elseif freed then
+      wake(channels, bucket, caller, left)
     end
   end
 end
@@ -134,7 +136,7 @@ local rest = math.max((b.fin or 0) - now, 0)
 local poll = math.max(25, math.min((b.per or PERIOD) / 10, 250))
 local wait, class = 1, 0
 if lent == 2 then
-  wait = 25
+  wait = b.oend - now
 elseif (b.hold or 0) > now then
   wait, class = b.hold - now, b.class or 0
 elseif (b.free or 0) > now then

@@ -6,11 +6,23 @@ local function enqueue(name, age)
   redis.call('ZADD', KEYS[QUEUE], text(clock[1] * 1000000 + clock[2] - age), name)
 end
 
--- serve grants permits to the caller's names among the first in the queue, and keeps the places of others. It returns the names, and the
--- other sessions who could have a permit. Names of dead sessions, and the caller's below low, are removed when they come to the
--- head.
+-- wake lets the sessions of the first names in the queue look again, eight others than the caller at most.
+local function wake(channels, bucket, caller, names)
+  if names <= 0 then return end
+  local woken, sessions = {[caller] = true}, 0
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[QUEUE], 0, math.min(names, 64) - 1)) do
+    local session = split(name)
+    if not woken[session] and sessions < 8 then
+      woken[session], sessions = true, sessions + 1
+      redis.call('PUBLISH', channels .. session, 'wake ' .. bucket)
+    end
+  end
+end
+
+-- serve grants permits to the caller's names among the first in the queue, and keeps the places of others. It returns the names. Those of
+-- dead sessions, and the caller's below low, are removed when they come to the head.
 local function serve(b, caller, low, n, lease)
-  local granted, others, kept = {}, {}, 0
+  local granted, kept = {}, 0
   while true do
     local head = redis.call('ZRANGE', KEYS[QUEUE], kept, kept + 63)
     for _, name in ipairs(head) do
@@ -18,7 +30,7 @@ local function serve(b, caller, low, n, lease)
       if not lives(session) or session == caller and ticket < low then
         redis.call('ZREM', KEYS[QUEUE], name)
       elseif #granted + kept >= n or #granted >= 500 then
-        return granted, others
+        return granted
       elseif session == caller then
         redis.call('ZREM', KEYS[QUEUE], name)
         redis.call('ZADD', KEYS[FLIGHT], text(now + lease), name)
@@ -27,9 +39,8 @@ local function serve(b, caller, low, n, lease)
         granted[#granted + 1] = ticket
       else
         kept = kept + 1
-        if #others < 8 and others[#others] ~= session then others[#others + 1] = session end
       end
     end
-    if #head == 0 then return granted, others end
+    if #head == 0 then return granted end
   end
 end

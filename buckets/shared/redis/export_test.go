@@ -3,7 +3,7 @@ package redis
 import "github.com/redis/rueidis"
 
 // Runner lets tests run scripts of their own.
-func (s *Store) Runner() *Client { return s.client }
+func (s *Store) Runner() *Client { return s.client.client }
 
 // Probed returns the commands that Open tries in scripts.
 func Probed() (names []string) {

@@ -25,6 +25,7 @@ type settings struct {
 	tls         *tls.Config
 	change      []func(*rueidis.ClientOption)
 	eviction    bool
+	late        bool
 	logger      *slog.Logger
 	quiet       bool
 }
@@ -117,6 +118,20 @@ func WithTLS(config *tls.Config) Option {
 func WithEviction() Option {
 	return func(s *settings) error {
 		s.eviction = true
+		return nil
+	}
+}
+
+// WithLateConnect lets Open succeed if the engine does not answer, is loading its data, or is a cluster that is down. The store then tries
+// again in the background, at least about once a second, and makes all checks when the engine is there. Until then the policy of WithOutage applies;
+// Store.Outage, and the log, say what is wrong. A process that starts like that has never heard of the others: under OutageShare it takes the
+// whole of every limit.
+//
+// What does not pass by itself, like a wrong password, is an error of Open as without this option if it is found at once. If it is found
+// later, calls fail with it until it is mended.
+func WithLateConnect() Option {
+	return func(s *settings) error {
+		s.late = true
 		return nil
 	}
 }

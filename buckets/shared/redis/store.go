@@ -19,12 +19,12 @@ const openLimit = 5 * time.Second
 // managers, whose limits are then shared too. Close it after them.
 type Store struct {
 	*shared.Store
-	client *Client
+	client *later
 }
 
 // Open connects to an engine and checks what can be known beforehand: that it answers, lets us in, runs scripts, lets us write, and
 // keeps what we write. It returns within 5 seconds, or when the context ends if that is earlier; after that the context has
-// no effect. The error is an *Error, or one that wraps ErrURL, ErrApplication or what an option is wrong with.
+// no effect. An engine that is away is an error, unless WithLateConnect lets the store wait for it. The error is an *Error, or one that wraps ErrURL, ErrApplication or what an option is wrong with.
 //
 // The URL is
 //
@@ -44,15 +44,23 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	if s.application == "" {
 		return nil, fmt.Errorf("%w: it is required", ErrApplication)
 	}
-	c := newClient()
-	store, err := shared.New(c, s.shared...) // before any connection: options can be wrong
+	l := newLater(func(ctx context.Context) (*Client, error) {
+		c := newClient()
+		return c, c.open(ctx, o, s.check)
+	})
+	store, err := shared.New(l, s.shared...) // before any connection: options can be wrong
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	if err := c.open(ctx, o, s.check); err != nil {
+	switch err := l.try(ctx); {
+	case err == nil:
+	case s.late && mayPass(err):
+		l.repeat()
+	default:
+		l.Close()
 		return nil, err
 	}
-	return &Store{Store: store, client: c}, nil
+	return &Store{Store: store, client: l}, nil
 }
 
 // Connect is Open for a store of another kind, which takes a shared.Runner. What options say of limits is that store's affair, and is not looked
