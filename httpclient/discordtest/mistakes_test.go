@@ -25,22 +25,22 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 		rules []discordtest.Rule
 		says  string
 	}{
-		{[]discordtest.Rule{discordtest.Window(me, 0, time.Second)}, "discordtest.Window: a limit of 0 requests lets none through: want 1 or more"},
+		{[]discordtest.Rule{discordtest.Window(me, 0, time.Second)}, "discordtest.Window: a limit of 0 requests: want 1 or more"},
 		{[]discordtest.Rule{discordtest.Sliding(me, -1, time.Second)}, "discordtest.Sliding: a limit of -1"},
-		{[]discordtest.Rule{discordtest.Leaky(me, 1, 0)}, "discordtest.Leaky: a limit in 0s cannot be kept"},
-		{[]discordtest.Rule{window("POST /channels/{id}/mesages")}, `no operation "POST /channels/{id}/mesages" is documented`},
-		{[]discordtest.Rule{window("POST /channels/{id}/messages/pinss")}, "is documented"},
+		{[]discordtest.Rule{discordtest.Leaky(me, 1, 0)}, "discordtest.Leaky: a limit with a period of 0s"},
+		{[]discordtest.Rule{window("POST /channels/{id}/mesages")}, `Discord does not document an operation "POST /channels/{id}/mesages"`},
+		{[]discordtest.Rule{window("POST /channels/{id}/messages/pinss")}, "does not document"},
 		{[]discordtest.Rule{window("/channels/{id}/messages")}, "want a method and a path"},
-		{[]discordtest.Rule{window("get /users/@me")}, "is no operation"},
-		{[]discordtest.Rule{window("GET users/@me")}, "is no operation"},
-		{[]discordtest.Rule{window("GET /api/v10/users/@me")}, "leave out /api and the version"},
-		{[]discordtest.Rule{window("creat_message")}, "has the name"},
-		{[]discordtest.Rule{window("")}, "has the name"},
+		{[]discordtest.Rule{window("get /users/@me")}, "is not an operation"},
+		{[]discordtest.Rule{window("GET users/@me")}, "is not an operation"},
+		{[]discordtest.Rule{window("GET /api/v10/users/@me")}, "omit /api and the version"},
+		{[]discordtest.Rule{window("creat_message")}, "has no operation named"},
+		{[]discordtest.Rule{window("")}, "has no operation named"},
 		{[]discordtest.Rule{window(me), window(me)}, "GET /users/@me has such a limit already"},
 		{[]discordtest.Rule{window(me).Shared(), window(me).Shared()}, "has such a limit already"},
 		{[]discordtest.Rule{window(me).Hidden(), window(me).Hidden()}, "has such a limit already"},
-		{[]discordtest.Rule{window(me).Hidden().Shared()}, "no bucket and to nobody else"},
-		{[]discordtest.Rule{window(me).Hidden().Bucket("b")}, "no bucket and to nobody else"},
+		{[]discordtest.Rule{window(me).Hidden().Shared()}, "cannot have a bucket name or be shared"},
+		{[]discordtest.Rule{window(me).Hidden().Bucket("b")}, "cannot have a bucket name or be shared"},
 		{[]discordtest.Rule{window(me).Bucket("b"), discordtest.Window("GET /gateway", 2, time.Second).Bucket("b")}, "different quotas"},
 		{[]discordtest.Rule{window(me).Bucket("")}, "needs a name"},
 		{[]discordtest.Rule{window(me).Nth(1)}, "Nth is for answers and faults"},
@@ -64,7 +64,7 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 		{[]discordtest.Rule{discordtest.GlobalLimit(0)}, "discordtest.GlobalLimit: a limit of 0 requests"},
 		{[]discordtest.Rule{discordtest.InvalidLimit(0, 1, 1)}, "a limit of 0"},
 		{[]discordtest.Rule{discordtest.InvalidLimit(1, 0, 1)}, "positive durations"},
-		{[]discordtest.Rule{{}}, "an empty Rule"},
+		{[]discordtest.Rule{{}}, "empty Rule"},
 	} {
 		fake := &tb{}
 		assert.PanicsWithValue(t, fake, func() { discordtest.NewServer(fake, c.rules...) }, c.says)

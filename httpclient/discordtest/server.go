@@ -17,7 +17,7 @@ import (
 
 // Server is a fake Discord. It is safe for concurrent use.
 type Server struct {
-	// URL is the base of the server's addresses, without a slash at the end: URL + "/api/v10/users/@me".
+	// URL is the server's base URL, without a trailing slash: URL + "/api/v10/users/@me".
 	URL string
 
 	t         testing.TB // nil if there is none
@@ -29,10 +29,10 @@ type Server struct {
 	requests []*record // in the order of processing
 }
 
-// NewServer returns a running server with these rules, see the package documentation. It is closed when the test is over. A rule that makes
-// no sense fails the test at once.
+// NewServer returns a running server with these rules, see the package documentation. It is closed when the test ends.
+// An invalid rule fails the test at once.
 //
-// In an Example or a program t may be nil. Then a senseless rule panics, and the server is to be closed by the caller.
+// In an Example or a program t may be nil. Then an invalid rule panics, and the caller has to close the server.
 func NewServer(t testing.TB, rules ...Rule) *Server {
 	if t != nil {
 		t.Helper()
@@ -83,7 +83,7 @@ func (s *Server) newTransport(dial func(ctx context.Context, network, address st
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address) // net/http sees to the port
 		if host != own.Hostname() && !isDiscord(host) {
-			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's, and the client of a fake Discord reaches no others", host)
+			return nil, fmt.Errorf("discordtest: %s is not one of Discord's hosts, and the client of a fake Discord reaches no others", host)
 		}
 		return dial(ctx, network, address)
 	}
@@ -107,12 +107,12 @@ func inBubble() bool {
 	return strings.Contains(first, "synctest bubble")
 }
 
-// Client returns a client that sends requests for Discord's hosts to the server, and fails for all others. Its transport can be
-// given to whatever sends requests: a library's http.Client, or httpclient.WithBase, which takes it for the way to Discord.
+// Client returns a client that sends requests for Discord's hosts to the server, and fails for all others. Its
+// transport can also be used in a library's http.Client, or with httpclient.WithBase.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections: requests that are under way fail. What it saw stays readable. A second Close does
-// nothing.
+// Close closes the server and all its connections: requests in flight fail. The recorded requests stay readable. A
+// second Close does nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -120,8 +120,8 @@ func (s *Server) Close() {
 	_ = s.engine.Close() // of listeners that are gone afterwards in any case
 }
 
-// Requests returns all requests that the server has processed, in that order. What is still under way is not among them, nor is what
-// was cancelled before it arrived.
+// Requests returns all requests that the server has processed, in that order, without those still in flight and those
+// cancelled before they arrived.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }
@@ -131,7 +131,8 @@ func (s *Server) Refused() []Request {
 	return s.those(func(r Request) bool { return r.Refused != "" })
 }
 
-// Avoidable returns the refused requests that a careful client would not have sent: see the package documentation. Because says why.
+// Avoidable returns the refused requests that a correct client would not have sent: see the package documentation.
+// Request.Because says why.
 func (s *Server) Avoidable() []Request {
 	return s.those(func(r Request) bool { return r.Avoidable })
 }

@@ -99,7 +99,7 @@ func TestClientReachesNobodyElse(t *testing.T) {
 	server := discordtest.NewServer(t)
 	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
 		_, err := send(t, server.Client(), http.MethodGet, url, "")
-		assert.ErrorContains(t, err, "not a host of Discord's", url)
+		assert.ErrorContains(t, err, "not one of Discord's hosts", url)
 	}
 	assert.Empty(t, server.Requests())
 }
