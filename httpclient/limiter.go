@@ -8,17 +8,17 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Limiter decides when requests may leave. *buckets.RESTBucketManager is one, buckets.Unlimited is one that does nothing, and
-// package limitertest tells whether another one behaves.
+// Limiter decides when requests may be sent. *buckets.RESTBucketManager is one, buckets.Unlimited is one that grants
+// everything at once. Package limitertest tests other implementations.
 //
-// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is told by the request's
-// Server, the response's hash and the route's major parameter: different servers share nothing. The lease's end tells the response, or that
-// it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
-// limiter there is none.
+// A limiter reads the options in a context with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is
+// identified by the request's Server, the response's hash and the route's major parameter: different servers share
+// nothing. The end of a lease reports the response, or that it was lost, in which case the server may have counted the
+// request. The invalid request budget belongs to the manager: other limiters have none.
 type Limiter interface {
-	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease
-	// is ended in any case. A request that was refused by Discord comes back with the same Request. It must be safe for
-	// concurrent use and end with the context.
+	// AcquireRequest waits until the request may be sent, and returns its lease. The request is then sent at once, and
+	// the lease is always ended. After a 429 it is called again with the same Request. It must be safe for concurrent
+	// use and return when the context ends.
 	AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error)
 }
 
