@@ -7,14 +7,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Acquire waits until a request to the route may be sent, and returns the lease under which to send it at once. The
+// Acquire waits until a request to the route may be sent, and returns its lease. Send the request at once. The
 // authorization is the value of the request's Authorization header, empty if it has none.
 //
-// The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's deadline,
-// immediately or when a later response makes it so long; a *ratelimits.QueueFullError if too many wait already; a
-// *ratelimits.BudgetError if too many responses were invalid of late; the context's error when it ends; ErrNotStarted,
-// ErrClosed, ErrNoContext, and one for the zero route. With an error the lease is zero, and whoever else waits is served as if the
-// request had never been.
+// The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's
+// deadline, immediately or when a later response makes it too long; a *ratelimits.QueueFullError if too many wait
+// already; a *ratelimits.BudgetError if too many recent responses were invalid; the context's error when it ends;
+// ErrNotStarted, ErrClosed, ErrNoContext, and one for the zero route. With an error the lease is zero, and other
+// requests are not affected.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
 	if lease, ok := m.acquireFast(ctx, &r); ok {
@@ -37,7 +37,7 @@ func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lea
 var noWait = ContextWithMaxWait(context.Background(), 0)
 
 // TryAcquire is Acquire that never waits: it returns a lease if the request may be sent now, and otherwise at once a
-// *ratelimits.TooLongError with the wait that is predicted, 0 if none can be, or another of the errors of Acquire.
+// *ratelimits.TooLongError with the predicted wait, 0 if none can be predicted, or another of the errors of Acquire.
 func (m *RESTBucketManager) TryAcquire(route routes.CompiledRoute, authorization string) (Lease, error) {
 	return m.Acquire(noWait, route, authorization)
 }

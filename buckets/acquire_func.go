@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// AcquireFunc is AcquireRequest that does not block: it calls granted when the request may be sent, or will not be. So
-// one goroutine can queue any number of requests, and they cost no goroutine each.
+// AcquireFunc is AcquireRequest that does not block: it calls granted when the request may be sent, or is refused. So
+// one goroutine can queue any number of requests.
 //
-// granted is called exactly once, with what AcquireRequest would return. All such calls of a manager are made on one goroutine of
-// its own, one after the other, and with no lock held; those of requests that waited in one bucket in the order in which they
-// were granted. They may call anything, but what they delay is all others, so send from another goroutine. Until then the
-// Request must not be touched.
+// granted is called exactly once, with what AcquireRequest would return. A manager makes all these calls one after the
+// other on one goroutine, with no lock held; for requests of one bucket in the order in which they were granted.
+// granted may call anything, but while it runs all other calls wait, so send from another goroutine. Do not use the
+// Request before granted is called.
 //
-// When the context ends, a request that still waits leaves the queue. Close ends all of them, and does not wait for the calls.
-// Without a function nothing happens. A panic in it ends the program, as on any goroutine that nobody else waits for.
+// When the context ends, a request that still waits leaves the queue. Close ends all of them, and does not wait for the
+// calls. If granted is nil, AcquireFunc does nothing. A panic in granted ends the program.
 func (m *RESTBucketManager) AcquireFunc(ctx context.Context, r *Request, granted func(Lease, error)) {
 	if granted == nil {
 		return

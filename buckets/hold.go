@@ -191,9 +191,9 @@ func (s *server) forgetHolds(now time.Duration) {
 	s.holds.DeleteMatching(func(_ resource, until time.Duration) (bool, bool) { return until <= now, false })
 }
 
-// Throttle holds everything that is not exempt from the global limit back for d, for all authentications (hikari's global
-// throttle). A shorter hold never shortens a longer one; zero or less does nothing, more than ratelimits.LongestTrust counts
-// as that.
+// Throttle holds all requests that are not exempt from the global limit for d, for all authentications (hikari's global
+// throttle). A shorter hold never shortens a longer one; zero or less does nothing, more than ratelimits.LongestTrust
+// is reduced to it.
 func (m *RESTBucketManager) Throttle(d time.Duration) {
 	if d <= 0 {
 		return
@@ -211,9 +211,9 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 	}
 }
 
-// LiftHolds ends all holds of this manager at once: those of buckets, of sub-limits, of global limits and of the edge, and what
-// Throttle holds. Where something was held by a 429 one request goes first, and what it is answered counts again. Holds that
-// processes share stay. It does not block.
+// LiftHolds ends all holds of this manager at once: those of buckets, of sub-limits, of global limits, of the edge and
+// of Throttle. Where a 429 caused the hold, one request is sent first, and its response counts. Holds that processes
+// share are kept. It does not block.
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
@@ -261,8 +261,8 @@ func (g *gate) holdWait(now time.Duration) time.Duration {
 	return g.limit.HoldWait(now)
 }
 
-// EdgeWait returns how long everything that leaves this address for a server (see Request.Server) is held back after a refusal of the
-// network in front of it, 0 if it is not.
+// EdgeWait returns how long all requests to a server (see Request.Server) are still held after a refusal by the network
+// in front of it, 0 if they are not.
 func (m *RESTBucketManager) EdgeWait(server string) time.Duration {
 	m.moves.Lock()
 	defer m.moves.Unlock()

@@ -11,20 +11,19 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Hooks are told what a manager does. All are optional. They are called on the goroutine of the request or of the garbage
-// collector, with no lock held, so they may call the manager (except Collected, which must not call Close); but what they delay
-// is that request. None gets to see a credential or a token.
+// Hooks are callbacks for what a manager does. All are optional. They are called on the goroutine of the request or of
+// the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close).
+// A slow hook delays that request. No hook receives a credential or a token.
 //
 // The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only. It is
 // context.Background() for what no request has caused: Throttle and UpdateRateLimits.
 type Hooks struct {
 	// Waiting is called for each request that has to wait.
 	Waiting func(context.Context, Waiting)
-	// Held is called when something is held back that was not, because of a 429, with the context of the request that was refused, or by
-	// Throttle.
+	// Held is called for each new hold, after a 429 with the context of the refused request, or by Throttle.
 	Held func(context.Context, Held)
-	// BudgetUsed is called when half, three quarters or nine tenths of the invalid request budget are used up, with the context of the
-	// request whose response used up so much.
+	// BudgetUsed is called when half, three quarters or nine tenths of the invalid request budget are used up, with the
+	// context of the request whose response passed that threshold.
 	BudgetUsed func(context.Context, BudgetUsed)
 	// Collected is called after each run of the garbage collector that removed something.
 	Collected func(Collected)
@@ -32,44 +31,46 @@ type Hooks struct {
 
 // Waiting says that a request has to wait.
 type Waiting struct {
-	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// Wait is the predicted wait, 0 if nothing is known that it could be predicted from.
+	// Wait is the predicted wait, 0 if it cannot be predicted yet.
 	Wait time.Duration
-	// Class is that of the 429 whose hold it waits for, ClassOK if it waits for its window or those ahead.
+	// Class is the class of the 429 that caused the hold for which it waits, ClassOK if it waits for its window or the
+	// queue.
 	Class ratelimits.Class
-	// Global reports that the limit is not the bucket's, but that of the authentication or the edge.
+	// Global reports that the limit is that of the authentication or the edge, not the bucket's.
 	Global bool
 }
 
-// Held says that something is held back.
+// Held describes a new hold.
 type Held struct {
-	// Class says what: see ratelimits.Class.
+	// Class says which requests are held: see ratelimits.Class.
 	Class ratelimits.Class
-	// Route is the method and template of the request that was refused, Major its major parameter as
-	// routes.CompiledRoute.RedactedMajor writes it. Both are empty for Throttle.
+	// Route is the method and template of the request that was refused, Major its major parameter as in
+	// routes.CompiledRoute.RedactedMajor. Both are empty for Throttle.
 	Route, Major string
-	// Wait is for how long.
+	// Wait is how long they are held.
 	Wait time.Duration
 }
 
 // BudgetUsed says how much of the invalid request budget is used up.
 type BudgetUsed struct {
-	// Route is the method and template of the request whose response was invalid, Major its major parameter as
-	// routes.CompiledRoute.RedactedMajor writes it.
+	// Route is the method and template of the request whose response was invalid, Major its major parameter as in
+	// routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// Used of Limit invalid responses have been seen in the latest Period. Fraction is the one of the marks that was passed.
+	// Used of Limit invalid responses have been counted in the latest Period. Fraction is the threshold that was
+	// passed.
 	Used, Limit int
 	Period      time.Duration
 	Fraction    float64
 }
 
-// Collected says what the garbage collector removed, and what is left.
+// Collected says how many buckets the garbage collector removed, and how many are left.
 type Collected struct {
 	Evicted, Left int
 }
 
-// WithHooks sets what is told of what the manager does.
+// WithHooks sets the callbacks for what the manager does.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
@@ -78,26 +79,26 @@ func WithHooks(hooks Hooks) Option {
 // Without it warnings go to slog.Default(), and nothing else goes anywhere. Nil turns logging off. A line about a request is logged with
 // that request's context, or its values only if that may have ended.
 //
-// Of lines that say the same of the same class, one is logged in 30 seconds, also for debugging: the first at once; those that are left out
-// are counted, and the latest of them is logged with the next run of the garbage collector after that time, or by Close. For each single
-// event there are Hooks.
+// Lines with the same message and class are logged once in 30 seconds, at debug level too: the first one at once; the
+// following ones are counted, and the latest of them is logged by the next run of the garbage collector after that
+// time, or by Close. Use Hooks to get every event.
 //
 // The keys of the attributes, here and in httpclient:
 //
 //	route           method and template, without parameters
 //	major           the channel's, guild's or webhook's id, "id:…" if a token belongs to it, "-" if there is none
 //	class           of the 429: see ratelimits.Class; "ok" if there was none
-//	hold            for how long something is held back
-//	predicted_wait  of a request that waits; missing as long as nothing is known that it could be predicted from
-//	waiting         how many wait
+//	hold            how long requests are held
+//	predicted_wait  of a request that waits; missing if it cannot be predicted yet
+//	waiting         the number of waiting requests
 //	used, limit, period  of the invalid request budget
-//	evicted, left   buckets that were removed, and those that there are
+//	evicted, left   the numbers of buckets that were removed and that are left
 //	attempt         the number of an attempt, from 1
 //	status          of a response, 0 if there was none
-//	pause           until the next attempt
-//	reason          why there is none
+//	pause           the time until the next attempt
+//	reason          why there is no further attempt
 //	error           why there was no response
-//	repeated        how many lines of the class were left out since the one before, missing if there were none
+//	repeated        the number of lines that were left out since the previous one, missing if none were
 //
 // No line contains a credential or a token.
 func WithLogger(logger *slog.Logger) Option {
@@ -181,7 +182,7 @@ func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
 	ctx = context.WithoutCancel(ctx)
 	class := h.Class.String()
 	m.settings.log.Write(ctx, m.now(), sparselog.Line{
-		Level: slog.LevelWarn, Message: "requests are held back", Class: class,
+		Level: slog.LevelWarn, Message: "requests are held", Class: class,
 		Attributes: subject(h.Route, h.Major, slog.String("class", class), slog.Duration("hold", h.Wait)),
 	})
 	if m.settings.hooks.Held != nil {
@@ -196,7 +197,7 @@ func (m *RESTBucketManager) tellBudgetUsed(ctx context.Context, route *routes.Co
 		Used: b.used(m.now()), Limit: b.limit, Period: b.period, Fraction: fraction,
 	}
 	m.settings.log.Write(ctx, m.now(), sparselog.Line{
-		Level: slog.LevelWarn, Message: "much of the budget of invalid requests is used up", Class: strconv.FormatFloat(fraction, 'g', -1, 64),
+		Level: slog.LevelWarn, Message: "invalid request budget partly used up", Class: strconv.FormatFloat(fraction, 'g', -1, 64),
 		Attributes: subject(u.Route, u.Major, slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period)),
 	})
 	if m.settings.hooks.BudgetUsed != nil {

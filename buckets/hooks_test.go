@@ -270,7 +270,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		assert.Equal(t, []any{"waited", "at once", "prepared", "async", nil}, told["held"])
 		assert.Equal(t, []any{"at once", "prepared", "async"}, told["budget"])
 		assert.Equal(t, []any{"waited"}, log.names["request waits"])
-		assert.Equal(t, []any{"waited", "at once", "prepared"}, log.names["requests are held back"], "the others are of classes of before")
+		assert.Equal(t, []any{"waited", "at once", "prepared"}, log.names["requests are held"], "the others are of classes of before")
 	})
 }
 
@@ -343,7 +343,7 @@ func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 			m.LiftHolds()
 			wait(20 * time.Millisecond)
 		}
-		const line = `level=WARN msg="requests are held back" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
+		const line = `level=WARN msg="requests are held" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
 		assert.Equal(t, 1, strings.Count(log.String(), line), log.String())
 		wait(time.Minute)
 		assert.Equal(t, 2, strings.Count(log.String(), line), "the collector tells of those that were left out")

@@ -63,16 +63,17 @@ func (h *held) lease() Lease { return Lease{h, h.generation.Load()} }
 
 var leases = sync.Pool{New: func() any { return new(held) }}
 
-// Update ends the lease with the response that came, whatever its status. It applies what the response says about limits,
-// and lets those go that it allows to go. It does not block.
+// Update ends the lease with the response, whatever its status. It applies what the response says about limits, and
+// grants the waiting requests that may now be sent. It does not block.
 //
-// After a 429, acquire again and send again, if the body can be replayed; the wait is part of Acquire. Use a Request to
-// keep the place in the queue.
+// After a 429, call Acquire again, which includes the wait, and send the request again if its body can be repeated. Use
+// a Request to keep the place in the queue.
 func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r}) }
 
-// Refused says that a 429 has arrived, of which only status and headers are known yet. Until the lease ends, by an Update with what the
-// whole response says, nothing leaves that the refusal may be about. It does not end the lease and does not block. Calling it
-// is optional, for responses whose body comes late, and it must not be called while another goroutine ends the lease.
+// Refused reports that a 429 has arrived of which only status and headers are known yet. Until the lease ends, normally
+// by Update with the complete response, no request is sent that the 429 may be about. It does not end the lease and
+// does not block. Calling it is optional, for responses whose body comes late. It must not be called while another
+// goroutine ends the lease.
 func (l Lease) Refused(r ratelimits.Response) {
 	if e := l.foreign(); e != nil {
 		if told, ok := e.(interface{ Refused(ratelimits.Response) }); ok {
@@ -89,11 +90,11 @@ func (l Lease) Refused(r ratelimits.Response) {
 	b.pause(h, &r)
 }
 
-// Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost, or the
-// caller gave up. The request stays charged as long as the server may remember it. After Update it does nothing.
+// Release ends the lease of a request whose outcome will never be known: the connection broke, the response was lost,
+// or the caller gave up. The request stays charged as long as the server may count it. After Update it does nothing.
 func (l Lease) Release() { l.end(&outcome{sent: true}) }
 
-// Return ends the lease of a request that was certainly never sent, and gives back all that it took.
+// Return ends the lease of a request that was certainly never sent, and removes all its charges.
 func (l Lease) Return() { l.end(&outcome{}) }
 
 // outcome is how a lease ends.

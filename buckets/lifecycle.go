@@ -36,8 +36,8 @@ func (m *RESTBucketManager) admits(r *Request) error {
 // IsAlive reports whether the manager takes new requests: it is started, and neither closed nor shutting down.
 func (m *RESTBucketManager) IsAlive() bool { return m.state.Load() == running }
 
-// Start starts the garbage collector and lets Acquire grant. It returns an error if it is running already, or shutting down. A manager
-// that was closed can be started again; it begins without any knowledge.
+// Start starts the garbage collector and lets Acquire grant. It returns an error if the manager is running already, or
+// shutting down. A closed manager can be started again; it has then forgotten all limits.
 func (m *RESTBucketManager) Start() error {
 	m.life.Lock()
 	defer m.life.Unlock()
@@ -71,9 +71,9 @@ func (m *RESTBucketManager) begin() {
 	m.clear()
 }
 
-// Close ends everything: whoever waits gets ErrClosed, the garbage collector and all timers stop. Leases that are still
-// held can be ended as usual. It waits for the garbage collector, not for leases. Closing again does nothing; the error is
-// always nil. See Shutdown for an end without loss.
+// Close ends all waits with ErrClosed, and stops the garbage collector and all timers. Leases that are still held can
+// be ended as usual. It waits for the garbage collector, not for leases. Closing again does nothing; the error is
+// always nil. Use Shutdown to let requests finish.
 func (m *RESTBucketManager) Close() error {
 	m.close(nil)
 	return nil
@@ -122,16 +122,17 @@ type drain struct {
 // it again.
 const returnTime = time.Second
 
-// Shutdown lets no new requests in, waits until all have ended that wait or are in flight, and closes the manager. When the context ends before,
-// it closes the manager at once, as Close does, and returns the context's error if something was cut off by that. New requests get an error
-// that matches ErrClosed.
+// Shutdown refuses new requests, with an error that matches ErrClosed, waits until all that wait or are in flight have
+// ended, and closes the manager. When the context ends first, it closes the manager at once, as Close does, and returns
+// the context's error if that cut off any request.
 //
-// A Request that was refused or failed, see Request, can still be acquired again. It counts as waiting until then, but not for longer
-// than a second, as nobody knows whether it comes back; httpclient.Transport.Shutdown knows, and waits for all of its requests.
+// A Request that was refused or failed, see Request, can still be acquired again. It counts as waiting until then, but
+// for at most a second, because it may never be acquired again. httpclient.Transport.Shutdown waits for all of its
+// requests.
 //
-// It can be called more than once, also at the same time: all calls wait for the same end, and the first of their contexts that ends is what
-// bounds it. If Close or another call cuts something off while it waits, it returns ErrClosed. Without a drain, as the manager is not
-// started or closed already, it is Close.
+// It can be called more than once, also at the same time: all calls wait for the same end, at most until the first of
+// their contexts ends. If Close or another call cuts off a request while it waits, it returns ErrClosed. On a manager
+// that is not started or already closed it does the same as Close.
 func (m *RESTBucketManager) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNoContext

@@ -11,11 +11,12 @@ type ender interface {
 	End(sent bool, r ratelimits.Response)
 }
 
-// NewLease returns a lease whose end is told to somebody else. It is for limiters that stand in for a RESTBucketManager.
+// NewLease returns a lease that reports its end to the given value. It is for limiters that replace a
+// RESTBucketManager.
 //
-// End is called once, with whether the request was sent and what its response said: the zero Response if nobody knows. If there is a
-// method Refused(ratelimits.Response) as well, that is called by Lease.Refused: before End, unless the two come at the same time from
-// different goroutines.
+// End is called once, with whether the request was sent and what its response said: the zero Response if that is
+// unknown. If the value also has a method Refused(ratelimits.Response), Lease.Refused calls it: before End, unless
+// different goroutines call the two at the same time.
 func NewLease(end interface {
 	End(sent bool, r ratelimits.Response)
 }) Lease {
@@ -41,7 +42,7 @@ func (l Lease) foreign() ender {
 	return nil
 }
 
-// Unlimited is a limiter without limits: everything goes at once. Use it where something else limits, or in tests.
+// Unlimited is a limiter that grants every request at once. Use it where something else limits, or in tests.
 type Unlimited struct{}
 
 // AcquireRequest grants at once. Its errors are the context's, ErrNoContext, and one for the zero route.

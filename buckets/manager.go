@@ -18,8 +18,8 @@ import (
 var (
 	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
-	// ErrClosed is returned by Acquire after Close, and to everybody who waits when Close is called. During Shutdown new requests get an error
-	// that matches it.
+	// ErrClosed is returned by Acquire after Close, and for requests that wait when Close is called. During Shutdown,
+	// new requests get an error that matches it.
 	ErrClosed = errors.New("closed: the rest bucket manager, or the transport")
 	// errDraining is returned by Acquire during Shutdown.
 	errDraining = fmt.Errorf("shutting down, no new requests: %w", ErrClosed)
@@ -31,7 +31,7 @@ var (
 	errNoRoute = errors.New("compiled route is empty: get one from routes.Match or Route.Compile")
 )
 
-// RESTBucketManager decides when requests to Discord may leave. It maps compiled routes to the buckets that Discord's
+// RESTBucketManager decides when requests to Discord may be sent. It maps compiled routes to the buckets that Discord's
 // responses name, and keeps a queue for each of them, below one global limit for each authentication. See the package's
 // documentation for how a request goes through it.
 //
@@ -105,8 +105,7 @@ func (m *RESTBucketManager) now() time.Duration {
 // MaxRateLimit returns the longest predicted wait that is accepted.
 func (m *RESTBucketManager) MaxRateLimit() time.Duration { return m.settings.maxRateLimit }
 
-// UpdateRateLimits takes in what is known from elsewhere of the route's bucket: a response to a request that was not sent
-// under a lease.
+// UpdateRateLimits applies a response to a request that was not sent under a lease to the route's bucket.
 func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authorization string, r ratelimits.Response) {
 	if route.IsZero() || m.closed() {
 		return

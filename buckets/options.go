@@ -19,16 +19,16 @@ const (
 	// DefaultGlobalLimit is the number of requests per second that Discord allows an authentication, unless it raised the
 	// limit for it (Discord's documentation).
 	DefaultGlobalLimit = 50
-	// DefaultInvalidMargin is how far below Discord's limit of invalid requests the budget ends.
+	// DefaultInvalidMargin is the difference between Discord's limit of invalid requests and the budget.
 	DefaultInvalidMargin = 500
 )
 
-// UnknownMode says what happens to the requests of a route whose bucket hash no response has named yet.
+// UnknownMode says how requests of a route are sent whose bucket hash is not known yet.
 type UnknownMode uint8
 
 const (
-	// UnknownProbe sends the first request of a route alone; the others follow the moment its response arrives, up to what
-	// it allows. A cold burst then draws no 429. This is the default.
+	// UnknownProbe sends the first request of a route alone; the others follow when its response arrives, as far as its
+	// limits allow. A burst to an unknown route then causes no 429. This is the default.
 	UnknownProbe UnknownMode = iota
 	// UnknownUnlimited sends everything at once: the UNKNOWN bucket has no limit at all.
 	UnknownUnlimited
@@ -70,13 +70,13 @@ func defaults() settings {
 	}
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted. A request that would have to wait longer, counting the
-// queue ahead of it, is refused at once with a *ratelimits.TooLongError; so is one that waits already when a later response
-// makes its wait so long. While nothing is known that a wait could be predicted from (the probe of an UNKNOWN bucket is under
-// way), it bounds nothing.
+// WithMaxRateLimit sets the longest predicted wait that is accepted. A request that would have to wait longer, counting
+// the queue ahead of it, is refused at once with a *ratelimits.TooLongError; so is one that waits already when a later
+// response makes its wait too long. It has no effect while no wait can be predicted, because the probe of an UNKNOWN
+// bucket is in flight.
 //
-// Zero or less means that nothing ever waits; then, on a route that is not known, all are refused but the one that goes
-// first. The default is DefaultMaxRateLimit. ContextWithMaxWait overrides it for one request.
+// Zero or less means that no request ever waits; on an unknown route all requests but the probe are then refused. The
+// default is DefaultMaxRateLimit. ContextWithMaxWait overrides it for one request.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) { s.maxRateLimit = max(d, 0) }
 }
@@ -90,8 +90,8 @@ func WithClock(clock clockwork.Clock) Option {
 	}
 }
 
-// WithPollPeriod sets how often the garbage collector looks for stale buckets, at most once in a millisecond. Zero or less means the
-// default, DefaultPollPeriod.
+// WithPollPeriod sets how often the garbage collector looks for stale buckets. A period below a millisecond counts as
+// one millisecond. Zero or less means the default, DefaultPollPeriod.
 func WithPollPeriod(d time.Duration) Option {
 	return func(s *settings) {
 		if d > 0 {
@@ -100,27 +100,28 @@ func WithPollPeriod(d time.Duration) Option {
 	}
 }
 
-// WithExpireAfter sets how long after its reset an idle bucket is kept. Zero or less lets it go at the first look after
-// its reset. Higher values keep more knowledge, and more memory; more than a hundred years count as that. The default is DefaultExpireAfter.
+// WithExpireAfter sets how long after its reset an idle bucket is kept. With zero or less it is evicted by the first
+// run of the garbage collector after its reset. Higher values keep what is known for longer and take more memory; more
+// than a hundred years is reduced to that. The default is DefaultExpireAfter.
 func WithExpireAfter(d time.Duration) Option {
 	return func(s *settings) { s.expireAfter = min(max(d, 0), longestWait) }
 }
 
-// WithGlobalLimit sets how many requests per second one authentication may send, for bots whose limit Discord has raised.
-// Zero or less means that there is no such limit; a 429 of the global class is obeyed in any case. More than a billion counts as
-// that. It costs memory as far as it is used. The default is DefaultGlobalLimit.
+// WithGlobalLimit sets how many requests per second one authentication may send, for bots whose limit Discord has
+// raised. Zero or less means no such limit; a 429 of the global class is obeyed in any case. More than a billion is
+// reduced to that. Memory is taken only for slots in use. The default is DefaultGlobalLimit.
 func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.globalLimit = min(max(perSecond, 0), 1_000_000_000) }
 }
 
-// WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet. Values that are none of
+// WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet. Other values than
 // the constants mean UnknownProbe.
 func WithUnknownMode(mode UnknownMode) Option {
 	return func(s *settings) { s.unknown = mode }
 }
 
-// WithOrdered sends the requests of each bucket one at a time, so that Discord sees them in the order in which they were
-// made. It costs a round trip per request. ContextWithOrdered does the same for single requests.
+// WithOrdered sends the requests of each bucket one at a time, so that Discord receives them in the order in which they
+// were made. It costs a round trip per request. ContextWithOrdered does the same for single requests.
 func WithOrdered() Option {
 	return func(s *settings) { s.ordered = true }
 }
@@ -136,11 +137,11 @@ func WithMaxTotalWaiting(n int) Option {
 	return func(s *settings) { s.maxTotal = max(n, 0) }
 }
 
-// WithInvalidBudget sets how many invalid responses (401, 403, and 429 except shared ones) there may be in any period before
-// requests are refused with a *ratelimits.BudgetError: limit less margin, counting those in flight. Discord bans an address
-// with 10,000 in 10 minutes; all processes behind it count together, so with several of them divide the limit. The defaults
-// are ratelimits.DefaultInvalidLimit, ratelimits.DefaultInvalidPeriod and DefaultInvalidMargin. A limit of zero or less means
-// no bound; a period of zero or less means the default.
+// WithInvalidBudget sets how many invalid responses (401, 403, and 429 except shared ones) there may be in any period
+// before requests are refused with a *ratelimits.BudgetError: limit less margin, counting those in flight. Discord bans
+// an IP address with 10,000 in 10 minutes; all processes behind it count together, so divide the limit among them. The
+// defaults are ratelimits.DefaultInvalidLimit, ratelimits.DefaultInvalidPeriod and DefaultInvalidMargin. A limit of
+// zero or less means no bound; a period of zero or less means the default.
 func WithInvalidBudget(limit int, period time.Duration, margin int) Option {
 	return func(s *settings) {
 		if period <= 0 {

@@ -11,7 +11,7 @@ import (
 // forecast is how long somebody will have to wait, and for what.
 type forecast struct {
 	wait   time.Duration
-	class  ratelimits.Class // of the 429 whose hold it is, ClassOK if it is none
+	class  ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
 	global bool             // it is for the global limit or the edge rather than for the bucket
 }
 

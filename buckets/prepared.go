@@ -9,9 +9,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Prepared is a route with an authorization that many requests are sent to. It remembers to which bucket they belong, which the manager's
-// Acquire looks up each time, and is otherwise the same. Get one from Prepare. It is safe for concurrent use, needs no end, and holds on to
-// the authorization.
+// Prepared is a route and an authorization for repeated requests. Its Acquire does the same as the manager's, but
+// remembers the bucket instead of looking it up each time. Get one from Prepare. It is safe for concurrent use, need
+// not be closed, and keeps the authorization in memory.
 type Prepared struct {
 	manager *RESTBucketManager
 	request Request                     // without a place of its own, so nobody writes to it
@@ -25,7 +25,7 @@ type destination struct {
 	major  major // as processes that share limits write it, which is known when the manager has started
 }
 
-// Prepare returns what acquires leases for requests to the route, a little faster than Acquire does.
+// Prepare returns a Prepared, which acquires leases for requests to the route a little faster than Acquire does.
 func (m *RESTBucketManager) Prepare(route routes.CompiledRoute, authorization string) *Prepared {
 	return &Prepared{manager: m, request: Request{Route: route, Authorization: authorization}}
 }

@@ -11,29 +11,28 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Request is what is to be sent, as far as limits are concerned. Most callers use Acquire, which fills one in; a Request
-// of one's own adds two things: the field names of the body, and that a request keeps its place.
+// Request describes a request, as far as limits are concerned. Most callers use Acquire, which fills in a Request; your
+// own Request adds two things: the field names of the body, and that a request keeps its place.
 //
-// A request that was refused by Discord, was lost or was answered by a server error is acquired again with the same Request, after
-// its lease has ended, and then stands in the queue where it stood before: ahead of all that came after it. After any other
-// answer, and after an error of AcquireRequest, the Request is as good as new. It must not be used by two goroutines at
-// once.
+// After a 429, a loss or a server error, acquire again with the same Request once its lease has ended: it keeps its
+// place in the queue, ahead of all requests that came after it. After any other response, and after an error of
+// AcquireRequest, the Request can be used like a new one. It must not be used by two goroutines at once.
 //
-// fmt and slog print it without its secrets, and encoding/json refuses it. There are exceptions, because fmt then reads the fields without
-// asking: a Request in an unexported field of a struct that does not print itself, a pointer to one there with any verb but %v, and
-// the verbs %p and %w, which go vet rejects.
+// fmt and slog print it without its secrets, and encoding/json refuses it. There are exceptions, because fmt then
+// bypasses Format: a Request in an unexported field of a struct without a Format method, a pointer to a Request there
+// with any verb but %v, and the verbs %p and %w, which go vet rejects.
 type Request struct {
 	// Route is the compiled route.
 	Route routes.CompiledRoute
 	// Authorization is the value of the Authorization header, empty if none is sent. It separates the buckets of
 	// different credentials. Only a keyed hash of it is kept.
 	Authorization string
-	// Server names the server that the request goes to, empty for Discord. Requests to different servers share nothing: no bucket, no
-	// global limit, no hold, no budget of invalid requests.
+	// Server names the server to which the request is sent, empty for Discord. Requests to different servers share no
+	// bucket, global limit, hold or budget of invalid requests.
 	Server string
-	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord limits some of them by
-	// sub-limits of their own (a channel's name, say); with the names, only requests of the same kind wait for such a
-	// limit. It is called at most twice, when the request has to wait or has met such a limit, and never under a lock. It
+	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord has sub-limits for some
+	// of them (such as a channel's name); with the names, only requests with the same fields wait for such a limit. It
+	// is called at most twice, when the request has to wait or is refused by such a limit, and never under a lock. It
 	// may be nil. A panic in it counts as no fields.
 	Fields func() []string
 
@@ -43,8 +42,8 @@ type Request struct {
 	arrived     time.Duration
 }
 
-// String returns method and path without a token, as routes.CompiledRoute.String does, and the server if that is not Discord. The
-// Authorization is not in it.
+// String returns method and path without a token, as routes.CompiledRoute.String does, and the server if it is not
+// Discord. It does not contain the Authorization.
 func (r Request) String() string {
 	if r.Server == "" {
 		return r.Route.String()
@@ -52,7 +51,8 @@ func (r Request) String() string {
 	return r.Route.String() + " at " + r.Server
 }
 
-// Format prints String for every verb; %#v and %q put it in quotes. Without it, fmt would read the fields for some verbs.
+// Format prints String for every verb, quoted for %#v and %q. Without Format, fmt would print the fields for some
+// verbs.
 func (r Request) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), r.String())
 }
@@ -101,29 +101,29 @@ func tuningOf(ctx context.Context) tuning {
 	return t
 }
 
-// ContextWithMaxWait overrides the max rate limit for the requests made with the context. Zero or less means that the request
-// does not wait at all: it gets its permission at once or a *ratelimits.TooLongError.
+// ContextWithMaxWait overrides the max rate limit for the requests made with the context. Zero or less means that the
+// request does not wait at all: it is granted at once or refused with a *ratelimits.TooLongError.
 func ContextWithMaxWait(ctx context.Context, d time.Duration) context.Context {
 	t := tuningOf(ctx)
 	t.maxWait, t.hasMaxWait = max(d, 0), true
 	return context.WithValue(ctx, tuningKey{}, t)
 }
 
-// ContextWithOrdered lets the requests made with the context be sent one at a time in each bucket: none leaves before the
-// outcome of the one before is known, so that Discord sees them in the order in which they were made.
+// ContextWithOrdered sends the requests made with the context one at a time in each bucket: each waits until the
+// outcome of the previous one is known, so that Discord receives them in the order in which they were made.
 func ContextWithOrdered(ctx context.Context) context.Context {
 	t := tuningOf(ctx)
 	t.ordered = true
 	return context.WithValue(ctx, tuningKey{}, t)
 }
 
-// HeadStart is by how much a request with priority overtakes: it goes ahead of those in its bucket's queue that came up to that
-// long before it, and behind all that have waited longer. So nobody waits for more of them than arrive in that time. It is
-// the time in which Discord wants the first answer to an interaction.
+// HeadStart is how far a request with priority moves ahead in its bucket's queue: before requests that came up to that
+// long before it, and behind those that have waited longer. So a request waits at most for the priority requests that
+// arrive within that time. Discord requires the first response to an interaction within 3 s.
 const HeadStart = 3 * time.Second
 
-// ContextWithPriority lets the requests made with the context go ahead of others in their bucket's queue, bounded by HeadStart.
-// It is for what somebody waits for, like the answer to an interaction, among what has time.
+// ContextWithPriority moves the requests made with the context ahead of others in their bucket's queue, by at most
+// HeadStart. Use it for urgent requests, such as the response to an interaction.
 func ContextWithPriority(ctx context.Context) context.Context {
 	t := tuningOf(ctx)
 	t.priority = true

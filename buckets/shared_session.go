@@ -4,11 +4,11 @@ import (
 	"reflect"
 )
 
-// WithShared lets the manager share its limits with the managers of other processes that were given a store of the same application
-// on the same server: together they behave as one. Nil is ignored, and so is a nil pointer to a store.
+// WithShared lets the manager share its limits with the managers of other processes whose stores have the same
+// application and server: together they behave as one. Nil is ignored, and so is a nil pointer to a store.
 //
-// See the documentation of buckets/shared for how, what it costs, and what happens when the server is away. The store can be used
-// by several managers, and is not closed by them.
+// See the documentation of buckets/shared for how it works, what it costs, and what happens during an outage of the
+// server. Several managers can use one store, and do not close it.
 func WithShared(s Shared) Option {
 	return func(settings *settings) {
 		if s != nil && !nilPointer(s) {

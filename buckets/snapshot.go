@@ -12,34 +12,34 @@ import (
 
 // BucketSnapshot is what is known of a bucket at one moment. It contains no credential and no token.
 type BucketSnapshot struct {
-	// Server is the server that the bucket is of (see Request.Server), empty for Discord.
+	// Server is the server to which the bucket belongs (see Request.Server), empty for Discord.
 	Server string
-	// Hash is the bucket hash, UnknownHash for a route whose hash is not known, empty for one whose responses name none. In place of one
-	// that contains a token, or is so long that it may, it is a hash of that.
+	// Hash is the bucket hash, UnknownHash for a route whose hash is not known, empty for one whose responses name
+	// none. A bucket hash that contains a token, or is so long that it may, is replaced by a hash of it.
 	Hash string
 	// Routes are the methods and templates of all routes that are known to use the bucket, in order.
 	Routes []string
-	// Route is the only one of them if no other can come to use the bucket, otherwise empty.
+	// Route is the only route of the bucket if no other route can use it, otherwise empty.
 	Route string
 	// Major is the major parameter, with a hash in place of a token, "-" if there is none.
 	Major string
-	// Authentication stands for the credential, "-" for none. It differs from manager to manager.
+	// Authentication identifies the credential, "-" for none. It differs between managers.
 	Authentication string
-	// Kind is how the bucket fills up.
+	// Kind is how the bucket refills.
 	Kind ratelimits.Kind
 	// Unlimited reports that responses carry no limits.
 	Unlimited bool
 	// Limit is the number of requests per Period, 0 if not known.
 	Limit  int
 	Period time.Duration
-	// Remaining is how many requests could leave now.
+	// Remaining is how many requests could be sent now.
 	Remaining int
-	// ResetAfter is the time until everything has certainly come back, HoldAfter how long nothing may leave.
+	// ResetAfter is the time until all charges have certainly expired, HoldAfter how long nothing may be sent.
 	ResetAfter, HoldAfter time.Duration
-	// InFlight and Waiting are the requests under way and in the queue.
+	// InFlight and Waiting are the numbers of requests in flight and in the queue.
 	InFlight, Waiting int
-	// WaitsFor says what the first of those who wait waits for, WaitsForNothing if nobody does, and WaitAfter how long it will, 0 if
-	// only the outcome of a request in flight, or another process, can tell.
+	// WaitsFor says what the first waiting request waits for, WaitsForNothing if none waits. WaitAfter is how long it
+	// will wait, 0 if that depends on the outcome of a request in flight or on another process.
 	WaitsFor  WaitsFor
 	WaitAfter time.Duration
 }
@@ -49,18 +49,18 @@ type WaitsFor string
 
 const (
 	WaitsForNothing  WaitsFor = ""
-	WaitsForWindow   WaitsFor = "window"    // the bucket is used up, or was refused
-	WaitsForSubLimit WaitsFor = "sub-limit" // a hidden limit on what the body asks for
-	WaitsForShared   WaitsFor = "shared"    // a resource that is used up for everybody
+	WaitsForWindow   WaitsFor = "window"    // the bucket is used up, or a 429 holds it
+	WaitsForSubLimit WaitsFor = "sub-limit" // a hidden limit on fields of the body
+	WaitsForShared   WaitsFor = "shared"    // the limit of a resource, used up by all its users
 	WaitsForGlobal   WaitsFor = "global"    // the global limit of the credential
 	WaitsForEdge     WaitsFor = "edge"      // the network in front of the server
-	WaitsForProbe    WaitsFor = "probe"     // a request in flight goes first
-	WaitsForOrdered  WaitsFor = "ordered"   // requests go one at a time, and one is in flight
-	WaitsForOutage   WaitsFor = "outage"    // the other processes cannot be asked
+	WaitsForProbe    WaitsFor = "probe"     // the response to a request that was sent first
+	WaitsForOrdered  WaitsFor = "ordered"   // requests are sent one at a time, and one is in flight
+	WaitsForOutage   WaitsFor = "outage"    // the other processes cannot be reached
 )
 
-// Buckets returns snapshots of all buckets, in no order. Buckets that come or go meanwhile may be missing. One bucket is locked
-// at a time, while its snapshot is taken and not while the caller looks at it.
+// Buckets returns snapshots of all buckets, in no order. Buckets that are created or removed meanwhile may be missing.
+// One bucket is locked at a time, only while its snapshot is taken.
 func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 	return func(yield func(BucketSnapshot) bool) {
 		users := m.users()

@@ -14,27 +14,28 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stats are the numbers of a manager since it was made. They are read one after the other, so sums may be off by what
-// happened meanwhile.
+// Stats are the numbers of a manager since it was made. They are read one after the other, so they may be slightly
+// inconsistent.
 type Stats struct {
-	// Buckets, Routes and Authentications are how many of them are known now.
+	// Buckets, Routes and Authentications are the numbers of those that are known now.
 	Buckets, Routes, Authentications int
-	// Waiting and InFlight are how many requests wait and are under way now.
+	// Waiting and InFlight are the numbers of requests that wait and that are in flight now.
 	Waiting, InFlight int
-	// Granted counts the requests that were allowed to leave.
+	// Granted counts the requests that were allowed to be sent.
 	Granted uint64
-	// Waited counts those of them that had to wait, WaitTime is how long they waited together.
+	// Waited counts the granted requests that had to wait, WaitTime is the sum of their waits.
 	Waited   uint64
 	WaitTime time.Duration
 	// TooLong, QueueFull, OverBudget and Cancelled count the requests that were not granted: refused because of the
-	// predicted wait, because too many waited, because of the budget of invalid requests, given up by their context.
+	// predicted wait, because too many waited, because of the budget of invalid requests, or cancelled by their
+	// context.
 	TooLong, QueueFull, OverBudget, Cancelled uint64
 	// Responses counts the responses by class; what is not a 429 is under ratelimits.ClassOK.
 	Responses [ratelimits.NumClasses]uint64
-	// Invalid is the number of Discord's responses of the latest period that count against its limit of invalid requests,
-	// InvalidLimit how many there may be, 0 if that is not bounded.
+	// Invalid is the number of Discord's responses in the latest period that count against its limit of invalid
+	// requests, InvalidLimit the allowed number, 0 if there is no bound.
 	Invalid, InvalidLimit int
-	// Lost counts the requests whose outcome was never known.
+	// Lost counts the requests whose outcome never became known.
 	Lost uint64
 	// Outage is for how long the other processes that share limits cannot be asked by now, 0 if they can be, or nothing is shared.
 	Outage time.Duration
@@ -42,7 +43,7 @@ type Stats struct {
 	Evicted uint64
 }
 
-// MarshalJSON writes the numbers under names that say what they are: classes by name, times in seconds.
+// MarshalJSON encodes the numbers with descriptive names: classes by name, times in seconds.
 func (s Stats) MarshalJSON() ([]byte, error) {
 	classes := make(map[string]uint64, len(s.Responses))
 	for class, n := range s.Responses {
@@ -94,7 +95,7 @@ func (c *counters) refuse(err error) {
 	}
 }
 
-// Stats returns the numbers of now.
+// Stats returns the current numbers.
 func (m *RESTBucketManager) Stats() Stats {
 	c := &m.counters
 	m.moves.Lock()

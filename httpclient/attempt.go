@@ -10,7 +10,7 @@ import (
 )
 
 // errNoResponse is the error for a transport below that breaks the contract of http.RoundTripper.
-var errNoResponse = errors.New("the transport below returned neither a response nor an error")
+var errNoResponse = errors.New("the base transport returned neither a response nor an error")
 
 // attempt is one time that a request is sent. All that has to live until its response is read is one piece of memory.
 type attempt struct {

@@ -28,24 +28,24 @@ const (
 	retryNever
 )
 
-// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures whatever their method: the caller knows that
-// it does no harm if Discord carries them out twice. The latest of this and ContextWithoutRetries counts.
+// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures whatever their method.
+// Use it where it does no harm if Discord processes them twice. Of this and ContextWithoutRetries the later one counts.
 func ContextWithUnsafeRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryAlways
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// ContextWithoutRetries keeps the requests made with the context from being repeated after failures. Refusals by a limit are
-// repeated all the same; see buckets.ContextWithMaxWait for those.
+// ContextWithoutRetries lets the requests made with the context not be repeated after failures. They are still repeated
+// after a 429; see buckets.ContextWithMaxWait for those.
 func ContextWithoutRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryNever
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context: for a route that Discord takes
-// long to answer, say. It bounds the time without progress, too, and not that of the whole attempt.
+// ContextWithAttemptTimeout overrides WithAttemptTimeout for the requests made with the context, for example for a
+// route with slow responses. It bounds the time without progress, not the duration of the attempt.
 func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	t := requestConfigOf(ctx)
 	t.timeout, t.hasTimeout = max(d, 0), true

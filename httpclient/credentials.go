@@ -49,32 +49,32 @@ func (k CredentialKind) String() string {
 	return names[k]
 }
 
-// CredentialError says that a request was not sent because its credential has been refused before. More requests with it would
-// only use up the invalid request budget of the address, and in the end the token is revoked.
+// CredentialError says that a request was not sent because its credential has been refused before. More requests with
+// it would use up the invalid request budget of the IP address, and Discord might revoke the token.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string
-	// Kind is what was refused.
+	// Kind is the kind of credential that was refused.
 	Kind CredentialKind
-	// Status is how: 401, or 404 for a webhook that is gone.
+	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
 	// Everywhere reports for an Authorization that nothing is sent with it any more. Otherwise it is only not sent to this route with this
 	// channel, guild or webhook.
 	Everywhere bool
-	// RetryAfter is for how long it is not tried again, 0 for ever.
+	// RetryAfter is how long the credential is not used again, 0 for ever.
 	RetryAfter time.Duration
 }
 
 func (e *CredentialError) Error() string {
-	where, advice := "", fmt.Sprintf("it is not tried again for %v", e.RetryAfter.Round(time.Second))
+	where, advice := "", fmt.Sprintf("it is not used again for %v", e.RetryAfter.Round(time.Second))
 	switch {
 	case e.Kind != CredentialAuthorization:
 	case e.RetryAfter == 0:
 		advice = "replace it, or call ResetCredential"
 	case !e.Everywhere:
-		where = " here"
+		where = " on this route"
 	}
-	return fmt.Sprintf("%s not sent: %d was answered to its %v%s; %s", e.Route, e.Status, e.Kind, where, advice)
+	return fmt.Sprintf("%s not sent: its %v was refused with %d%s; %s", e.Route, e.Kind, e.Status, where, advice)
 }
 
 // credentials remembers which of them do not work. Only keyed hashes of them are kept.

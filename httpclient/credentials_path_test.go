@@ -81,12 +81,12 @@ func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*httpclient.CredentialError{
-		"GET /a not sent: 401 was answered to its Authorization; replace it, or call ResetCredential":  {Route: "GET /a", Status: 401, Everywhere: true},
-		"GET /a not sent: 401 was answered to its Authorization; it is not tried again for 5m0s":       {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
-		"GET /a not sent: 401 was answered to its Authorization here; it is not tried again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
-		"GET /a not sent: 404 was answered to its webhook; it is not tried again for 10m0s":            {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
-		"GET /a not sent: 401 was answered to its interaction token; it is not tried again for 15m0s":  {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 15 * time.Minute},
-		"GET /a not sent: 401 was answered to its CredentialKind(9); it is not tried again for 0s":     {Route: "GET /a", Kind: 9, Status: 401},
+		"GET /a not sent: its Authorization was refused with 401; replace it, or call ResetCredential":          {Route: "GET /a", Status: 401, Everywhere: true},
+		"GET /a not sent: its Authorization was refused with 401; it is not used again for 5m0s":                {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
+		"GET /a not sent: its Authorization was refused with 401 on this route; it is not used again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
+		"GET /a not sent: its webhook was refused with 404; it is not used again for 10m0s":                     {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
+		"GET /a not sent: its interaction token was refused with 401; it is not used again for 15m0s":           {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 15 * time.Minute},
+		"GET /a not sent: its CredentialKind(9) was refused with 401; it is not used again for 0s":              {Route: "GET /a", Kind: 9, Status: 401},
 	} {
 		assert.EqualError(t, err, want)
 		text, failed := json.Marshal(err)

@@ -9,9 +9,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks, interactions). By
-// default it is left out there: Discord takes the token in the path for the credential, and with an Authorization besides, the request
-// counts for the bot's global limit and is refused while that is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+// WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks,
+// interactions). By default it is removed there: Discord uses the token in the path as the credential, and with an
+// Authorization the request also counts for the bot's global limit and is refused while that is used up
+// (discord-api-docs issues 4142 and 5800; JDA issue 1898).
 func WithAuthorizationAlways() Option {
 	return func(s *settings) { s.authorizationAlways = true }
 }

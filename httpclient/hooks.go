@@ -19,7 +19,7 @@ import (
 // lock held. The context is the request's. Waits and holds are reported to those of the manager, see buckets.Hooks, with a
 // context that has the request's values and ends with its wait.
 type Hooks struct {
-	// Request is called before each attempt, when the limiter has let it go.
+	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
@@ -27,23 +27,23 @@ type Hooks struct {
 
 // RequestEvent is one attempt that is about to be sent.
 type RequestEvent struct {
-	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
-	// Queued is how long this attempt was held back by the limiter.
+	// Queued is how long this attempt waited for the limiter.
 	Queued time.Duration
 }
 
 // ResponseEvent is the outcome of one attempt.
 type ResponseEvent struct {
-	// Route is the method and template, Major its major parameter as routes.CompiledRoute.RedactedMajor writes it.
+	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
-	// Took is the time from sending until the header of the response.
+	// Took is the time from sending the request until the headers of the response.
 	Took time.Duration
-	// Status is that of the response, 0 if there was none. Class is whose limit refused it.
+	// Status is that of the response, 0 if there was none. Class says which limit refused it.
 	Status int
 	Class  ratelimits.Class
 	// Err is why there was no response, without the token and the credential of the request, see Redact.
@@ -55,9 +55,9 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// WithLogger sets where the transport and its own manager log. The transport itself logs attempts that failed, for debugging. Nil turns
-// logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the transport has no garbage collector, and logs
-// what was left out with a later line or by Close.
+// WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
+// level. Nil turns logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the
+// transport has no garbage collector, and logs omitted lines with a later line or by Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil

@@ -198,7 +198,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 			got = append(got, what)
 		}
 		assert.Equal(t, []string{
-			"request 1", "requests are held back", "held", "response 429", "request waits", "waiting",
+			"request 1", "requests are held", "held", "response 429", "request waits", "waiting",
 			"request 2", "response 502", "request failed", "request 3", "response 200",
 		}, got)
 	})

@@ -10,13 +10,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is compatible with
-// Discord. Requests to all other hosts are passed on untouched. The function is asked for each request that goes neither to
-// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, nor to an API of WithAPI. Nil adds none.
+// WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is
+// compatible with Discord. Requests to all other hosts are passed on unchanged. The function is called for each request
+// except those to Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and those
+// to an API of WithAPI. Nil adds none.
 //
-// The host is that of the request's URL, where it is sent to, and not that of its Host header: in lower case, without a dot at its end,
-// with the port unless that is the scheme's own, as in "localhost:8080", "example.com" or "[::1]:8080". A host of letters
-// that are not ASCII comes as the caller has written it. The function must be safe for concurrent use, and should be quick.
+// The host is that of the request's URL, not of its Host header: in lower case, without a trailing dot, with the port
+// unless it is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host is
+// passed as it is in the URL. The function must be safe for concurrent use, and should be fast.
 func WithHosts(limited func(host string) bool) Option {
 	return func(s *settings) { s.hosts.limited = limited }
 }
@@ -30,9 +31,9 @@ func WithServer(name func(host string) string) Option {
 	return func(s *settings) { s.hosts.server = name }
 }
 
-// WithAPI adds the base URL of an API that is limited besides Discord's, such as that of a proxy that is mounted below a path: its host is
-// limited like those of WithHosts, and the routes of requests to it are found in what follows its path. Nil, and a URL without a
-// host, add none.
+// WithAPI adds the base URL of another API that is limited, such as that of a proxy that is mounted below a path. Its
+// host is limited like those of WithHosts, and the route of a request is matched to what follows the base URL's path.
+// Nil, and a URL without a host, add none.
 func WithAPI(base *url.URL) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {

@@ -16,9 +16,9 @@ import (
 // with that it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
 // limiter there is none.
 type Limiter interface {
-	// AcquireRequest waits until the request may be sent, and returns the lease under which to send it at once. The lease
-	// is ended in any case. A request that was refused by Discord comes back with the same Request. It must be safe for
-	// concurrent use and end with the context.
+	// AcquireRequest waits until the request may be sent, and returns its lease. The request is then sent at once, and
+	// the lease is always ended. After a 429 it is called again with the same Request. It must be safe for concurrent
+	// use and return when the context ends.
 	AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error)
 }
 

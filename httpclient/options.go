@@ -18,7 +18,8 @@ const DefaultMaxBufferedBody = 1 << 20
 // says otherwise.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them would do nothing.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them
+// would have no effect.
 var ErrOptions = errors.New("bad options")
 
 // Option configures a Transport.
@@ -80,17 +81,17 @@ func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; of both the later one counts. Zero
-// or less means that nothing ever waits. The default is buckets.DefaultMaxRateLimit. Together with WithManager or WithLimiter, which
-// have a bound of their own, every request fails with ErrOptions.
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; the later of the two
+// options counts. Zero or less means that no request ever waits. The default is buckets.DefaultMaxRateLimit. Together
+// with WithManager or WithLimiter, which have their own bound, every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options on to the bucket manager that the transport makes for itself. Together with WithManager or WithLimiter,
-// which leave it without one, every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. Together with WithManager or WithLimiter, with
+// which it has none, every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -99,8 +100,8 @@ func WithBuckets(options ...buckets.Option) Option {
 	}
 }
 
-// WithManager makes the transport use a manager that somebody else has started and closes, so that several transports share
-// the same limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
+// WithManager makes the transport use a manager that the caller starts and closes, so that several transports can share
+// their limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
 func WithManager(manager *buckets.RESTBucketManager) Option {
 	return func(s *settings) { s.manager = manager }
 }
@@ -123,11 +124,11 @@ func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds how much memory, in bytes, the bodies of WithMaxBufferedBody take in all requests that are under way:
-// those that wait, and those whose response has not been read or closed yet. A body for which there is no room any more is not kept,
-// and its request is neither refused nor held back for that: like one whose body is too large, it is sent once. If it would have to
-// be repeated then, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps
-// none. The default is DefaultMaxBufferedTotal.
+// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together:
+// those that wait, and those whose response has not been read or closed yet. A body that exceeds it is not kept; its
+// request is not refused or delayed, but sent once, like one whose body is too large. If it would have to be repeated,
+// a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps none.
+// The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
 }

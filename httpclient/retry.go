@@ -39,21 +39,24 @@ type retrySettings struct {
 	nonce   bool // messages without a nonce get one
 }
 
-// WithRetries sets how often a request is repeated after a failure that will pass: a connection that broke, an attempt without
+// WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
 // progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
-// Repeated are requests that do no harm when Discord carries them out twice: GET, HEAD, OPTIONS, PUT and DELETE; messages with
-// a nonce and enforce_nonce; any that certainly never left; and those of ContextWithUnsafeRetries and WithUnsafeRetries. Refusals by a
-// limit (429) do not count and are always repeated. The default is DefaultRetries.
+// Repeated are requests that do no harm when Discord processes them twice: GET, HEAD, OPTIONS, PUT and DELETE; messages
+// with a nonce and enforce_nonce; requests that were certainly not sent; and those of ContextWithUnsafeRetries and
+// WithUnsafeRetries. A request is always repeated after a 429, which does not count as a retry. The default is
+// DefaultRetries.
 //
-// Below it, an http.Transport repeats a GET, HEAD or OPTIONS once more by itself when a kept HTTP/1.1 connection turns out to be broken;
-// that is one attempt here, and one request for the limits. Over HTTP/2 it does so only with what the server has not processed.
+// The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
+// be broken; that counts here as one attempt, and as one request for the limits. Over HTTP/2 it does so only for
+// requests that the server has not processed.
 func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
 }
 
-// WithMaxRetryDuration sets for how long after the first attempt others are begun. Zero or less means no bound but the number. The default
-// is DefaultMaxRetryDuration. A message that may have been sent, and is repeated because it has a nonce, is so for two minutes at most.
+// WithMaxRetryDuration sets how long after the first attempt further attempts may begin. Zero or less means that only
+// WithRetries bounds them. The default is DefaultMaxRetryDuration. A message that may have been sent, and is repeated
+// because it has a nonce, is repeated for two minutes at most.
 func WithMaxRetryDuration(d time.Duration) Option {
 	return func(s *settings) { s.retrySettings.within = max(d, 0) }
 }
@@ -73,32 +76,32 @@ func WithBackoff(first, maximum time.Duration) Option {
 	}
 }
 
-// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25 characters and
-// enforce_nonce, so that it can be repeated after failures, see WithRetries, without being sent twice: Discord answers the second one with
-// the message that it has made of the first, for a few minutes (Discord's documentation). It is the same in all attempts; the message
-// that Discord answers, and the one of its gateway event, have it.
+// WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
+// characters and enforce_nonce, so that it can be repeated after failures, see WithRetries, without being sent twice:
+// for a few minutes Discord responds to the second request with the message of the first (Discord's documentation). All
+// attempts have the same nonce; so do the message in Discord's response and in its gateway event.
 //
-// A body is sent unchanged if it is not a JSON object by its Content-Type and by what it is (a form with files, say), has a "nonce" or
-// an "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, comes with trailers, or if there is no room for a copy
-// of it, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
+// A body is sent unchanged if its Content-Type or content is not a JSON object (such as a form with files), if it has a
+// "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, has trailers, or if
+// there is no room for a copy, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
 func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
 
-// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then carry them out twice: a
-// message may appear twice.
+// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then process them twice:
+// a message may appear twice.
 func WithUnsafeRetries() Option {
 	return func(s *settings) { s.retrySettings.unsafe = true }
 }
 
-// RetryError is the error of a request that got no response, after it was repeated in vain or because its body can be sent only
-// once. A response is returned as it came, whatever its status. The cause is wrapped.
+// RetryError is the error of a request that got no response after all repetitions, or because its body can be sent only
+// once. A response is returned as it came, whatever its status. It wraps the cause.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Attempts is how often the request was sent, at least 1.
+	// Attempts is the number of attempts, at least 1.
 	Attempts int
-	// Reason says why it was not sent once more.
+	// Reason says why there was no further attempt.
 	Reason error
 	// Err is the error of the last attempt.
 	Err error
@@ -117,18 +120,19 @@ func (e *RetryError) Timeout() bool {
 	return errors.As(e.Err, &timeout) && timeout.Timeout()
 }
 
-// Why a request is not repeated.
+// Reasons why a request is not repeated, see RetryError.
 var (
-	// ErrRetriesUsedUp: it was repeated as often as WithRetries allows.
+	// ErrRetriesUsedUp means that the request was repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
-	// ErrMaxRetryDuration: the time of WithMaxRetryDuration has passed.
+	// ErrMaxRetryDuration means that the time of WithMaxRetryDuration has passed.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
-	// ErrNotRepeatable: its body can be sent only once. Set GetBody, or raise WithMaxBufferedBody or WithMaxBufferedTotal.
+	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise WithMaxBufferedBody
+	// or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
-	errTooLate = errors.New("it waited for its limit until then")
-	errUnsafe  = errors.New("it may have been carried out")
-	errOver    = errors.New("its context or the transport has ended, or will before the next attempt")
+	errTooLate = errors.New("it spent that time waiting for its limit")
+	errUnsafe  = errors.New("it may have been processed")
+	errOver    = errors.New("its context has ended or will end before the next attempt, or the transport is closed")
 	errLasting = errors.New("it would fail again")
 )
 

@@ -11,22 +11,22 @@ import (
 // DefaultAttemptTimeout is how long an attempt may go without progress, unless WithAttemptTimeout says otherwise.
 const DefaultAttemptTimeout = 15 * time.Second
 
-// WithAttemptTimeout sets how long one attempt may go without progress; then it ends with an *AttemptTimeoutError. Zero or less means
-// that it may for ever. The default is DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
+// WithAttemptTimeout sets how long one attempt may make no progress; then it ends with an *AttemptTimeoutError. Zero or
+// less means no timeout. The default is DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
 //
-// Progress is whatever moves bytes: the transport below reads a piece of the request's body; the headers of the response arrive;
-// a read of its body returns. So the time of a large upload is no matter as long as it goes on, and neither is that of a large
-// download. What counts is only
-//   - from when the request is sent, or from the latest piece of its body, until the headers of the response: while the connection
-//     is made, while the server asks for the body (Expect: 100-continue) or processes the request, and while the source of the
-//     body gives nothing. A body in memory (see below) of a known length up to 32 KiB is one piece
-//   - and each read of the response's body by itself. While nobody reads it, nothing is cut off
+// Progress means that bytes are transferred: the base transport reads a part of the request's body; the headers of the
+// response arrive; a read of its body returns. So large uploads and downloads have no timeout while they make progress.
+// These times count:
+//   - from the start of sending, or the latest part of the body, until the headers of the response: connecting, waiting
+//     for 100-continue or for the server to process the request, and waiting for the source of the body. A body in
+//     memory (see below) of a known length up to 32 KiB is one part
+//   - each read of the response's body. While the body is not being read, there is no timeout
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no timeout.
 //
-// A source that gives nothing may not even end a read when it is closed. So a request whose body is not known to be in memory is sent by a
-// goroutine of its own, which is left alone with it then. In memory are bodies that http.NewRequest makes of a bytes.Buffer, bytes.Reader
-// or strings.Reader, and those that the transport keeps.
+// Closing a body may not end a blocked read of its source. So a request whose body is not known to be in memory is sent
+// by a separate goroutine, which stays blocked in such a read after the timeout. In memory are bodies that
+// http.NewRequest makes of a bytes.Buffer, bytes.Reader or strings.Reader, and those that the transport keeps.
 //
 // This finds connections that are broken, and no more: a server that sends a byte now and then keeps an attempt going. How long a
 // request may take in all is for the deadline of its context to say.
@@ -34,12 +34,12 @@ func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
 }
 
-// AttemptTimeoutError is the error of an attempt that made no progress for too long. It is not the caller's deadline, and does not
-// match context.DeadlineExceeded; its Timeout method returns true.
+// AttemptTimeoutError is the error of an attempt that made no progress for too long. It does not match
+// context.DeadlineExceeded, because it is not the caller's deadline; its Timeout method returns true.
 type AttemptTimeoutError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// After is how long nothing had moved.
+	// After is how long there was no progress.
 	After time.Duration
 }
 

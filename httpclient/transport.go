@@ -12,9 +12,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one from
-// NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest each bubble needs one of
-// its own, as all attempts share a timer.
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one
+// from NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest make
+// one in each bubble, because all attempts share a timer.
 type Transport struct {
 	base    http.RoundTripper
 	limiter Limiter
@@ -33,9 +33,9 @@ type Transport struct {
 	end      context.CancelFunc
 }
 
-// NewTransport returns a transport that is ready for use. Close it when it is not needed any more: until then a goroutine
-// of its manager collects garbage. The options count in their order; a later one of the same name replaces an earlier one,
-// except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
+// NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
+// runs a goroutine that removes idle buckets. Options are applied in order; a later one of the same name replaces an
+// earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
 //
 // NewTransport does not fail. With options that exclude each other every request fails with ErrOptions.
 func NewTransport(options ...Option) *Transport {
@@ -73,11 +73,11 @@ func isNil(l Limiter) bool {
 	return l == nil || ok && m == nil
 }
 
-// Manager returns the manager that decides when requests may leave, nil if WithLimiter has put something else in its place.
+// Manager returns the manager that decides when requests may be sent, nil if WithLimiter was used.
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
-// Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
-// that was passed in by WithManager stays open, and what waits there goes on waiting. Closing again does nothing; the error
+// Close ends waiting requests with buckets.ErrClosed, and refuses new ones. Requests in flight are not cut off. A
+// manager of WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the error
 // is always nil.
 func (t *Transport) Close() error {
 	t.requests.Closing()
@@ -90,13 +90,14 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// Shutdown lets no new requests in, which fail with an error that matches buckets.ErrClosed, waits until every RoundTrip has returned that
-// was called before, and closes the transport. What waits, for a limit or for another attempt, may still be sent. When the context ends before,
-// it closes the transport at once, as Close does, and returns the context's error. It does not wait for the bodies of responses; Close
-// does not cut them off.
+// Shutdown refuses new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
+// RoundTrip have returned, and closes the transport. Requests that wait, for a limit or for another attempt, may still
+// be sent. When the context ends first, it closes the transport at once, as Close does, and returns the context's
+// error. It does not wait for the bodies of responses; Close does not cut them off.
 //
-// The manager is shut down, too, after that, see buckets.RESTBucketManager.Shutdown, unless it was passed in by WithManager. Shutdown can be
-// called more than once, also at the same time; if Close or another call cuts something off while it waits, it returns buckets.ErrClosed.
+// Then the manager is shut down, too, see buckets.RESTBucketManager.Shutdown, unless it is one of WithManager. Shutdown
+// can be called more than once, also at the same time; if Close or another call cuts off a request while it waits, it
+// returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -111,14 +112,14 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 // sinceMade returns the monotonic time since the transport was made.
 func (t *Transport) sinceMade() time.Duration { return time.Since(t.deadlines.epoch) }
 
-// ResetCredential lets an Authorization, the whole value of the header ("Bot …"), be used again that 401s have stopped, on all servers
-// and everywhere. Answers to requests that are under way do not stop it again. It is not needed for a token that has been replaced by
-// another one.
+// ResetCredential lets an Authorization that was stopped by 401s be used again, on all servers and routes. Pass the
+// whole value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
+// token.
 func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
 
-// LiftHolds ends everything that holds requests back because of earlier refusals: all that is known against credentials, tokens in paths
-// and webhooks, the waits after 429s, and the holds of the limiter if it has a LiftHolds method, as a manager has; a manager of
-// WithManager's, too. What the next requests are answered counts again.
+// LiftHolds ends all effects of earlier refusals: of credentials, tokens in paths and webhooks, the waits after 429s,
+// and the holds of the limiter if it has a LiftHolds method, as a manager has, including one of WithManager. New
+// responses count as usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll(func(credentialID) bool { return true })
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
@@ -127,44 +128,46 @@ func (t *Transport) LiftHolds() {
 	t.liftSignal.lift()
 }
 
-// CloseIdleConnections does what it does for the transport below, if that can do it. http.Client calls it.
+// CloseIdleConnections calls the method of the same name of the base transport, if there is one. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip waits until the request may leave, sends it, and returns its response at once. After a 429 it waits and sends
-// again, in the place in the queue that it had. After a failure that will pass it does so if that can do no harm, see
-// WithRetries.
+// RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429 it waits and
+// sends the request again, which keeps its place in the queue. After a temporary failure it repeats the request if that
+// does no harm, see WithRetries.
 //
-// All that is for hosts that are limited: Discord's own without its media hosts, and those of WithHosts. A request to any other host is
-// passed on to the transport below as it is, and so are its response and its error, also after Close: nothing that another host answers
-// changes what is known of Discord. Only what identifies its sender (credentials, cookies, the Referer) is taken from it if it was
-// redirected there and the first request went to a limited host.
+// This applies to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI. Requests to
+// other hosts, their responses and errors are passed on unchanged, also after Close, and do not affect what is known
+// about Discord. Only if a limited host redirected a request there, credentials, cookies and the Referer are removed
+// from it.
 //
-// A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response is
-// returned untouched and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404, tell whose credential
-// does not work. They are looked at while the caller reads them; if the body is closed before, Close reads what has come or comes
-// within 100 ms. Where that is nothing, status and header decide. A caller who asks for an encoding gets it as it came; gzip and deflate
-// are undone only for that look, others are not looked into. A 407 is a proxy's on the way, and says nothing of the server.
+// A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
+// is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404,
+// show which credential was refused. They are inspected while the caller reads them; if the body is closed earlier,
+// Close reads what has arrived or arrives within 100 ms. If that is nothing, status and headers decide. A caller that
+// sets Accept-Encoding gets the body as it came; only for the inspection gzip and deflate are decoded, and other
+// encodings are not inspected. A 407 comes from a proxy, and does not affect credentials.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
-//   - those of buckets.RESTBucketManager.Acquire, which bound the wait
-//   - *ratelimits.EdgeError after a refusal that does not say when to come back
-//   - *AttemptTimeoutError if there was no progress for too long
-//   - *CredentialError if the credential has been refused before, at once also for those who wait: a 401 stops an Authorization for ten
-//     minutes on that route with that channel, guild or webhook; everywhere after 401s of two routes without a success between them; and
-//     for ever after one to GET /users/@me or GET /gateway/bot. See ResetCredential
+//   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
+//   - *ratelimits.EdgeError after a refusal that does not say when to retry
+//   - *AttemptTimeoutError if an attempt made no progress for too long
+//   - *CredentialError if the credential has been refused before, at once also for requests that wait: a 401 stops an
+//     Authorization for ten minutes on that route with that channel, guild or webhook; everywhere after 401s of two
+//     routes without a success between them; and for ever after one to GET /users/@me or GET /gateway/bot. See
+//     ResetCredential
 //   - *routes.PathError for a malformed path or method
 //   - ErrOptions for options of NewTransport that exclude each other
 //
-// The request is not modified, and its body is closed in every case, when its context ends also while it is read. Where that does not end
-// the read, RoundTrip returns before it, as the contract of http.RoundTripper allows. A response with status 101, and one whose body
-// is an io.Writer, is returned as the transport below gave it.
+// The request is not modified, and its body is always closed, even during a read if the context ends. If closing does
+// not end the read, RoundTrip returns before it ends, as the contract of http.RoundTripper allows. A response with
+// status 101, and one whose body is an io.Writer, is returned as the base transport returned it.
 //
-// Requests whose bodies set the same fields share a hidden limit on what they change. The fields are read from bodies that
-// are JSON by their Content-Type, or have none.
+// Requests whose bodies set the same fields share a hidden limit on those fields. The field names are read from bodies
+// whose Content-Type is JSON or missing.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if t.invalid != nil {
 		closeBody(request)

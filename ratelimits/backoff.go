@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Backoff draws growing delays: unit, unit × base, unit × base², …, never more than a maximum, each shifted by a random
-// part of the jitter so that many clients do not come back at the same instant. It is hikari's exponential backoff. It is
-// not safe for concurrent use.
+// Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum, each shifted by a random part
+// of the jitter so that many clients do not retry at the same instant. It is hikari's exponential backoff. It is not
+// safe for concurrent use.
 type Backoff struct {
 	unit    time.Duration
 	base    float64
@@ -47,7 +47,7 @@ func (b *Backoff) Next() time.Duration {
 // Reset starts again from the first delay.
 func (b *Backoff) Reset() { b.step = 0 }
 
-// All returns the delays one after the other, without end.
+// All returns an endless sequence of the delays.
 func (b *Backoff) All() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for yield(b.Next()) {

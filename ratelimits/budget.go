@@ -3,8 +3,8 @@ package ratelimits
 import "time"
 
 const (
-	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's: an IP address with that many invalid responses in that
-	// time is banned (Discord's documentation).
+	// DefaultInvalidLimit and DefaultInvalidPeriod are Discord's limit: an IP address with that many invalid responses
+	// in that time is banned (Discord's documentation).
 	DefaultInvalidLimit  = 10_000
 	DefaultInvalidPeriod = 10 * time.Minute
 
@@ -12,11 +12,12 @@ const (
 	budgetParts = 60
 )
 
-// Budget counts invalid responses, so that there are never as many as Discord bans an address for. Which responses are
-// invalid says [Response.Invalid].
+// Budget counts invalid responses, so that their number stays below the one for which Discord bans an address.
+// [Response.Invalid] reports which responses are invalid.
 //
-// A request takes from the budget when it is sent, as its answer may be an invalid one, and gives back when it was not. What
-// was invalid comes back a period later. The server's period may begin at any time, so the budget holds for every period.
+// A request takes a place in the budget when it is sent, since its response may be invalid, and returns it if the
+// response is valid. An invalid response keeps its place for one period. The server's period may begin at any time, so
+// the limit applies to every period.
 //
 // A Budget is not safe for concurrent use. Time must not run backwards.
 type Budget struct {
@@ -29,8 +30,8 @@ type Budget struct {
 	ends     time.Duration          // when it no longer is
 }
 
-// NewBudget returns a budget of so many invalid responses in any period. A limit or period of zero or less means that there
-// is no bound.
+// NewBudget returns a budget of limit invalid responses in any period. A limit or period of zero or less means no
+// bound.
 func NewBudget(limit int, period time.Duration) *Budget {
 	if limit <= 0 || period <= 0 {
 		return &Budget{}
@@ -38,8 +39,8 @@ func NewBudget(limit int, period time.Duration) *Budget {
 	return &Budget{limit: limit, part: max(min(period, longest)/budgetParts, 1)}
 }
 
-// Take takes for a request that is sent now. When nothing is left, it takes nothing and returns how long it will be, at the
-// latest, until something comes back; outcomes of requests in flight may make it shorter. It is 0 if only those can help.
+// Take takes a place for a request that is sent now. If none is left, it returns the time after which one is free at
+// the latest; outcomes of requests in flight may free one earlier. The time is 0 if it depends on those outcomes alone.
 func (b *Budget) Take(now time.Duration) (ok bool, wait time.Duration) {
 	if b.limit == 0 {
 		return true, 0
@@ -52,14 +53,14 @@ func (b *Budget) Take(now time.Duration) (ok bool, wait time.Duration) {
 	return false, b.ComesBack(now)
 }
 
-// Force takes for a request that was sent already, whether or not anything is left.
+// Force takes a place for a request that has been sent already, even if none is left.
 func (b *Budget) Force() { b.inflight++ }
 
-// Return gives back what a request took that was never sent.
+// Return gives back the place of a request that was never sent.
 func (b *Budget) Return() { b.inflight = max(b.inflight-1, 0) }
 
-// Report says whether the response to a request that took was invalid. A request whose outcome was lost counts as valid: who
-// knows nothing of a response was not refused by it.
+// Report records whether the response to a request that took a place was invalid. Report a request whose outcome is
+// unknown as valid.
 func (b *Budget) Report(now time.Duration, invalid bool) {
 	if b.limit == 0 {
 		return
@@ -72,16 +73,16 @@ func (b *Budget) Report(now time.Duration, invalid bool) {
 	}
 }
 
-// InFlight returns how many requests may yet be answered as invalid ones.
+// InFlight returns the number of requests whose responses may still be invalid.
 func (b *Budget) InFlight() int { return b.inflight }
 
-// Used returns how many invalid responses there have been in the period that ends now.
+// Used returns the number of invalid responses in the period that ends now.
 func (b *Budget) Used(now time.Duration) int {
 	b.forget(now)
 	return b.total
 }
 
-// Limit returns how many there may be, 0 if there is no bound.
+// Limit returns the allowed number of invalid responses per period, 0 if there is no bound.
 func (b *Budget) Limit() int { return b.limit }
 
 // forget drops the counts of parts that lie a period back.
@@ -102,7 +103,7 @@ func (b *Budget) forget(now time.Duration) {
 	}
 }
 
-// ComesBack returns how long it will be until the oldest invalid responses are forgotten, 0 if there are none.
+// ComesBack returns the time until the oldest invalid responses are no longer counted, 0 if there are none.
 func (b *Budget) ComesBack(now time.Duration) time.Duration {
 	b.forget(now)
 	parts := int64(len(b.counts))

@@ -2,24 +2,25 @@ package ratelimits
 
 import "strconv"
 
-// Class says whose limit a response speaks of, and with that what has to wait.
+// Class says which limit a response is about, and therefore which requests have to wait.
 type Class uint8
 
 const (
 	// ClassOK is every response that is not a 429.
 	ClassOK Class = iota
-	// ClassUser: this authentication has used up this bucket. The bucket waits.
+	// ClassUser means that this authentication has used up this bucket. The bucket waits.
 	ClassUser
-	// ClassShared: the resource (a channel, a guild) is used up, by everybody together. That resource waits; the
-	// requests are not our own use and Discord does not count them as invalid.
+	// ClassShared means that the limit of the resource (a channel, a guild) is used up by all its users together. That
+	// resource waits; Discord does not count the response as invalid.
 	ClassShared
-	// ClassSubLimit: a hidden limit on what the body asks for (a channel's name, say), recognised by a 429 although the
-	// bucket has room, or will have long before the wait is over. Only requests of the same shape wait.
+	// ClassSubLimit means a hidden limit on a field of the body (such as a channel's name). It is recognised by a 429
+	// although the bucket has room, or will have long before the wait is over. Only requests with the same route,
+	// parameters and body fields wait.
 	ClassSubLimit
-	// ClassGlobal: the authentication as a whole is used up. Everything under it waits, except interactions.
+	// ClassGlobal means that the limit of the authentication is used up. All its requests wait, except interactions.
 	ClassGlobal
-	// ClassEdge: the network in front of Discord (Cloudflare) refused. Everything from this IP address waits,
-	// interactions too.
+	// ClassEdge means that the network in front of Discord (Cloudflare) refused. All requests from this IP address
+	// wait, interactions too.
 	ClassEdge
 
 	// NumClasses is the number of classes, for arrays indexed by Class.

@@ -7,23 +7,26 @@ import (
 	"time"
 )
 
-// TooLongError says that a request was refused because it would have had to wait too long. Nothing was sent, or, after a
-// 429, nothing more.
+// TooLongError says that a request was refused because it would have had to wait too long. It was not sent, or, after a
+// 429, not sent again.
 //
-// errors.Is(err, context.DeadlineExceeded) holds when the context's deadline was the bound that would have been missed.
+// errors.Is(err, context.DeadlineExceeded) is true if the context's deadline was the bound.
 type TooLongError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Class says which limit is waited for. It is ClassOK for a window that is used up or a queue ahead, without a 429.
+	// Class says which limit causes the wait. It is ClassOK for a window that is used up or a queue ahead, without a
+	// 429.
 	Class Class
 	// Global reports that the wait comes from the limit of the whole authentication or IP address, not from the bucket.
 	Global bool
-	// Wait is the predicted wait, counted like Max from when the request was made, and counting the queue ahead: the next window,
-	// and a whole period for each full window that the requests ahead will need. It is 0 if nothing can be predicted.
+	// Wait is the predicted wait, counted like Max from when the request was made. It includes the queue ahead: the
+	// next window, and a whole period for each full window that the requests ahead need. It is 0 if nothing can be
+	// predicted.
 	Wait time.Duration
-	// Waited is the part of Wait that was over already: 0 if the request was refused at once. Asked again, it would wait for the rest.
+	// Waited is the part of Wait that had passed already: 0 if the request was refused at once. A new attempt would
+	// wait for the rest.
 	Waited time.Duration
-	// Max is the longest wait that was acceptable: the max rate limit, the request's own, or the time to the deadline.
+	// Max is the longest acceptable wait: the max rate limit, the request's max wait, or the time to the deadline.
 	Max time.Duration
 	// Deadline reports that Max was given by the context's deadline.
 	Deadline bool
@@ -31,12 +34,12 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if not known.
 	Period time.Duration
-	// Cause is why nobody could tell how long the wait would be, and what errors.Is and errors.As find, too: that the server of shared
-	// limits is away. It is nil where limits alone are the reason.
+	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
+	// find it. It is nil where limits alone are the reason.
 	Cause error
 }
 
-// Error says what was refused, how long it would have waited, and how long it was allowed to.
+// Error names the route, the predicted wait and its reason, and the longest acceptable wait.
 func (e *TooLongError) Error() string {
 	var b strings.Builder
 	b.WriteString("rate limit too long: ")
@@ -44,7 +47,7 @@ func (e *TooLongError) Error() string {
 	if e.Wait > 0 {
 		fmt.Fprintf(&b, " would wait %v", e.Wait.Round(time.Millisecond))
 	} else {
-		b.WriteString(" would have to wait") // nobody knows how long
+		b.WriteString(" would have to wait") // no prediction
 	}
 	b.WriteString(e.reason())
 	if e.Limit > 0 && !e.Global {
@@ -54,7 +57,7 @@ func (e *TooLongError) Error() string {
 	case e.Deadline:
 		fmt.Fprintf(&b, ", past the context's deadline in %v", e.Max.Round(time.Millisecond))
 	case e.Max <= 0:
-		b.WriteString(", and must not wait at all")
+		b.WriteString(", and no wait is allowed")
 	default:
 		fmt.Fprintf(&b, ", longer than its max rate limit of %v", e.Max.Round(time.Millisecond))
 	}
@@ -69,22 +72,22 @@ func (e *TooLongError) Error() string {
 func (e *TooLongError) reason() string {
 	switch {
 	case e.Class == ClassEdge:
-		return " because the edge has refused this address"
+		return " because the edge (Cloudflare) has refused this address"
 	case e.Class == ClassGlobal:
 		return " for the global limit, which is held"
 	case e.Global:
 		return " for the global limit"
 	case e.Class == ClassShared:
-		return " for a limit of the resource, which was met"
+		return " for a limit of the resource, which is used up"
 	case e.Class == ClassSubLimit:
-		return " for a hidden limit, which was met"
+		return " for a hidden limit, which is used up"
 	case e.Class == ClassUser:
-		return " for its bucket, which was used up"
+		return " for its bucket, which is used up"
 	}
 	return ""
 }
 
-// Timeout reports whether the context's deadline was the bound, for *url.Error and others that ask for timeouts.
+// Timeout reports whether the context's deadline was the bound, for *url.Error and others that check for timeouts.
 func (e *TooLongError) Timeout() bool { return e.Deadline }
 
 // Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.
@@ -99,15 +102,16 @@ func (e *TooLongError) Unwrap() []error {
 	return all
 }
 
-// QueueFullError says that a request was refused because as many as allowed wait already.
+// QueueFullError says that a request was refused because the largest allowed number of requests wait already. Nothing
+// was sent.
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
 	// Waiting is the number of requests that wait.
 	Waiting int
-	// Max is the greatest number that may.
+	// Max is the largest number that is allowed to wait.
 	Max int
-	// Total reports that the bound is the one for all buckets together, not the one for this bucket.
+	// Total reports that Max is the bound for all buckets together, not that of this bucket.
 	Total bool
 }
 
@@ -119,37 +123,38 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait %s", e.Route, e.Waiting, e.Max, where)
 }
 
-// EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to come back. The
-// request was not repeated. Everything from this IP address is held back for a while and then tried with one request.
+// EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The
+// request was not repeated. All requests from this IP address are held for Hold; then one is sent first.
 type EdgeError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Hold is how long all requests are held back now.
+	// Hold is how long all requests are held from now on.
 	Hold time.Duration
 }
 
 func (e *EdgeError) Error() string {
-	return fmt.Sprintf("refused at the edge: %s was answered with a 429 that did not come from Discord's API and did not say "+
-		"when to retry; all requests of this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
+	return fmt.Sprintf("refused at the edge (Cloudflare): the 429 for %s did not come from Discord's API and did not say "+
+		"when to retry; all requests from this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
 }
 
-// BudgetError says that a request was refused because so many responses were invalid of late that Discord might ban the
-// address. Nothing was sent.
+// BudgetError says that a request was refused because Discord might ban the IP address for the number of recent invalid
+// responses. Nothing was sent.
 type BudgetError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Used is the number of invalid responses in the latest Period, InFlight that of the requests that may become some.
+	// Used is the number of invalid responses in the latest Period, InFlight the number of requests whose responses may
+	// be invalid.
 	Used, InFlight int
-	// Limit is how many are allowed in each Period, the margin taken off.
+	// Limit is the number that is allowed in each Period, after subtracting the margin.
 	Limit  int
 	Period time.Duration
-	// RetryAfter is how long it takes until some of them are forgotten, 0 if that depends on requests in flight. As they are counted in
-	// slices of a sixtieth of the Period, it may be as much longer than that.
+	// RetryAfter is the time until some of them are no longer counted, 0 if that depends on requests in flight. They
+	// are counted in slices of a sixtieth of the Period, so it may be too long by one slice.
 	RetryAfter time.Duration
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("invalid request budget used up: %s refused after %d responses of 401, 403 or 429 within %v and %d requests "+
-		"in flight (limit %d); find out what causes them, and try again in %v",
+	return fmt.Sprintf("invalid request budget used up: %s refused after %d responses of 401, 403 or 429 within %v and with "+
+		"%d requests in flight (limit %d); find out what causes them, and try again in %v",
 		e.Route, e.Used, e.Period, e.InFlight, e.Limit, e.RetryAfter.Round(time.Second))
 }

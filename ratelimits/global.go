@@ -9,22 +9,22 @@ const (
 	globalPatience = 2 * time.Second
 )
 
-// Global is the limit over everything that one authentication sends, paced ahead of time: at most limit requests in any
-// second, whatever the phase of the server's own seconds, because no header ever tells.
+// Global is the limit over all requests of one authentication: at most limit requests in any second, whatever the phase
+// of the server's seconds, which no header tells.
 //
-// A request takes a slot at the moment of sending. The slot comes back when it is certain that the server processed the
+// A request takes a slot when it is sent. The slot becomes free when it is certain that the server processed the
 // request at least a second before it can process the next one:
 //
 //	in flight until Report, which knows the round trip, or until two seconds have passed
 //	cooling   until one second after the latest moment at which the request can have been processed
 //	free      after that
 //
-// A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The way back of
-// the old request and the way there of the new one add to that, so a part of the smallest round trip seen is taken
-// off again, once enough round trips have been seen to know what is small: three quarters, because the smallest way there
-// and the smallest way back seldom meet in one round trip.
+// A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The response of
+// the old request and the sending of the new one take time as well, so three quarters of the smallest round trip are
+// subtracted, once enough round trips have been measured. It is not all of it, because the smallest latencies of the
+// two directions seldom occur in one round trip.
 //
-// There are as many slots as have been in use at once, so a high limit costs nothing that is not used.
+// Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {
 	limit    int              // 0: there is none
 	sent     ring[globalSent] // by the time of sending; a slot comes back from here when patience ends
@@ -49,12 +49,12 @@ const (
 	sentMoved              // its slot is cooling, or free
 )
 
-// Slot is a slot of a Global that is held by one request. The zero value is no slot.
+// Slot is the slot of a Global that one request holds. The zero value is no slot.
 type Slot struct {
 	number uint64 // of those sent, from 1 on
 }
 
-// NewGlobal returns a limit of so many requests per second. Zero or less means that there is no limit, only holds.
+// NewGlobal returns a limit of limit requests per second. Zero or less means no limit, only holds.
 func NewGlobal(limit int) *Global {
 	g := &Global{}
 	g.Resize(limit)
@@ -64,11 +64,11 @@ func NewGlobal(limit int) *Global {
 // Limit returns the number of requests per second, 0 if there is no limit.
 func (g *Global) Limit() int { return g.limit }
 
-// Resize changes the limit, for the requests that are taken from now on. More than a billion counts as that.
+// Resize changes the limit for slots that are taken from now on. More than a billion is reduced to that.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
-// Take takes a slot for a request that is sent now. When there is none, or a hold, it takes nothing and returns how long
-// to wait before asking again.
+// Take takes a slot for a request that is sent now. If none is free, or there is a hold, it returns how long to wait
+// before asking again.
 func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	if wait := g.Wait(now); wait > 0 {
 		return Slot{}, wait
@@ -76,8 +76,8 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	return g.take(now), 0
 }
 
-// Force takes a slot even if the limit is used up, and in spite of a hold. It is for a request that is sent in any case and is
-// counted by the server: the others make room for it.
+// Force takes a slot even if the limit is used up or there is a hold. It is for a request that is sent in any case and
+// counted by the server, so that the others leave room for it.
 func (g *Global) Force(now time.Duration) Slot {
 	g.expire(now)
 	return g.take(now)
@@ -91,7 +91,7 @@ func (g *Global) take(now time.Duration) Slot {
 	return Slot{g.sent.push(globalSent{at: now}) + 1}
 }
 
-// Wait returns how long it will be until Take can succeed, as far as is known: outcomes may make it shorter.
+// Wait returns the time until Take can succeed, as far as is known: outcomes of requests in flight may shorten it.
 func (g *Global) Wait(now time.Duration) time.Duration {
 	g.expire(now)
 	wait := g.hold.Wait(now)
@@ -144,8 +144,8 @@ func (g *Global) expire(now time.Duration) {
 	}
 }
 
-// Report gives a slot back whose request was answered. A slot that was given back already, or has come back after two seconds
-// without an outcome, is left alone.
+// Report gives back the slot of a request that was answered. It does nothing for a slot that was given back already, or
+// became free after two seconds without an outcome.
 func (g *Global) Report(now time.Duration, slot Slot) {
 	s := g.held(slot)
 	if s == nil {
@@ -169,15 +169,15 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	}
 }
 
-// Lost gives a slot back whose request was sent and will never be answered. It may still be on its way to the server, so the
-// slot comes back when the two seconds have passed.
+// Lost gives back the slot of a request that was sent and whose outcome will never be known. It may still be on its way
+// to the server, so the slot becomes free when the two seconds have passed.
 func (g *Global) Lost(slot Slot) {
 	if s := g.held(slot); s != nil {
 		s.state = sentOver
 	}
 }
 
-// Return gives a slot back whose request was never sent.
+// Return gives back the slot of a request that was never sent.
 func (g *Global) Return(slot Slot) {
 	if s := g.held(slot); s != nil {
 		g.move(s)
@@ -201,8 +201,8 @@ func (g *Global) held(slot Slot) *globalSent {
 	return nil
 }
 
-// Hold holds everything back for d from now on, and reports whether that is longer than before. A shorter hold never shortens
-// a longer one, and more than LongestTrust counts as that.
+// Hold lets nothing be sent for d from now on, and reports whether that is longer than the existing hold. A shorter
+// hold never shortens a longer one. More than LongestTrust is reduced to it.
 func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min(d, LongestTrust)) }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
@@ -211,7 +211,8 @@ func (g *Global) HoldWait(now time.Duration) time.Duration { return g.hold.Wait(
 // LiftHold ends the hold.
 func (g *Global) LiftHold() { g.hold = Throttle{} }
 
-// Idle reports that no slot is in flight or cooling and there is no hold, so that nothing is lost by forgetting this limit.
+// Idle reports whether no slot is in flight or cooling and there is no hold, so that this Global can be replaced by a
+// new one.
 func (g *Global) Idle(now time.Duration) bool {
 	g.expire(now)
 	return g.used() == 0 && g.hold.Wait(now) == 0

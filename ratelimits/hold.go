@@ -99,9 +99,9 @@ func (w *Window) again(now time.Duration) time.Duration {
 	return rare.refusals.Again(now, rare.hold.Wait(now) > 0)
 }
 
-// AskedWait returns how long a 429 asks to wait: what it says, else the time until the bucket is full if it is about the bucket or its
-// resource, else a second. It is never nothing, because what was said is rounded, and because a 429 must not be answered by an endless
-// loop, and no more than LongestTrust.
+// AskedWait returns how long a 429 asks to wait: RetryAfter, otherwise ResetAfter if the 429 is about the bucket or its
+// resource, otherwise a second. It is always positive, because the values are rounded and a retry must not loop without
+// a wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
 	switch {
 	case r.HasRetryAfter:
@@ -112,11 +112,11 @@ func (r *Response) AskedWait() time.Duration {
 	return unsaidWait
 }
 
-// Hold lets nothing leave for d from now on, and then one request first. A shorter hold never shortens a longer one, and
-// more than a day is not believed.
+// Hold lets nothing be sent for d from now on, and then one request first. A shorter hold never shortens a longer one.
+// More than LongestTrust is reduced to it.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
-// HoldRefused is Hold after a 429 that speaks of another limit, which nothing else holds. Several in a row make it longer.
+// HoldRefused is Hold after a 429 of another limit that nothing else holds. Several in a row make the hold longer.
 func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 
 // HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
@@ -130,7 +130,8 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	w.probing = true
 }
 
-// LiftHold ends the hold, and what the 429 that caused it has said of the bucket is forgotten. One request goes first all the same.
+// LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent
+// first.
 func (w *Window) LiftHold(now time.Duration) {
 	if w.HoldWait(now) == 0 && w.HoldClass(now) == ClassOK {
 		return

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Kind is the way in which a bucket fills up again. No header names it (most of Discord's buckets have been sliding since
-// November 2022, some stayed fixed), so it is told from what responses rule out.
+// Kind is the way in which a bucket refills. No header names it (most of Discord's buckets have been sliding since
+// November 2022, some stayed fixed), so it is inferred from what responses rule out.
 type Kind uint8
 
 const (
-	// KindUnproven: more than one kind can have answered as this bucket did. Treated so that all of them are safe: each request
-	// comes back when the reset that its own response spoke of has certainly passed.
+	// KindUnproven means that the responses are consistent with several kinds. The bucket is treated in a way that is
+	// safe for all of them: each request is charged until the reset in its own response has certainly passed.
 	KindUnproven Kind = iota
-	// KindFixed: all requests come back together when the window closes.
+	// KindFixed means that all places become free together when the window ends.
 	KindFixed
-	// KindLog: each request comes back a period after it was processed, and reset-after says when the last of them does.
+	// KindLog means that each place becomes free a period after its request was processed; reset-after says when the
+	// last one does.
 	KindLog
-	// KindLeaky: one request after the other comes back, each a limit-th part of the period after the one before.
+	// KindLeaky means that one place becomes free at a time, at intervals of the period divided by the limit.
 	KindLeaky
-	// KindNext is KindLog, but reset-after says when the first of them comes back.
+	// KindNext is KindLog, but reset-after says when the first place becomes free.
 	KindNext
 )
 
-var kindNames = [...]string{"unproven", "fixed", "sliding log", "leaky", "sliding log that names its next place"}
+var kindNames = [...]string{"unproven", "fixed", "sliding log", "leaky", "sliding log (next)"}
 
 // String returns the kind in lower case.
 func (k Kind) String() string {

@@ -22,7 +22,7 @@ func TestKindIsNamedAsInLogs(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[ratelimits.Kind]string{
 		ratelimits.KindUnproven: "unproven", ratelimits.KindFixed: "fixed", ratelimits.KindLog: "sliding log",
-		ratelimits.KindLeaky: "leaky", ratelimits.KindNext: "sliding log that names its next place", 9: "kind(9)",
+		ratelimits.KindLeaky: "leaky", ratelimits.KindNext: "sliding log (next)", 9: "kind(9)",
 	} {
 		assert.Equal(t, want, kind.String())
 	}

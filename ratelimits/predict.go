@@ -2,9 +2,9 @@ package ratelimits
 
 import "time"
 
-// Predict returns how long a request would have to wait that has so many others ahead of it, as far as can be known now:
-// the hold, what a hidden limit lets through, the charges that have to come back, and a period for each full window that those ahead
-// need. It is 0 where nothing is known that would make it wait.
+// Predict returns how long a request with ahead others before it would have to wait, as far as is known now: for the
+// hold, a hidden limit, the charges that have to expire, and a period for each full window that the requests ahead
+// need. It is 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	at, ok := w.Next(now)
 	if !ok {
@@ -60,19 +60,19 @@ func (w *Window) Limit() int {
 	return int(w.limit)
 }
 
-// Known reports that responses have said what the limit is, or that there is none.
+// Known reports whether responses have shown what the limit is, or that there is none.
 func (w *Window) Known() bool { return w.unlimited || w.limit > 0 && !w.recalled }
 
-// Unlimited reports that responses carry no limits.
+// Unlimited reports whether responses carry no limits.
 func (w *Window) Unlimited() bool { return w.unlimited }
 
-// Probing reports that after a hold one request has to succeed before the others follow.
+// Probing reports whether, after a hold, one request has to succeed before the others follow.
 func (w *Window) Probing() bool { return w.probing }
 
 // Period returns the length of the window as far as responses have shown it, 0 if they have not.
 func (w *Window) Period() time.Duration { return w.longest }
 
-// Kind returns how the bucket fills up.
+// Kind returns the way in which the bucket refills.
 func (w *Window) Kind() Kind { return w.evidence.kind() }
 
 // InFlight returns the number of permits whose outcome is not known.
@@ -90,7 +90,8 @@ func (w *Window) Remaining(now time.Duration) int {
 // HoldWait returns how long the hold still lasts, 0 if there is none.
 func (w *Window) HoldWait(now time.Duration) time.Duration { return w.readRare().hold.Wait(now) }
 
-// HoldClass returns the class of the 429 that holds the window, or has shown the hidden limit that it waits for, ClassOK if none does.
+// HoldClass returns the class of the 429 that caused the hold or revealed the hidden limit that the window waits for,
+// ClassOK if there is neither.
 func (w *Window) HoldClass(now time.Duration) Class {
 	rare := w.readRare()
 	switch {
@@ -102,7 +103,7 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than for that 429.
+// WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than because of that 429.
 func (w *Window) WaitClass(now time.Duration) Class {
 	w.advance(now)
 	rare := w.readRare()
@@ -116,8 +117,8 @@ func (w *Window) WaitClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// Reset returns the time at which everything that is known to be charged has certainly come back and no hold is left. It lies
-// in the past if that is so already. Requests in flight are not counted.
+// Reset returns the time at which all known charges have certainly expired and no hold is left. It lies in the past if
+// that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
 	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
 }

@@ -24,18 +24,18 @@ const (
 	headerType       = "Content-Type"
 )
 
-// Response is what one response says about rate limits. What it did not say, or said in a way that makes no sense (NaN, a
-// negative or blank number), is absent: the zero value. It is a plain value, cheap to copy.
+// Response is what one HTTP response says about rate limits. What is absent or invalid (NaN, a negative or blank
+// number) is the zero value. A Response is cheap to copy.
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
 	// Class is ClassOK unless Status is 429.
 	Class Class
-	// Limited reports that Limit, Remaining and ResetAfter were all there and made sense: a limit of at least 1 and at
-	// most a billion, a reset within a week. Without it they are zero.
+	// Limited reports that Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion, a
+	// reset within a week. Otherwise they are zero.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was there. Discord sends it with a 429, seldom with a 202 or a 503. It is not looked for
-	// in any other success.
+	// HasRetryAfter reports that RetryAfter was present. Discord sends it with a 429, seldom with a 202 or a 503. In
+	// other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -43,20 +43,20 @@ type Response struct {
 	Bucket string
 	// Limit is the number of requests per window, at least 1.
 	Limit int
-	// Remaining is the number of requests that are left, between 0 and Limit.
+	// Remaining is the number of requests that are left, from 0 to Limit.
 	Remaining int
 	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
 	ResetAfter time.Duration
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
 	// of the body, unless that and the header contradict each other.
 	RetryAfter time.Duration
-	// Stamp is when the window ends by Discord's clock, in milliseconds, 0 if absent. It is a name of the window, good only to be
-	// compared with other stamps of the same bucket. Only limits that are shared between processes need it, so ParseResponse
-	// leaves it out, and ParseStamp reads it.
+	// Stamp is when the window ends by Discord's clock, in Unix milliseconds, 0 if absent. It identifies the window:
+	// compare it only with other stamps of the same bucket. Only limits that are shared between processes need it;
+	// ParseResponse does not set it, ParseStamp reads it.
 	Stamp int64
 }
 
-// ParseStamp reads the Stamp of a Response, 0 if it is absent or makes no sense.
+// ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
 func ParseStamp(header http.Header) int64 {
 	text := first(header[headerReset])
 	if text == "" {
@@ -69,8 +69,8 @@ func ParseStamp(header http.Header) int64 {
 	return int64(math.Round(f * 1000))
 }
 
-// Invalid reports whether Discord counts the response against its limit of invalid requests: 401, 403, and 429 unless it is a
-// shared one (Discord's documentation).
+// Invalid reports whether Discord counts the response against its limit of invalid requests: 401, 403, and 429 except
+// ClassShared (Discord's documentation).
 func (r *Response) Invalid() bool {
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -79,9 +79,9 @@ func (r *Response) Invalid() bool {
 	return r.Class.Invalid()
 }
 
-// ParseResponse reads what a response says about rate limits. Only a 429's body is looked at, so pass nil for all others.
-// It never fails: what cannot be understood is absent. It does not keep body, and allocates nothing unless the status is
-// 429. Header names are compared without regard to case, also in a header that was not built by net/http.
+// ParseResponse reads what an HTTP response says about rate limits. Only a 429's body is read, so pass nil for all
+// others. It never fails: what cannot be parsed counts as absent. It does not keep body, and allocates nothing unless
+// the status is 429. Header names are compared without regard to case, also in a header that was not built by net/http.
 func ParseResponse(status int, header http.Header, body []byte) Response {
 	var f fields
 	f.read(header, status)

@@ -2,19 +2,20 @@ package ratelimits
 
 import "time"
 
-// State is what is known of a window, in a form that another process can go on with. Its times count from when it was taken.
+// State is what is known of a window, in a form from which another process can continue. Its times count from when it
+// was taken.
 type State struct {
 	// Limit is the number of requests per window, 0 if it is not known.
 	Limit int
-	// Used is how many requests are charged that were answered, or never will be.
+	// Used is the number of charged requests that are no longer in flight: answered or lost.
 	Used int
-	// Reset is how long it takes until all of those have certainly come back, 0 if they have, or if no limit is known.
+	// Reset is the time until none of them is charged any more, 0 if none is, or if no limit is known.
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
-	// Stamp is the largest Response.Stamp that was seen, 0 if there was none. It names the window.
+	// Stamp is the largest Response.Stamp that was seen, 0 if there was none. It identifies the window.
 	Stamp int64
-	// Hold is how long nothing may be sent, and HoldClass of which 429.
+	// Hold is how long nothing may be sent, and HoldClass the class of the 429 that caused it.
 	Hold      time.Duration
 	HoldClass Class
 	// Probing says that after the hold one request has to succeed before the others follow.
@@ -23,7 +24,8 @@ type State struct {
 	Unlimited bool
 }
 
-// NewWindow returns a window that goes on from a state that was taken just now. What was in flight then has to be adopted by it.
+// NewWindow returns a window that continues from a state that was taken just now. Requests that were in flight then
+// have to be added with Adopt.
 func NewWindow(now time.Duration, s State) Window {
 	var w Window
 	switch {
@@ -42,8 +44,9 @@ func NewWindow(now time.Duration, s State) Window {
 	return w
 }
 
-// State returns what another process, or another Window, needs to go on from here. Requests in flight are not in it. Where the
-// window knows more than a State can say, like when each place of a sliding bucket comes back, it says what is safe.
+// State returns what another process, or another Window, needs to continue from here. It does not contain requests in
+// flight. Where the window knows more than a State can hold, such as when each place of a sliding bucket becomes free,
+// the State has a safe value.
 func (w *Window) State(now time.Duration) State {
 	w.advance(now)
 	rare := w.readRare()

@@ -60,12 +60,12 @@ func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
 		want string
 	}{
 		{TooLongError{Limit: 5, Period: time.Second}, "would wait 3s (5 requests per 1s), longer"},
-		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "would wait 3s for its bucket, which was used up (5 requests per 1s), longer"},
-		{TooLongError{Class: ClassShared}, "would wait 3s for a limit of the resource, which was met, longer"},
-		{TooLongError{Class: ClassSubLimit}, "would wait 3s for a hidden limit, which was met, longer"},
+		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "would wait 3s for its bucket, which is used up (5 requests per 1s), longer"},
+		{TooLongError{Class: ClassShared}, "would wait 3s for a limit of the resource, which is used up, longer"},
+		{TooLongError{Class: ClassSubLimit}, "would wait 3s for a hidden limit, which is used up, longer"},
 		{TooLongError{Global: true, Limit: 5, Period: time.Second}, "would wait 3s for the global limit, longer"},
 		{TooLongError{Global: true, Class: ClassGlobal}, "would wait 3s for the global limit, which is held, longer"},
-		{TooLongError{Global: true, Class: ClassEdge}, "would wait 3s because the edge has refused this address, longer"},
+		{TooLongError{Global: true, Class: ClassEdge}, "would wait 3s because the edge (Cloudflare) has refused this address, longer"},
 	} {
 		c.err.Route, c.err.Wait, c.err.Max = "GET /gateway", 3*time.Second, 2*time.Second
 		assert.EqualError(t, &c.err, "rate limit too long: GET /gateway "+c.want+" than its max rate limit of 2s")

@@ -2,27 +2,29 @@ package ratelimits
 
 import "time"
 
-// LongestTrust is the longest wait that a response is believed. Nothing longer than a day has been seen of Discord;
-// nonsense must not stop a bucket for ever.
+// LongestTrust is the longest wait that is accepted from a response; a longer one is reduced to it. Discord has not
+// been observed to ask for more than a day, and a wrong value must not stop a bucket for ever.
 const LongestTrust = 24 * time.Hour
 
-// Window is the arithmetic of one bucket: how many requests may leave now, or when the next one may.
+// Window computes for one bucket how many requests may be sent now, or when the next one may.
 //
-// A request takes a [Permit]. Its outcome comes as Report (a response, whatever it says), Lost (sent, but no response) or Return (never
-// sent). It takes one of limit places while it is in flight, and from then on until the reset that its own response spoke of has
-// certainly passed: that is what the ledger keeps. Requests leave as long as there are places, however many are in flight.
+// A request takes a [Permit]. Its outcome comes as Report (a response, whatever it says), Lost (sent, but no response)
+// or Return (never sent). It takes one of limit places while it is in flight, and from then on until the reset in its
+// own response has certainly passed: that is what the ledger keeps. Requests may be sent as long as there are free
+// places, however many are in flight.
 //
-// Every kind of bucket (Kind) is possible that no response has ruled out, and the ledger is safe for all of them. Knowing the
-// kind gives places back earlier. Should none be left, the bucket has changed, and everything is possible again.
+// Every Kind that no response has ruled out counts as possible, and the ledger is safe for all of them. Once the kind
+// is known, places become free earlier. If every kind has been ruled out, the bucket has changed, and all kinds are
+// possible again.
 //
 // On top of that the window may be
 //
-//	unknown   no response has named a limit: one request at a time goes, it will bring the headers
-//	unlimited responses carry no limit (Unlimit): everything goes, until one carries a limit after all
-//	held      until a time, after a 429 or by Hold
-//	probing   after a hold: one request goes, the rest when it has succeeded
+//	unknown   no response has named a limit: one request at a time is sent, to learn it
+//	unlimited responses carry no limit (Unlimit): everything is sent, until a response carries a limit
+//	held      nothing is sent until a time, after a 429 or by Hold
+//	probing   after a hold: one request is sent, the others when it has succeeded
 //
-// The zero value is an unknown window, ready for use. Time must not run backwards from call to call. A Window is not safe
+// The zero value is an unknown window, ready for use. Time must not decrease from call to call. A Window is not safe
 // for concurrent use.
 type Window struct {
 	limit     int32 // requests per period; 0: not known
@@ -64,7 +66,7 @@ type Permit struct {
 // Sent returns the time at which the permit was taken.
 func (p Permit) Sent() time.Duration { return p.sent }
 
-// Take takes a permit for a request that is sent now, if one may leave. Otherwise Next tells when to ask again.
+// Take takes a permit for a request that is sent now, if one may be sent. Otherwise Next says when to ask again.
 func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if at, ok := w.Next(now); !ok || at > now {
 		return Permit{}, false
@@ -75,8 +77,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing}, true
 }
 
-// Next returns a time before which Take certainly gives nothing, now if it gives a permit already. At that time ask again. ok
-// is false when no time alone will help, only the outcome of a request in flight.
+// Next returns a time before which Take certainly fails, and at which to ask again; now if Take succeeds already. ok is
+// false if the next permit depends on the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
@@ -138,12 +140,12 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	w.unsay(p)
 }
 
-// Lost says that the outcome of a request will never be known: it was sent, and the connection broke or the caller gave
-// up. It stays charged as long as the server may remember it, if it has reached it by now.
+// Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
+// gave up. It stays charged as long as the server may count it, assuming that it has reached the server by now.
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
-// Adopt charges a request that was sent with a permit from elsewhere, at the given time, and returns the permit under which
-// its outcome is to be reported here. It is how a request moves that is found to belong to this bucket.
+// Adopt charges a request that was sent at the given time with a permit of another source, and returns the permit with
+// which to report its outcome here. It is for a request that turns out to belong to this bucket.
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
@@ -151,8 +153,8 @@ func (w *Window) Adopt(now, sent time.Duration) Permit {
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
 
-// AdoptFrom is Adopt for a request that was sent with a permit of another window. Whatever has been answered there since may belong
-// here, too, and have been processed after it.
+// AdoptFrom is Adopt for a request that was sent with a permit of another window. It takes into account that requests
+// answered there since may belong to this bucket as well, and have been processed after this one.
 func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
@@ -161,7 +163,7 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	return p
 }
 
-// Report says what the response to a request was. A response without limits changes nothing that is known.
+// Report records the response to a request. A response without limits does not change those that are known.
 func (w *Window) Report(now time.Duration, p Permit, r Response) {
 	w.advance(now)
 	w.land(p)
@@ -239,8 +241,8 @@ func (w *Window) charge(c *charge) {
 	w.ledger.add(c)
 }
 
-// Recall tells a new window what was known of the bucket before it was forgotten. That is no more than a guess: one request
-// goes first, and the first response that carries limits replaces it. But should there be none, it bounds what goes.
+// Recall gives a new window the limits that were known before the bucket was evicted. They may be outdated: one request
+// is sent first, and the first response that carries limits replaces them. Until then they apply.
 func (w *Window) Recall(limit int, period time.Duration) {
 	if limit > 0 && w.limit == 0 && !w.unlimited {
 		w.limit, w.longest = int32(min(limit, mostCounted)), period
@@ -248,15 +250,15 @@ func (w *Window) Recall(limit int, period time.Duration) {
 	}
 }
 
-// Relearn lets the next response that carries limits replace what is known of them, with one request first.
+// Relearn lets the next response that carries limits replace those that are known. One request is sent first.
 func (w *Window) Relearn() {
 	if w.limit > 0 {
 		w.recalled, w.probing = true, true
 	}
 }
 
-// Unlimit says that this bucket's responses carry no limits, so that nothing has to wait. The first response that does
-// carry them ends it.
+// Unlimit records that this bucket's responses carry no limits, so that nothing has to wait. The first response that
+// carries limits ends it.
 func (w *Window) Unlimit() {
 	if w.limit == 0 || w.recalled {
 		w.limit, w.recalled, w.unlimited = 0, false, true

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Discord limits DELETE message by the message's age, as observed by client authors: three bucket hashes answer on one
-// template. DeleteMessage is the lane between these two.
+// Discord limits DELETE message by the message's age, as observed by client authors: one template has three bucket
+// hashes. DeleteMessage is the Route for messages of an age between these two.
 var (
 	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
@@ -20,8 +20,8 @@ const (
 	oldAge   = 14 * 24 * time.Hour
 )
 
-// DeleteMessageAt compiles DELETE message in the lane that fits the message's age at the given time, as [MatchAt] chooses
-// it. The errors are those of [Route.Compile].
+// DeleteMessageAt compiles DELETE message to the Route for the message's age at the given time, as [MatchAt] does. The
+// errors are those of [Route.Compile].
 func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute, error) {
 	c, err := DeleteMessage.Compile(channelID, messageID)
 	if c.route == DeleteMessage {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// All yields the catalogue: every documented operation once, in the order of their paths. The variants of a Route that
-// [Match] chooses by a message's age or by a token are not among them.
+// All yields the catalogue: every documented operation once, in the order of their paths. It does not yield the
+// variants of a Route that [Match] chooses by a message's age or by a token.
 func All() iter.Seq[Route] { return slices.Values(catalogue[:]) }
 
 // catalogue lists the variables of this package; they say what each of them is.

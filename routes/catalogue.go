@@ -98,7 +98,7 @@ var (
 	CreateWebhook                    = operation("POST", "/channels/{channel_id}/webhooks", "create_webhook")
 )
 
-// The gateway's address.
+// The gateway's URL.
 var (
 	GetGateway    = operation("GET", "/gateway", "get_gateway")
 	GetBotGateway = operation("GET", "/gateway/bot", "get_bot_gateway")
@@ -199,7 +199,7 @@ var (
 	GetGuildWidgetPNG                     = operation("GET", "/guilds/{guild_id}/widget.png", "get_guild_widget_png")
 )
 
-// Interactions: the answer to each one, once.
+// Interactions: the callback, which is called once for each interaction.
 var (
 	CreateInteractionResponse = operation("POST", "/interactions/{interaction_id}/{interaction_token}/callback", "create_interaction_response", OneShot)
 )

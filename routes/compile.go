@@ -8,10 +8,10 @@ import (
 // Compile fills in the template's parameters, in its order, and percent-encodes them: pass raw values, such as "🔥" or
 // "name:123" for an emoji.
 //
-// The result is what [Match] would say about the path. Its Route is therefore another one if a value has a meaning of its
-// own: GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
-// interaction variant. DeleteMessage compiles to the lane of messages between 10 seconds and 14 days; use
-// [DeleteMessageAt] to have the lane chosen.
+// The result is what [Match] returns for the path. Its Route is therefore a different one if a value has a special
+// meaning: GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
+// interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use [DeleteMessageAt] for a
+// message of any age.
 //
 // The error is a [*ParameterError], or [ErrZeroRoute]. It never contains a value.
 func (r Route) Compile(parameters ...string) (CompiledRoute, error) {

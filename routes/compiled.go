@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// CompiledRoute is a [Route] with its parameters filled in: one address at Discord.
+// CompiledRoute is a [Route] with its parameters filled in: one endpoint of Discord's API.
 //
 // It is 40 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
-// with the string it was made from, so clone (strings.Clone) what is kept for long.
+// with the string it was made from, so use strings.Clone for what you keep for long.
 //
 // fmt and slog print it without its token. There are two exceptions, because fmt then reads the bytes without asking: a
 // CompiledRoute in an unexported field of a struct that does not print itself, and the verbs %p and %w, which go vet
@@ -57,12 +57,13 @@ func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 // Method returns the HTTP method in upper case, and "{method}" for those that are not known: those are the caller's to keep.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
-// Path returns the path from after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
-// version and no query. It is a secret if [Route.TokenInPath], because the token is in it.
+// Path returns the path after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
+// version and no query. It contains a token, and so is a secret, if [Route.TokenInPath] reports true.
 func (c CompiledRoute) Path() string { return c.path }
 
-// Major returns the value that, with the bucket hash, makes the key of a bucket: the channel's, guild's or webhook's id,
-// or "id:token", or "-" if the route has none (hikari's convention). Only the pair is allocated, and it is a secret.
+// Major returns the value that, with the bucket hash, makes the key of a bucket: the channel's, guild's or webhook's
+// id, or "id:token", or "-" if the route has none (hikari's convention). "id:token" is a secret, and is the only form
+// that allocates.
 func (c CompiledRoute) Major() string {
 	switch {
 	case c.tokenEnd != 0:
@@ -74,11 +75,12 @@ func (c CompiledRoute) Major() string {
 	}
 }
 
-// MajorID returns the id of the major parameter as it stands in the path, or "". It does not allocate.
+// MajorID returns the id of the major parameter as it is written in the path, or "" if there is none. It does not
+// allocate.
 func (c CompiledRoute) MajorID() string { return c.path[c.idStart:c.idEnd] }
 
-// MajorNumber returns the id of the major parameter as a number, or 0 if there is none or it is not written as Discord writes ids: in
-// decimal digits, the first not 0, below 2^63.
+// MajorNumber returns the id of the major parameter as a number, or 0 if there is none or it is not in the form of
+// Discord's ids: decimal, without a leading 0, below 2^63.
 func (c CompiledRoute) MajorNumber() uint64 { return c.number }
 
 func snowflake(id string) (n uint64) {
@@ -103,8 +105,8 @@ func snowflake(id string) (n uint64) {
 	return n
 }
 
-// MajorToken returns the webhook's or interaction's token as it stands in the path, or "". It does not allocate. The
-// token is a secret.
+// MajorToken returns the webhook's or interaction's token as it is written in the path, or "" if there is none. It does
+// not allocate. The token is a secret.
 func (c CompiledRoute) MajorToken() string {
 	if c.tokenEnd == 0 {
 		return ""
@@ -112,7 +114,8 @@ func (c CompiledRoute) MajorToken() string {
 	return c.path[c.idEnd+1 : c.tokenEnd]
 }
 
-// RedactedMajor is Major for logs: "…" stands for a token, and for an id that is not a number, as somebody may have put the token there.
+// RedactedMajor returns Major for logs: "…" replaces a token, and an id that is not a number, because it might be a
+// misplaced token.
 func (c CompiledRoute) RedactedMajor() string {
 	switch {
 	case c.idEnd == 0:
@@ -125,9 +128,9 @@ func (c CompiledRoute) RedactedMajor() string {
 	return c.MajorID()
 }
 
-// String returns method and path, "POST /channels/1/messages", with "…" in the place of a token. What follows a token
-// stands there as in the template, as does everything but the major id in the path of an endpoint that is not
-// documented, because nobody knows what it contains.
+// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. What follows a
+// token is printed as in the template. So is the path of an undocumented endpoint except its major id, because its
+// segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {
 		return ""
@@ -139,14 +142,14 @@ func (c CompiledRoute) String() string {
 	return d.method + " " + c.redacted(d)
 }
 
-// redacted is the template with the major id filled in, and built of nothing else.
+// redacted returns the template with the major id filled in.
 func (c CompiledRoute) redacted(d definition) string {
 	if d.major == MajorNone {
 		return d.template
 	}
 	first, rest := cutSegment(d.template)
 	id, rest := cutSegment(rest)
-	if isDigits(c.MajorID()) { // else somebody may have put the token there
+	if isDigits(c.MajorID()) { // otherwise it may be a misplaced token
 		id = c.MajorID()
 	}
 	if c.tokenEnd != 0 {
@@ -156,7 +159,8 @@ func (c CompiledRoute) redacted(d definition) string {
 	return "/" + first + "/" + id + rest
 }
 
-// Format prints String for every verb; %#v and %q put it in quotes. Without it, fmt would read the fields for some verbs.
+// Format prints String for every verb, quoted for %#v and %q. Without Format, fmt would print the fields for some
+// verbs.
 func (c CompiledRoute) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), c.String())
 }

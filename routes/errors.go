@@ -5,35 +5,35 @@ import (
 	"strconv"
 )
 
-// What [Match] and [New] can refuse. They come wrapped in a [*PathError].
+// Errors of [Match] and [New], wrapped in a [*PathError], and of Compile.
 var (
-	// ErrMethod: the method is empty, or has a character that no method of HTTP can have.
-	ErrMethod = errors.New("empty method, or one with a character that none can have, expected GET, POST or the like")
-	// ErrEmptyPath: there is no path.
-	ErrEmptyPath = errors.New("empty path, expected one such as /gateway or a whole URL")
-	// ErrNotAbsolute: neither a path from the root nor a URL.
+	// ErrMethod reports that the method is empty or has a character that HTTP does not allow in a method.
+	ErrMethod = errors.New("the method is empty or has an illegal character, expected one such as GET or POST")
+	// ErrEmptyPath reports that there is no path.
+	ErrEmptyPath = errors.New("the path is empty, expected one such as /gateway or a complete URL")
+	// ErrNotAbsolute reports that the argument is neither an absolute path nor a URL.
 	ErrNotAbsolute = errors.New("expected a path that begins with a slash, or an http or https URL with a host")
-	// ErrEncoding: a percent sign without two hexadecimal digits.
+	// ErrEncoding reports a percent sign that is not followed by two hexadecimal digits.
 	ErrEncoding = errors.New("bad percent-encoding, expected two hexadecimal digits after the percent sign")
-	// ErrControlCharacter: a control character, encoded or not.
-	ErrControlCharacter = errors.New("control character in the path, none is expected even percent-encoded")
-	// ErrDotSegment: a segment "." or "..". Servers disagree on what they mean, so the route is not certain.
-	ErrDotSegment = errors.New("the path has a segment . or .., expected a path in which these are resolved")
-	// ErrTooLong: the path is longer than any that Discord accepts.
+	// ErrControlCharacter reports a control character, percent-encoded or not.
+	ErrControlCharacter = errors.New("the path contains a control character, which is not allowed even percent-encoded")
+	// ErrDotSegment reports a segment "." or "..". Servers resolve these differently, so the route would be uncertain.
+	ErrDotSegment = errors.New("the path has a segment . or .., expected a path without them")
+	// ErrTooLong reports that the path is longer than any that Discord accepts.
 	ErrTooLong = errors.New("the path is too long, expected at most " + strconv.Itoa(maxPath) + " bytes")
-	// ErrNotAPI: the URL is that of a file on Discord's CDN or media proxy, which the API's limits do not cover. Send it
-	// without a limiter.
+	// ErrNotAPI reports the URL of a file on Discord's CDN or media proxy. The API's limits do not apply to it: send
+	// the request without a limiter.
 	ErrNotAPI = errors.New("a CDN or media host has no API routes, expected discord.com or a proxy of it")
-	// ErrTemplate: New was given something else than a template.
-	ErrTemplate = errors.New("bad template, expected one such as /channels/{channel_id}/messages, without /api and version")
-	// ErrZeroRoute: Compile was called on the zero Route.
-	ErrZeroRoute = errors.New("routes: the zero Route has no template, expected one of the catalogue or of New")
+	// ErrTemplate reports that New was given something other than a template.
+	ErrTemplate = errors.New("bad template, expected one such as /channels/{channel_id}/messages, without /api or a version")
+	// ErrZeroRoute reports that Compile was called on the zero Route.
+	ErrZeroRoute = errors.New("routes: the zero Route has no template, expected a Route from the catalogue or from New")
 )
 
-// PathError says what is wrong with the arguments of [Match] or [New]. It never repeats them, since a path can contain a
-// token.
+// PathError says what is wrong with the arguments of [Match] or [New]. It never contains them, since a path can contain
+// a token.
 type PathError struct {
-	// Offset is the place of the mistake in the given path or template, in bytes, or -1 if it has none.
+	// Offset is the position of the mistake in the given path or template, in bytes, or -1 if there is no position.
 	Offset int
 	// Err is one of this package's sentinels, for errors.Is.
 	Err error
@@ -55,13 +55,13 @@ type Problem uint8
 
 // The problems that a [*ParameterError] reports.
 const (
-	// ParameterMissing: fewer parameters than the template has.
+	// ParameterMissing means fewer parameters than the template has.
 	ParameterMissing Problem = iota + 1
-	// ParameterEmpty: the empty string.
+	// ParameterEmpty means the empty string.
 	ParameterEmpty
-	// ParameterSurplus: more parameters than the template has.
+	// ParameterSurplus means more parameters than the template has.
 	ParameterSurplus
-	// ParameterIllegal: a value that no id, token, code or emoji can have.
+	// ParameterIllegal means a value that no id, token, code or emoji can have.
 	ParameterIllegal
 )
 
@@ -81,11 +81,11 @@ func (p Problem) String() string {
 	}
 }
 
-// ParameterError says which parameter [Route.Compile] could not fill in. It never repeats the value, which can be a
+// ParameterError says which parameter [Route.Compile] could not fill in. It never contains the value, which can be a
 // token.
 type ParameterError struct {
 	Route     Route
-	Parameter string // the name in the template, without braces; "" for surplus ones
+	Parameter string // the name in the template, without braces; "" for a surplus parameter
 	Problem   Problem
 	Reason    string // what was found and what was expected
 }

@@ -18,9 +18,9 @@ const (
 	MajorGuild
 	// MajorWebhook is the id after /webhooks, where no token follows.
 	MajorWebhook
-	// MajorWebhookToken is an id with a token. It stands for a webhook's pair, for the pair of application id and
-	// interaction token of a follow-up, and also for the pair of an interaction callback, where it keeps interactions
-	// apart that have nothing to do with each other.
+	// MajorWebhookToken is an id with a token. The id and token are those of a webhook, of an interaction's follow-up
+	// (application id and interaction token), or of an interaction callback, so that interactions do not share
+	// counters.
 	MajorWebhookToken
 )
 

@@ -8,9 +8,9 @@ import (
 
 // Route is an HTTP method with a path template, and what is known about its limits.
 //
-// It is eight bytes, comparable, and equal only to itself: the same method and template always give the same Route, also
-// when they come from [Match] and [New]. Two things split a template into several Routes because Discord counts them
-// apart: the age of a deleted message and interaction tokens on webhook paths.
+// It is eight bytes and comparable: the same method and template always give the same Route, whether from [Match] or
+// from [New]. A template has several Routes where Discord counts its requests separately: by the age of a deleted
+// message, and for interaction tokens on webhook paths.
 //
 // The zero value is no route: its strings are empty and its answers false.
 type Route struct {
@@ -50,8 +50,8 @@ const (
 // Flag is a property of a route that its template does not show.
 type Flag uint8
 
-// The flags that [New] takes. A property that follows from the template (a token after /webhooks/{id}, say) is set
-// without being asked for.
+// Flags for [New]. A property that follows from the template (such as a token after /webhooks/{id}) is set without a
+// flag.
 const (
 	// GlobalExempt sets [Route.GlobalExempt].
 	GlobalExempt Flag = 1 << iota
@@ -63,12 +63,12 @@ const (
 
 // New makes a Route for an endpoint that the catalogue lacks.
 //
-// The method may be in any case; one that is not known becomes "{method}", see [Match]. The template begins after the API version, its parameters fill whole segments:
-// "/channels/{channel_id}/new-thing". The major parameter follows from the beginning of the template. If the catalogue
-// has an operation of that shape, whatever its parameters are called, New returns the catalogue's Route; flags then add
-// to it and give a Route of their own.
+// The method may be in any case; one that is not known becomes "{method}", see [Match]. The template begins after the
+// API version, its parameters fill whole segments: "/channels/{channel_id}/new-thing". The major parameter follows from
+// the beginning of the template. If the catalogue has the same operation, whatever its parameters are called, New
+// returns the catalogue's Route, or with flags that it lacks, a separate Route that has them too.
 //
-// [Match] cannot know of the Route: it finds the catalogue's routes, and for any other path one with placeholders.
+// [Match] does not return the new Route: it knows only the catalogue, and gives other paths a Route with placeholders.
 //
 // The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
 func New(method, template string, flags ...Flag) (Route, error) {
@@ -89,7 +89,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	return d.route(), nil
 }
 
-// define derives from a valid template all that can be derived.
+// define returns everything that follows from a valid template.
 func define(method, template, name string) definition {
 	major, flags := majorOf(template)
 	return definition{method: method, template: template, name: name, major: major, flags: flags}
@@ -130,8 +130,8 @@ func (r Route) Major() Major {
 	return r.handle.Value().major
 }
 
-// Hash returns a number that stands for the Route where looking it up has to be quick. Two Routes have the same one with a probability
-// of 2^-64. It is another one in each process, and 0 for the zero Route.
+// Hash returns a 64-bit hash of the Route, for fast lookups. Two Routes have the same hash with a probability of 2^-64.
+// It differs between processes, and is 0 for the zero Route.
 func (r Route) Hash() uint64 {
 	if r.IsZero() {
 		return 0
@@ -139,26 +139,26 @@ func (r Route) Hash() uint64 {
 	return r.handle.Value().hash
 }
 
-// GlobalExempt reports whether the route is outside the global limit of the bot. Discord's documentation exempts what an
-// application answers to interactions: the callback, the original response and follow-ups.
+// GlobalExempt reports whether the route is outside the global limit of the bot. Discord's documentation exempts an
+// application's responses to interactions: the callback, the original response and follow-ups.
 //
-// Webhook routes with a webhook's own token are not exempt. Sent without an Authorization header, as they should be, they
-// count for the IP address instead of the bot; with one they count for the bot.
+// Webhook routes with a webhook's own token are not exempt. Sent without an Authorization header, as they should be,
+// they count for the IP address; with one, for the bot.
 func (r Route) GlobalExempt() bool {
 	d := r.definition()
 	return d.flags&GlobalExempt != 0 || d.variant == variantInteraction
 }
 
-// TokenInPath reports whether a webhook's or an interaction's token stands in the path. Such a request needs no
+// TokenInPath reports whether the path contains a webhook's or an interaction's token. Such a request needs no
 // Authorization header, and its path is a secret.
 func (r Route) TokenInPath() bool { return r.definition().flags&TokenInPath != 0 }
 
 // OneShot reports whether the route is called once for each value of its major parameter, as the callback of an
-// interaction is. It has no limit worth learning, and requests to it must never wait for each other.
+// interaction is. Its limits need not be learnt, and requests to it must never wait for each other.
 func (r Route) OneShot() bool { return r.definition().flags&OneShot != 0 }
 
 // String returns method and template, "POST /channels/{channel_id}/messages". Where a template has several Routes, the
-// one that is meant follows in parentheses. The zero Route gives "".
+// variant follows in parentheses. The zero Route gives "".
 func (r Route) String() string {
 	if r.IsZero() {
 		return ""

@@ -33,7 +33,7 @@ func unknown(v verb, path string) Route {
 	return define(verbs[v], string(template), "").route()
 }
 
-// appendTail adds what lies beyond the tree.
+// appendTail adds the segments that the tree does not have.
 func appendTail(template []byte, rest string) []byte {
 	if rest == "" || rest == "/" {
 		return append(template, rest...)

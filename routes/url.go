@@ -44,9 +44,9 @@ func afterHost(raw string) (int, *PathError) {
 	return end, nil
 }
 
-// IsMediaHost reports whether a host, with or without a port, is one of those of attachments, avatars and previews
-// (cdn.discordapp.com, media.discordapp.net, images-ext-1.discordapp.net and their like), which the API's limits do not
-// cover. It does not allocate.
+// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews (such as
+// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net), to which the API's limits do not apply. It
+// does not allocate.
 func IsMediaHost(host string) bool {
 	label, domain := discordDomain(host)
 	const images = "images-"
@@ -54,7 +54,7 @@ func IsMediaHost(host string) bool {
 		len(label) > len(images) && strings.EqualFold(label[:len(images)], images))
 }
 
-// IsAPIHost reports whether a host, with or without a port, is one that Discord's API limits cover: discord.com,
+// IsAPIHost reports whether a host, with or without a port, is subject to Discord's API limits: discord.com,
 // discordapp.com, and their subdomains other than media hosts, in any case. It does not allocate.
 func IsAPIHost(host string) bool {
 	_, domain := discordDomain(host)
@@ -86,7 +86,7 @@ func discordDomain(host string) (label, domain string) {
 	return "", ""
 }
 
-// trimPrefix removes /api and /v10 from the front of a clean path. It removes all there are, so that the result has none.
+// trimPrefix removes /api and /v10 from the front of a clean path. It removes all of them, so that the result has none.
 func trimPrefix(path string) string {
 	for {
 		segment, rest := cutSegment(path)

@@ -105,7 +105,7 @@ func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	return t.id
 }
 
-// Leave takes a ticket back.
+// Leave gives back a ticket.
 func (b *bucket) Leave(now time.Duration, id buckets.Ticket) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,7 +275,7 @@ func (b *bucket) Err() error {
 	return b.session.refusalErr()
 }
 
-// Close ends the use of the bucket. It is forgotten when the server knows all that it has to know.
+// Close ends the use of the bucket. It is removed once everything has been reported to the server.
 func (b *bucket) Close() {
 	now := b.session.now()
 	b.mu.Lock()

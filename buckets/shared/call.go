@@ -11,7 +11,7 @@ import (
 )
 
 // errTooLate is the error of a call that got to the server after its time: it did nothing.
-var errTooLate = errors.New("shared: call came too late")
+var errTooLate = errors.New("shared: the call reached the server after its timeout")
 
 // reply is what a script returned.
 type reply struct {
@@ -57,7 +57,7 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	values, err := s.store.runner.Run(ctx, script, keys, append(all, arguments...)...)
 	r.received = s.now()
 	if err == nil && len(values) < 2 {
-		err = errors.New("shared: script " + script.Name + " replied nothing: is it another version?")
+		err = errors.New("shared: script " + script.Name + " sent an empty reply: do all processes use the same version?")
 	}
 	if err != nil {
 		return r, s.failed(r, err, keys)

@@ -127,7 +127,7 @@ func (d *discovery) Err() error {
 	return err
 }
 
-// Close ends the use.
+// Close ends the use of the discovery.
 func (d *discovery) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +197,7 @@ func (d *discovery) once() time.Duration {
 	d.mu.Lock()
 	var wait time.Duration
 	if err == nil && len(reply.values) < 2 {
-		err = errors.New("shared: script discover replied too little: is it another version?")
+		err = errors.New("shared: the reply of script discover is too short: do all processes use the same version?")
 	}
 	if err != nil {
 		wait = d.failed(wants, err)

@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// ErrOutage is what every OutageError is, for errors.Is.
-var ErrOutage = errors.New("shared: server of shared limits is away")
+// ErrOutage matches every OutageError, for errors.Is.
+var ErrOutage = errors.New("shared: the server of shared limits is unavailable")
 
-// ErrClosed is what a Runner fails with, for errors.Is, once it was closed for good. Whoever needs the server is then refused with the
-// Runner's error at once, whatever the policy for outages.
+// ErrClosed is, for errors.Is, the error of a Runner that was closed for good. Requests that need the server then fail
+// with the Runner's error at once, whatever the policy for outages.
 var ErrClosed = errors.New("shared: store is closed")
 
 // OutageError says that nothing was sent because the server that keeps the shared limits cannot be reached.
 type OutageError struct {
-	// Since is when that was first noticed.
+	// Since is when the outage was noticed.
 	Since time.Time
-	// Policy is what the store does about it.
+	// Policy is the policy of the store.
 	Policy Outage
-	// Cause is what the last call failed with.
+	// Cause is the error of the last call.
 	Cause error
 }
 
 func (e *OutageError) Error() string {
-	return fmt.Sprintf("shared limits are away since %s (policy %s): %v", e.Since.Format(time.TimeOnly), e.Policy, e.Cause)
+	return fmt.Sprintf("shared limits are unavailable since %s (policy %s): %v", e.Since.Format(time.TimeOnly), e.Policy, e.Cause)
 }
 
 // Unwrap returns ErrOutage and the cause.
 func (e *OutageError) Unwrap() []error { return []error{ErrOutage, e.Cause} }
 
-// KeyError says that a key of ours holds what we never put there. Somebody else uses it, or it belongs to another version.
+// KeyError says that a key of the protocol holds a value that Ratelight did not write. Another program uses it, or it
+// belongs to another version.
 type KeyError struct {
 	// Key is the name of the key.
 	Key string

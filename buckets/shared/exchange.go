@@ -170,7 +170,7 @@ const (
 	lentOther  = 2
 )
 
-var errReply = errors.New("shared: reply of exchange is not as it should be: is it another version?")
+var errReply = errors.New("shared: the reply of script exchange is malformed: do all processes use the same version?")
 
 // read reads a reply as exchange.lua writes it.
 func (r *reply) read() (answer, error) {

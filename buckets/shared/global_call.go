@@ -57,7 +57,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 	now := g.session.now()
 	answer, ok := newPartAnswer(r.values)
 	if err == nil && !ok {
-		err = errors.New("shared: script part replied too little: is it another version?")
+		err = errors.New("shared: the reply of script part is too short: do all processes use the same version?")
 	}
 	if err != nil {
 		return g.failed(now, leaving, err)

@@ -32,12 +32,13 @@ func (s *session) warn(message string, attributes ...slog.Attr) {
 }
 
 func (s *session) warnOutage(cause error) {
-	s.warn("shared limits are away", slog.String("policy", s.store.options.outage.String()), slog.String("cause", cause.Error()))
+	s.warn("shared limits are unavailable", slog.String("policy", s.store.options.outage.String()), slog.String("cause", cause.Error()))
 }
 
-// warnBack says that an outage is over. It is a warning, too, so that who reads of the one also reads of the other.
+// warnBack says that an outage is over. It is a warning, too, so that a log with the beginning of an outage also has its
+// end.
 func (s *session) warnBack(since time.Duration) {
-	s.warn("shared limits are back", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
+	s.warn("shared limits are available again", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
 }
 
 // warnKey says that a key is not ours, unless it did so a short time ago.
@@ -46,7 +47,7 @@ func (s *session) warnKey(err error) {
 	if !errors.As(err, &wrong) || !s.warnings.due(wrong.Key, s.now()) {
 		return
 	}
-	s.warn("key of shared limits is not ours: delete it, or give this application another name",
+	s.warn("key of shared limits holds a foreign value: delete it, or give this application another name",
 		slog.String("key", wrong.Key), slog.String("problem", wrong.Problem))
 }
 

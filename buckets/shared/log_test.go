@@ -62,7 +62,7 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 					require.Len(t, lines, 2, "one for each manager")
 					for _, line := range lines {
 						assert.Contains(t, line, "level=WARN")
-						assert.Contains(t, line, "away")
+						assert.Contains(t, line, "unavailable")
 						assert.Contains(t, line, "policy="+policy.String())
 						assert.Contains(t, line, "cause=")
 						assert.Contains(t, line, "application=default")
@@ -72,7 +72,7 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 					lines = log.lines()
 					require.Len(t, lines, 2)
 					for _, line := range lines {
-						assert.Regexp(t, `level=WARN .*back.* after=1[01]\.?\d*s`, line)
+						assert.Regexp(t, `level=WARN .*available again.* after=1[01]\.?\d*s`, line)
 					}
 				}
 				assert.NoError(t, f.post(context.Background(), 0, 1))

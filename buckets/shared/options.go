@@ -22,32 +22,31 @@ type options struct {
 // Option changes how a Store works.
 type Option func(*options) error
 
-// WithApplication names the bot, or whatever else its processes have in common: what has the same name and the same server shares
-// its limits. It is part of all keys, so that it must not be a token; it must not be empty or contain braces. "default"
-// unless set.
+// WithApplication names the bot: processes with the same name and the same server share their limits. All keys contain
+// it, so it must not be a token; it must not be empty or contain braces. The default is "default".
 func WithApplication(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
-			return errors.New("shared: the application has no name, or one with braces")
+			return errors.New("shared: the application's name is empty or contains braces")
 		}
 		o.application = name
 		return nil
 	}
 }
 
-// WithAddress names the IP address from which the process sends, or whatever else stands for it. Processes of the same address
-// count invalid requests together, whatever their application. "default" unless set.
+// WithAddress names the IP address from which the process sends; any name that is unique for the address will do.
+// Processes with the same name count invalid requests together, whatever their application. The default is "default".
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
-			return errors.New("shared: the address has no name, or one with braces")
+			return errors.New("shared: the address's name is empty or contains braces")
 		}
 		o.address = name
 		return nil
 	}
 }
 
-// WithOutage says what to do while the server cannot be reached. OutageWait unless set.
+// WithOutage sets what to do while the server cannot be reached. The default is OutageWait.
 func WithOutage(policy Outage) Option {
 	return func(o *options) error {
 		if policy > OutageFull {
@@ -58,8 +57,8 @@ func WithOutage(policy Outage) Option {
 	}
 }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and does
-// nothing if it gets to the server later. 500 ms unless set.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
+// does nothing if it reaches the server later. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Millisecond {
@@ -70,8 +69,8 @@ func WithCallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLease sets how long a request may take at most, from its permit to its outcome, at least a second: after that it counts as one
-// without an answer. 30 s unless set.
+// WithLease sets how long a request may take at most, from its permit to its outcome, at least a second: after that it
+// counts as unanswered. The default is 30 s.
 func WithLease(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Second {
@@ -82,8 +81,8 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// WithLogger sends warnings to logger instead of slog.Default(): that an outage begins, and how long it was when it ends, once for
-// each manager; and that a key is not ours, once a minute for each. Nil turns them off.
+// WithLogger sends warnings to logger instead of slog.Default(): the beginning of an outage, and its end with its
+// duration, once for each manager; and keys with foreign values, once a minute for each key. Nil turns them off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {

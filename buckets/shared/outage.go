@@ -9,16 +9,17 @@ import (
 type Outage uint8
 
 const (
-	// OutageWait sends nothing until the server is back. No limit is ever exceeded. Requests wait as long as they may, and then
-	// fail with an error that is an OutageError and a *ratelimits.TooLongError.
+	// OutageWait sends nothing until the server can be reached again. No limit is ever exceeded. Requests wait up to
+	// their max wait or deadline, and then fail with an error that is an OutageError and a *ratelimits.TooLongError.
 	OutageWait Outage = iota
 	// OutageFail refuses requests with an OutageError at once.
 	OutageFail
-	// OutageShare goes on with an equal share of every limit, as many as there were processes when the server was last seen. It
-	// costs rate where processes need different amounts, and some 429s when the server comes back.
+	// OutageShare continues with an equal share of every limit, divided by the number of processes when the server was
+	// last reached. It costs throughput where processes need different amounts, and causes some 429s when the server
+	// returns.
 	OutageShare
-	// OutageFull goes on as if no other process were there. That is right for buckets that only one process uses; others
-	// get a 429 for most of what the others send.
+	// OutageFull continues as if there were no other process. That is right for buckets that only one process uses; in
+	// other buckets most requests beyond the limit get a 429.
 	OutageFull
 )
 

@@ -68,7 +68,7 @@ func (r *refused) outage(t *testing.T, took time.Duration) {
 	require.ErrorAs(t, r.err, &away)
 	require.ErrorIs(t, r.err, shared.ErrOutage)
 	assert.Equal(t, took, tooLong.Max)
-	assert.Contains(t, r.err.Error(), "shared limits are away since")
+	assert.Contains(t, r.err.Error(), "shared limits are unavailable since")
 }
 
 // both is two managers that have used the same bucket just now.

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Store keeps the state of limits that processes share on a server. Give it to buckets.WithShared. It is safe for concurrent use,
-// and may serve several managers.
+// Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. It is safe for concurrent use, and
+// several managers can use it.
 type Store struct {
 	runner     Runner
 	subscriber Subscriber // nil if the runner is none
@@ -25,11 +25,12 @@ type Store struct {
 
 var _ buckets.Shared = (*Store)(nil)
 
-// New returns a store on the server that the runner reaches. If the runner is a Subscriber too, it listens for messages.
-// It does not call the server. The error says what an option is wrong with, or that there is no runner. Options that are nil are ignored.
+// New returns a store on the server of the runner. If the runner is also a Subscriber, the store listens for messages.
+// New does not call the server. It returns an error for an invalid option or without a runner. Options that are nil are
+// ignored.
 func New(runner Runner, opts ...Option) (*Store, error) {
 	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("shared: runner is nil: expected one that reaches a server, as buckets/shared/redis has")
+		return nil, errors.New("shared: runner is nil: expected one such as that of buckets/shared/redis")
 	}
 	s := &Store{runner: runner, options: defaultOptions(), sessions: map[*session]struct{}{}}
 	for _, option := range opts {

@@ -11,9 +11,10 @@ import (
 // Prepare lets a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter. Several clients may
 // share a transport. Call it before the client is used; it is not safe for concurrent use.
 //
-// It replaces the client's HTTP driver, and its hooks, as the limiter is one of them: add hooks of your own afterwards. It sets Retries to 1,
-// as the transport repeats what may be repeated. Clients that come from this one by WithContext, WithLocale and
-// webhook.FromAPI are prepared, too; those of webhook.New and webhook.NewCustom have a limiter of their own.
+// It replaces the client's HTTP driver, and its hooks, because the limiter is one of them: add your own hooks
+// afterwards. It sets Retries to 1, because the transport repeats requests. Clients made from this one with
+// WithContext, WithLocale and webhook.FromAPI are prepared, too; those of webhook.New and webhook.NewCustom have their
+// own limiter.
 func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})
 	client.Client.Retries = 1

@@ -10,19 +10,20 @@ import (
 // Prepare lets a session send its REST requests through a transport, usually an *httpclient.Transport. Several sessions (shards) may share
 // one. Call it before the session is used; it is not safe for concurrent use.
 //
-// It replaces session.Client by one without a timeout, as a timeout would count the time in the queue; use discordgo.WithContext. It sets
-// session.MaxRestRetries to 0, as discordgo would send messages a second time after a 502; the transport repeats what may be repeated. And
-// it keeps the rate limit headers from discordgo, which would wait for them as well.
+// It replaces session.Client by one without a timeout, because a timeout would include the time in the queue; use
+// discordgo.WithContext. It sets session.MaxRestRetries to 0, because discordgo would send messages a second time after
+// a 502; the transport repeats requests where that is safe. It also removes the rate limit headers from responses,
+// because discordgo would wait for them as well.
 func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 	session.Client = &http.Client{Transport: withoutLimits{transport}}
 	session.MaxRestRetries = 0
 }
 
-// Call returns a session for one REST call, or for several that follow each other: what the given one is, but with a limiter that no other
-// call waits in. It does not block and is safe for concurrent use.
+// Call returns a session for one REST call, or for several consecutive ones: a copy of the given one with its own
+// limiter, which no other call waits for. It does not block and is safe for concurrent use.
 //
-// The returned session knows nothing of the gateway, and no handlers: open, close and everything about voice, presence and
-// events remain the matter of the given one. In a handler that is the session it is called with.
+// The returned session has no gateway connection and no handlers: use the given one for opening, closing, voice,
+// presence and events. In a handler that is the session that is passed to it.
 func Call(session *discordgo.Session) *discordgo.Session {
 	return &discordgo.Session{
 		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State, StateEnabled: session.StateEnabled,

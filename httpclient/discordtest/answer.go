@@ -10,13 +10,13 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Answer answers an operation with a status and a body, once the limits have let the request through. A body that is a string or
-// []byte is sent as it is, nil is replaced by one that fits the status, and everything else is written as JSON. A status of 500 or more stands
-// for a broken server: it has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
+// Answer answers an operation with a status and a body, if no limit refuses the request. A body that is a string or
+// []byte is sent as it is, nil is replaced by one that fits the status, and everything else is encoded as JSON. A
+// response with a status of 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
 func Answer(on string, status int, body any) Rule {
 	r := newRule("Answer", answering, on).
 		check(status >= 200 && status <= 599, "%d is no status of an answer: want 200 to 599", status).
-		check(status != http.StatusTooManyRequests, "use Refuse for a 429, which names its class and time").
+		check(status != http.StatusTooManyRequests, "use Refuse for a 429, which sets its class and retry-after").
 		check(body == nil || status != http.StatusNoContent, "an answer of status 204 has no body")
 	r.fault.Status = status
 	switch b := body.(type) {
@@ -86,13 +86,13 @@ func (r *record) caught(name string) {
 		return
 	}
 	if p != http.ErrAbortHandler {
-		r.server.errorf("discordtest: the function given to %s has panicked at %s %s: %v", name, r.Method, r.Path, p)
+		r.server.errorf("discordtest: the function of %s panicked at %s %s: %v", name, r.Method, r.Path, p)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// Refuse answers an operation with a 429 of some class that asks to wait. Like Discord's own it holds until that time is over, also for
-// other requests that it is about, and a request that is sent before counts as avoidable.
+// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord it lasts until that time has
+// passed, for all requests to which it applies; a request that is sent before counts as avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -109,15 +109,15 @@ func Cut(on string) Rule {
 	return r
 }
 
-// Lose breaks the connection after Discord has processed the request: only the answer is lost, and a client that sends the request again
-// does so twice.
+// Lose breaks the connection after Discord has processed the request: only the response is lost, and a request that is
+// sent again is processed twice.
 func Lose(on string) Rule {
 	r := newRule("Lose", breaking, on)
 	r.fault.Connection = discordsim.ConnectionLostAfter
 	return r
 }
 
-// SlowBody lets a time pass between the headers of an answer and its body.
+// SlowBody delays the body of a response after its headers.
 func SlowBody(on string, delay time.Duration) Rule {
 	r := newRule("SlowBody", slowing, on).check(delay > 0, "want a positive duration, not %v", delay)
 	r.fault.BodyDelay = delay

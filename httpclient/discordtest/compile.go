@@ -121,7 +121,7 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 	twice := false
 	switch {
 	case r.hidden && r.shared, r.hidden && r.bucket != "":
-		return fmt.Errorf("discordtest.%s: a hidden limit of %s belongs to no bucket and to nobody else", r.name, r.on)
+		return fmt.Errorf("discordtest.%s: a hidden limit of %s cannot have a bucket name or be shared", r.name, r.on)
 	case r.shared:
 		twice = rule.Shared != nil
 		rule.Shared = &discordsim.SharedLimit{Name: cmp.Or(r.bucket, r.on.String()), Quota: r.quota}

@@ -1,7 +1,7 @@
 // Package discordtest is a fake Discord REST server for tests of programs that use Discord.
 //
-// It answers like Discord, limits requests like Discord, and afterwards says what it saw. It knows nothing of how a client works, so
-// that it can judge any: a bot that uses net/http alone, a library, or the transport of package httpclient.
+// It responds like Discord, limits requests like Discord, and records all requests. It does not depend on how a client
+// works, so it can test any: a bot that uses only net/http, a library, or the transport of package httpclient.
 //
 //	func TestWelcome(t *testing.T) {
 //		server := discordtest.NewServer(t,
@@ -39,10 +39,11 @@
 //     to be numbers, as Discord's are: /channels/general/messages is another operation.
 //   - the same with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
 //   - its name in Discord's API description: "create_message".
-//   - method and a path that ends in /**, for whatever Discord does not document: "GET /guilds/{id}/experiments/**".
+//   - method and a path that ends in /**, for endpoints that Discord does not document: "GET
+//     /guilds/{id}/experiments/**".
 //   - "*" for all requests.
 //
-// Everything else is a mistake that fails the test, as is any other rule that makes no sense.
+// Anything else, and any other invalid rule, fails the test.
 //
 // Limits: the first rule that names a request's operation limits it, so the rule for one channel stands before the one for all. "*" is about what
 // no other limit names, wherever it stands. Answers and faults: of each kind (an answer, a 429, a broken
@@ -50,19 +51,22 @@
 //
 // # Limits without any rule
 //
-// Discord does not publish its limits, and answers tell them. The fake has limits of the usual size: five messages in five seconds for
-// each channel, one reaction in 250 ms, two changes of a channel's name or topic in ten minutes, five requests in a second for every other
-// operation, none for answers to interactions; 50 requests in a second for each authorization; a ban for 10 000 invalid requests (401, 403
-// and most 429s) in ten minutes. The last two are documented by Discord.
+// Discord does not publish its limits; only responses contain them. The fake has limits of the usual size: five
+// messages in five seconds for each channel, one reaction in 250 ms, two changes of a channel's name or topic in ten
+// minutes, five requests in a second for every other operation, none for responses to interactions; 50 requests in a
+// second for each authorization; a ban for 10 000 invalid requests (401, 403 and most 429s) in ten minutes. The last
+// two are documented by Discord.
 //
-// Limits are counted as Discord does: for each value of the Authorization header and for each major parameter (channel, guild, webhook).
+// Limits are counted as by Discord: for each value of the Authorization header and for each major parameter (channel,
+// guild, webhook).
 //
 // # Refused and avoidable
 //
-// [Server.Refused] has all requests that were answered with a 429. [Server.Avoidable] has those of them that a careful client would not
-// have sent: because an answer that it had read said so, or because its own requests filled the limit. The first request that meets a hidden
-// limit or a scripted 429 is not avoidable; one that is sent before the time is over which that 429 named is. A burst of many requests to
-// a route that was never used is avoidable, too: a careful client sends one first and learns from its answer how many may follow.
+// [Server.Refused] returns all requests that were answered with a 429. [Server.Avoidable] returns those of them that a
+// correct client would not have sent: because a response that it had read said so, or because its own requests used up
+// the limit. The first 429 of a hidden limit, or of Refuse, is not avoidable; a request within its retry-after is. A
+// burst of many requests to an unused route is avoidable, too: a correct client sends one first and learns from its
+// response how many may follow.
 //
-// On the loopback interface an answer counts as read 20 ms after it was sent, as nobody can know how busy the machine is.
+// On the loopback interface a response counts as read 20 ms after it was sent, to allow for a busy machine.
 package discordtest

@@ -92,8 +92,8 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	require.Len(t, fake.cleanup, 1)
 	fake.cleanup[0]()
 	assert.Equal(t, []string{
-		"discordtest: the function given to Handle has panicked at GET /api/v10/users/@me: oops",
-		"discordtest: the function given to When has panicked at GET /api/v10/guilds/1: ouch",
+		"discordtest: the function of Handle panicked at GET /api/v10/users/@me: oops",
+		"discordtest: the function of When panicked at GET /api/v10/guilds/1: ouch",
 	}, fake.failures)
 }
 

@@ -27,9 +27,9 @@ func parseOperation(on string) (operation, error) {
 	case !found && !strings.Contains(on, "/"):
 		return named(on)
 	case !strings.HasPrefix(path, "/") || method == "" || method != strings.ToUpper(method):
-		return operation{}, fmt.Errorf(`%q is no operation: want a method and a path, such as "GET /users/@me", or a name such as "create_message"`, on)
+		return operation{}, fmt.Errorf(`%q is not an operation: want a method and a path, such as "GET /users/@me", or a name such as "create_message"`, on)
 	case strings.HasPrefix(path, "/api/"):
-		return operation{}, fmt.Errorf("%q is no operation: leave out /api and the version", on)
+		return operation{}, fmt.Errorf("%q is not an operation: omit /api and the version", on)
 	case strings.HasSuffix(path, "/**"):
 		return operation{method, unnamed(path)}, nil
 	}
@@ -39,7 +39,7 @@ func parseOperation(on string) (operation, error) {
 			return operation{method, unnamed(path)}, nil
 		}
 	}
-	return operation{}, fmt.Errorf(`no operation %q is documented by Discord; for one that is not, end the path in "/**"`, on)
+	return operation{}, fmt.Errorf(`Discord does not document an operation %q; for an undocumented one, end the path in "/**"`, on)
 }
 
 func named(name string) (operation, error) {
@@ -48,7 +48,7 @@ func named(name string) (operation, error) {
 			return operation{fields[0], unnamed(fields[1])}, nil
 		}
 	}
-	return operation{}, fmt.Errorf("no operation of Discord's has the name %q", name)
+	return operation{}, fmt.Errorf("Discord has no operation named %q", name)
 }
 
 // unnamed returns a path with {id} for whatever stands in braces, so that one operation has one name.

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Request is one request that the server has processed. Its header and body are not to be modified.
+// Request is one request that the server has processed. Do not modify its header and body.
 type Request struct {
 	Method string
 	Path   string // as it was sent, with /api/v10 and without the query
 	Query  string // without the question mark
-	// Operation is the method and the path with "{id}" and the like for whatever varies: "POST /channels/{id}/messages".
+	// Operation is the method and the path with placeholders for its variable parts: "POST /channels/{id}/messages".
 	Operation string
 	Header    http.Header
 	Body      []byte // at most a mebibyte of it
@@ -24,13 +24,13 @@ type Request struct {
 	Status int
 	// Refused is the class of the limit that refused the request, "" if none did.
 	Refused Class
-	// Avoidable refusals are those that a careful client would not have drawn.
+	// Avoidable reports that a correct client would not have caused this 429.
 	Avoidable bool
-	// Because says why a refusal was avoidable or not, in a few words.
+	// Because says briefly why the 429 was avoidable or not.
 	Because string
 }
 
-// String says in one line what became of the request. It contains neither the header nor the body.
+// String describes the request and its outcome in one line, without header and body.
 func (r Request) String() string {
 	text := fmt.Sprintf("%s: %d", r.Operation, r.Status)
 	if r.Refused == "" {

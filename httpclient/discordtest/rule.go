@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Rule is something that a server does. It is made by one of the functions of this package and may be refined by its methods, which
-// return a new rule each. A rule that makes no sense is reported by [NewServer].
+// Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
+// with its methods, each of which returns a new rule. [NewServer] reports invalid rules.
 type Rule struct {
 	name  string // of the function that has made it
 	kind  kind
@@ -40,20 +40,21 @@ const (
 	slowing
 )
 
-// Class is the kind of limit that refuses a request, and how far its 429 reaches.
+// Class is the kind of limit that refuses a request, and determines to which requests its 429 applies.
 type Class string
 
 const (
 	// User is the limit of one bucket: this operation, in this channel, guild or webhook, for this authorization (scope "user").
 	User Class = "user"
-	// SubLimit is a hidden limit, often on what a body contains, such as a channel's name: scope "user" with requests remaining. A client
-	// can only know that it is about requests whose body has the same fields.
+	// SubLimit is a hidden limit, often on a field of the body, such as a channel's name: scope "user" with requests
+	// remaining. A client can only know that it applies to requests whose bodies have the same fields.
 	SubLimit Class = "sub-limit"
 	// Shared is a limit of a resource that all its users share (scope "shared"). It does not count as an invalid request.
 	Shared Class = "shared"
-	// Global is the limit of an authorization (scope "global"). It does not concern answers to interactions without one.
+	// Global is the limit of an authorization (scope "global"). It does not apply to responses to interactions without
+	// one.
 	Global Class = "global"
-	// Edge comes from Cloudflare in front of Discord, with a page of HTML, and is about the whole address.
+	// Edge is a refusal by Cloudflare in front of Discord, with an HTML page, and applies to the whole IP address.
 	Edge Class = "edge"
 )
 
@@ -80,22 +81,23 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	return r
 }
 
-// Nth restricts an answer or a fault to these of the requests that it is about (and that its When wants), counted from 1 in the order
-// in which they arrive.
+// Nth restricts an answer or a fault to the given ones of its operation's requests (that its When selects), counted
+// from 1 in the order in which they arrive.
 func (r Rule) Nth(n ...int) Rule {
 	r.nth = append(slices.Clone(r.nth), n...)
 	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
 }
 
-// When restricts an answer or a fault to the requests for which a function returns true. It may read the body, is called in the
-// goroutine of the request, perhaps by several at once, and may call the server's methods. A panic fails the test.
+// When restricts an answer or a fault to the requests for which a function returns true. The function may read the body
+// and call the server's methods. It is called on the goroutine of the request, and must be safe for concurrent use. A
+// panic fails the test.
 func (r Rule) When(f func(*http.Request) bool) Rule {
 	r.when = f
 	return r.scripted("When").check(f != nil, "When needs a function")
 }
 
-// Header sets a header of an answer, perhaps to something other than the server would have set: "X-RateLimit-Remaining", "NaN". What
-// a client does because it believed in such a header is not held against it.
+// Header sets a header of an answer, also in place of the server's, such as "X-RateLimit-Remaining", "NaN". A 429 that
+// a client causes because it trusts such a header does not count as avoidable.
 func (r Rule) Header(name, value string) Rule {
 	r.header = r.header.Clone()
 	if r.header == nil {
@@ -105,21 +107,22 @@ func (r Rule) Header(name, value string) Rule {
 	return r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse").check(name != "", "Header needs a name")
 }
 
-// Hidden makes a limit one that no header shows: only its 429s, of class SubLimit, tell of it. It comes on top of the operation's
-// ordinary limit; together with Unlimited, no answer says anything of limits.
+// Hidden makes a limit one that no header shows: only its 429s, of class SubLimit, reveal it. It applies in addition to
+// the operation's ordinary limit; together with Unlimited, no response has limit headers.
 func (r Rule) Hidden() Rule {
 	r.hidden = true
 	return r.check(r.isQuota(), "Hidden is for limits")
 }
 
-// Shared makes a limit one of the resource (channel, guild, webhook) that everybody together has, whatever the authorization. No header
-// shows it. It comes on top of the operation's ordinary limit.
+// Shared makes a limit one of the resource (channel, guild, webhook), shared by all authorizations. No header shows it.
+// It applies in addition to the operation's ordinary limit.
 func (r Rule) Shared() Rule {
 	r.shared = true
 	return r.check(r.isQuota(), "Shared is for limits")
 }
 
-// Bucket gives a limit a name for X-RateLimit-Bucket. Operations whose limits have one name are counted together.
+// Bucket sets the name of a limit in X-RateLimit-Bucket. Operations whose limits have the same name are counted
+// together.
 func (r Rule) Bucket(name string) Rule {
 	r.bucket = name
 	return r.check(r.isQuota(), "Bucket is for limits").check(name != "", "Bucket needs a name")
@@ -133,18 +136,18 @@ func (r Rule) scripted(method string) Rule {
 	return r.check(r.kind > limiting, method+" is for answers and faults")
 }
 
-// Window limits an operation to so many requests in a fixed window, which the first request opens.
+// Window limits an operation to limit requests in a fixed window, which begins with the first request.
 func Window(on string, limit int, period time.Duration) Rule {
 	return newLimit("Window", on, discordsim.Fixed(limit, period))
 }
 
-// Sliding limits an operation to so many requests in any period: each takes a place for that long. Most of Discord's buckets are of
-// this kind, as observed by authors of libraries.
+// Sliding limits an operation to limit requests in any period: each takes a place for that long. Most of Discord's
+// buckets are of this kind, as observed by authors of libraries.
 func Sliding(on string, limit int, period time.Duration) Rule {
 	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
 }
 
-// Leaky limits an operation to a bucket of so many requests that gives back one place after the other, all of them in a period.
+// Leaky limits an operation to a bucket of limit requests that refills one place at a time, all of them in a period.
 func Leaky(on string, limit int, period time.Duration) Rule {
 	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
 }
@@ -152,25 +155,25 @@ func Leaky(on string, limit int, period time.Duration) Rule {
 func newLimit(name, on string, quota discordsim.Quota) Rule {
 	r := newRule(name, limiting, on)
 	r.quota = quota
-	return r.check(quota.Limit > 0, "a limit of %d requests lets none through: want 1 or more", quota.Limit).
-		check(quota.Period >= time.Millisecond, "a limit in %v cannot be kept: want a millisecond or more", quota.Period)
+	return r.check(quota.Limit > 0, "a limit of %d requests: want 1 or more", quota.Limit).
+		check(quota.Period >= time.Millisecond, "a limit with a period of %v: want a millisecond or more", quota.Period)
 }
 
-// Unlimited frees an operation from its limit. Its answers have no limit headers.
+// Unlimited removes the limit of an operation. Its responses have no limit headers.
 func Unlimited(on string) Rule {
 	r := newRule("Unlimited", limiting, on)
 	r.quota = discordsim.Unlimited()
 	return r
 }
 
-// GlobalLimit says how many requests in a second each authorization may send: 50 without it.
+// GlobalLimit sets how many requests per second each authorization may send. The default is 50.
 func GlobalLimit(perSecond int) Rule {
 	r := Rule{name: "GlobalLimit", world: func(c *discordsim.Config) { c.Global = discordsim.Aligned(perSecond, time.Second, 0) }}
-	return r.check(perSecond > 0, "a limit of %d requests lets none through: want 1 or more", perSecond)
+	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 
-// InvalidLimit says after how many invalid requests (401, 403, and 429 other than shared ones) within a period the address is banned for
-// how long. Without it that is 10 000 in ten minutes, and an hour.
+// InvalidLimit sets the number of invalid requests (401, 403, and 429 other than shared ones) within a period after
+// which the IP address is banned, and for how long. The default is 10 000 in ten minutes, and an hour.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
@@ -186,4 +189,4 @@ func Latency(roundTrip time.Duration) Rule {
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
 }
 
-var errNoRule = errors.New("discordtest: an empty Rule: rules are made by the functions of this package")
+var errNoRule = errors.New("discordtest: empty Rule: make rules with the functions of this package")

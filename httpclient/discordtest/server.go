@@ -16,7 +16,7 @@ import (
 
 // Server is a fake Discord. It is safe for concurrent use.
 type Server struct {
-	// URL is the base of the server's addresses, without a slash at the end: URL + "/api/v10/users/@me".
+	// URL is the server's base URL, without a trailing slash: URL + "/api/v10/users/@me".
 	URL string
 
 	t         testing.TB // nil if there is none
@@ -28,10 +28,10 @@ type Server struct {
 	requests []*record // in the order of processing
 }
 
-// NewServer returns a running server with these rules, see the package documentation. It is closed when the test is over. A rule that makes
-// no sense fails the test at once.
+// NewServer returns a running server with these rules, see the package documentation. It is closed when the test ends.
+// An invalid rule fails the test at once.
 //
-// In an Example or a program t may be nil. Then a senseless rule panics, and the server is to be closed by the caller.
+// In an Example or a program t may be nil. Then an invalid rule panics, and the caller has to close the server.
 func NewServer(t testing.TB, rules ...Rule) *Server {
 	if t != nil {
 		t.Helper()
@@ -135,7 +135,8 @@ func (s *Server) Refused() []Request {
 	return s.those(func(r Request) bool { return r.Refused != "" })
 }
 
-// Avoidable returns the refused requests that a careful client would not have sent: see the package documentation. Because says why.
+// Avoidable returns the refused requests that a correct client would not have sent: see the package documentation.
+// Request.Because says why.
 func (s *Server) Avoidable() []Request {
 	return s.those(func(r Request) bool { return r.Avoidable })
 }

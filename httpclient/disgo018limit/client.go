@@ -9,12 +9,13 @@ import (
 	"github.com/disgoorg/disgo/rest"
 )
 
-// NewClient returns a client of disgo that sends through a transport, usually an *httpclient.Transport, and has no limiter of its own. It
-// is for bot.WithRestClient and rest.New. Several clients may share a transport. It is safe for concurrent use.
+// NewClient returns a client of disgo that sends through a transport, usually an *httpclient.Transport, and has no
+// limiter of its own. Use it with bot.WithRestClient and rest.New. Several clients may share a transport. It is safe
+// for concurrent use.
 //
-// The token is the bot's, without "Bot ". The options are those of rest.NewClient, such as rest.WithLogger; what they say of the HTTP client
-// and the limiter has no effect, and neither has bot.WithRestClientConfigOpts. The HTTP client has no timeout, as that would count
-// the time in the queue; use rest.WithCtx.
+// The token is the bot's, without "Bot ". The options are those of rest.NewClient, such as rest.WithLogger; those for
+// the HTTP client and the limiter have no effect, and neither has bot.WithRestClientConfigOpts. The HTTP client has no
+// timeout, because that would include the time in the queue; use rest.WithCtx.
 func NewClient(botToken string, transport http.RoundTripper, options ...rest.ConfigOpt) rest.Client {
 	return client{rest.NewClient(botToken, slices.Concat(
 		[]rest.ConfigOpt{rest.WithUserAgent(fmt.Sprintf("DiscordBot (%s, %s)", disgo.GitHub, disgo.Version))}, // as bot.New does

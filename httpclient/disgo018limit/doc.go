@@ -1,22 +1,25 @@
-// Package disgo018limit makes every option of an [httpclient.Transport] effective under disgo 0.18. It does not compile with disgo
-// 0.19, for which there is package disgolimit.
+// Package disgo018limit makes every option of an [httpclient.Transport] effective under disgo 0.18. It does not compile
+// with disgo 0.19; use package disgolimit there.
 //
 //	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
 //	defer transport.Close()
 //	client, err := disgo.New(token, bot.WithRestClient(disgo018limit.NewClient(token, transport)))
 //
-// Without it disgo's own limiter stays above the transport. It holds a lock for each channel and route from before a request until
-// after its response: requests wait in it before the transport sees them, so no prediction, no priority and no statistics know of
-// that wait, and only one request is under way at a time. It also cuts waits to whole seconds, and starts a goroutine that nothing ends.
+// Without it disgo's own limiter remains active above the transport. It holds a lock for each channel and route from
+// before a request until after its response: requests wait for the lock before the transport sees them, so predictions,
+// priority and statistics do not include that wait, and only one request is in flight at a time. It also truncates
+// waits to whole seconds, and starts a goroutine that never ends.
 //
 // # Contexts
 //
-// disgo 0.18 gives the context of rest.WithCtx to its limiter and sends the request without it. The client of this package sends it
-// with the request, so that it bounds the wait and carries what package buckets reads from a context, like
-// buckets.ContextWithPriority. A function of rest.WithCheck is called before the request waits, and not again after that.
+// disgo 0.18 gives the context of rest.WithCtx to its limiter and sends the request without it. The client of this
+// package sends it with the request, so that it bounds the wait and carries the options of package buckets, such as
+// buckets.ContextWithPriority. A function of rest.WithCheck is called before the request waits, and not again after
+// that.
 //
 // # Errors
 //
-// errors.As finds *ratelimits.TooLongError and the transport's other errors in those that disgo returns; errors.Is finds
-// context.DeadlineExceeded and context.Canceled. What Discord answers is a rest.Error, as without the transport.
+// errors.As finds *ratelimits.TooLongError and the transport's other errors in those that disgo returns; errors.Is
+// finds context.DeadlineExceeded and context.Canceled. Error responses of Discord are a rest.Error, as without the
+// transport.
 package disgo018limit

@@ -1,9 +1,9 @@
-// Package limitertest tells whether an [httpclient.Limiter] behaves. It puts any implementation through the situations in
-// which a limiter for Discord can fail: waiters that leave, refusals of every kind, routes nobody has seen, buckets of each
-// kind under any round trip, somebody else who uses the same token, limits that change.
+// Package limitertest is a conformance suite for implementations of [httpclient.Limiter]. It tests the situations in
+// which a limiter for Discord can fail: cancelled waits, 429s of every class, unknown routes, buckets of each kind at
+// different round trips, other users of the same token, limits that change.
 //
-// There are two ways in. [Core] is for everybody's limiter: what has to hold so that Discord has nothing to complain of. [Strict] is what
-// package buckets promises, and includes Core. They are called from a test of the implementation:
+// [Core] is for every limiter: it tests what is necessary to keep to Discord's limits. [Strict] tests what package
+// buckets promises, and includes [Core]. Call one of them from a test of the implementation:
 //
 //	func TestLimiter(t *testing.T) {
 //		limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
@@ -16,22 +16,22 @@
 //		}, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit))
 //	}
 //
-// Each case is a subtest with a name of its own and a limiter of its own. A failure says what was expected, what happened,
-// and why it matters. Requests go to the fake Discord that is also behind package discordtest; the limiter sees of it what
-// [ratelimits.ParseResponse] makes of an answer.
+// Each case is a subtest with its own limiter. A failure says what was expected, what happened, and why it matters.
+// Requests are sent to the fake Discord that package discordtest also uses; the limiter gets its responses as
+// [ratelimits.ParseResponse] returns them.
 //
 // # Time
 //
-// A case runs in a [testing/synctest] bubble, and the limiter is made in it: minutes pass in no time, and every run is the
-// same. A limiter for which that cannot work, because it speaks to another process, is tested with [WithRealTime].
+// A case runs in a [testing/synctest] bubble, and the limiter is made in it: minutes of waiting take no time, and every
+// run is the same. For a limiter that communicates with another process, use [WithRealTime].
 //
-// # What a limiter may leave out
+// # Optional promises
 //
-// What not every limiter can promise has a [Promise], and [Without] skips its cases. All other cases are for everybody,
+// What not every limiter can do is a [Promise], and [Without] skips its cases. All other cases apply to every limiter,
 // except that closing is tested only with a limiter that is an [io.Closer].
 //
-// A limiter that shares its state with others can be given as one that spreads requests over several of them.
+// To test limiters that share their state, pass a limiter that distributes requests among several of them.
 //
-// A wait that ends neither with its context nor with the limiter's Close or the test's cleanup cannot be ended from outside:
-// the case reports it, and the bubble then panics and shows where it hangs.
+// A wait that ends neither with its context nor with the limiter's Close or the test's cleanup cannot be stopped: the
+// case reports it, and the bubble then panics with a stack trace of it.
 package limitertest

@@ -10,19 +10,20 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Core puts limiters through what every one has to do that keeps to Discord's limits: it draws no 429 that it could have avoided, waits as
-// long as a 429 says and then goes on, and its waits end with their contexts. One that sends a single request at a time may pass.
+// Core tests what every limiter must do to keep to Discord's limits: it causes no avoidable 429, waits as long as a 429
+// says and then continues, and its waits end with their contexts. A limiter that sends one request at a time can pass.
 // The cases are subtests of t that run in parallel.
 //
-// newLimiter is called once for each case, with the case's own t, and must return a limiter that is ready for use and knows nothing; what is
-// to be done when the case is over belongs into t.Cleanup. It may be called by several goroutines at once.
+// newLimiter is called once for each case, with the case's t, and must return a new limiter that is ready for use,
+// without any state. Register its end with t.Cleanup. newLimiter must be safe for concurrent use.
 func Core(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, coreCases(), newLimiter, append([]Option{WithThroughput(0)}, options...))
 }
 
-// Strict puts limiters through all cases, those of Core among them. A limiter that passes is also fast, holds back nothing but what it has to,
-// keeps to the order of arrival and refuses at once what would wait too long: all that package buckets promises. newLimiter is as in Core.
+// Strict tests all cases, including those of Core. A limiter that passes is also fast, delays no more requests than
+// necessary, keeps the order of arrival and refuses at once requests that would wait too long: all that package buckets
+// promises. newLimiter is as in Core.
 func Strict(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, cases(), newLimiter, options)

@@ -2,33 +2,34 @@ package limitertest
 
 import "time"
 
-// Promise is something that a good limiter does and a simple one may not.
+// Promise is a property that a simple limiter may lack.
 type Promise string
 
 const (
-	// Order: within a bucket, requests leave in the order in which they were first acquired, also after a 429.
+	// Order means that within a bucket requests are sent in the order in which they were first acquired, also after a
+	// 429.
 	Order Promise = "first come, first served"
-	// Prediction: what would have to wait longer than it may is refused at once, by deadline or buckets.ContextWithMaxWait,
-	// with a *ratelimits.TooLongError.
-	Prediction Promise = "refusing at once what would wait too long"
-	// Discovery: on a route that no response has described yet, one request goes first.
-	Discovery Promise = "letting one request go first on an unknown route"
-	// SubLimits: a 429 for what a body contains holds back only requests with the same fields.
-	SubLimits Promise = "telling the hidden limits of a body's fields from the bucket"
-	// Edge: a refusal by the network in front of Discord holds back everything.
-	Edge Promise = "holding everything back after a refusal at the edge"
-	// OneAtATime: buckets.ContextWithOrdered lets the requests of a bucket go one at a time.
+	// Prediction means that a request that would wait beyond its deadline or buckets.ContextWithMaxWait is refused at
+	// once, with a *ratelimits.TooLongError.
+	Prediction Promise = "refusing at once requests that would wait too long"
+	// Discovery means that on an unknown route one request is sent first.
+	Discovery Promise = "sending one request first on an unknown route"
+	// SubLimits means that a 429 for a field of the body holds only requests with the same fields.
+	SubLimits Promise = "distinguishing hidden limits of a body's fields from the bucket"
+	// Edge means that a refusal by the network in front of Discord holds all requests.
+	Edge Promise = "holding all requests after a refusal at the edge"
+	// OneAtATime means that with buckets.ContextWithOrdered the requests of a bucket are sent one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
-	// SlowRefill: in a bucket that gives back one request after the other no request is refused while the limiter finds that out, however
-	// much later than others an answer may come.
-	SlowRefill Promise = "telling buckets that refill one by one from others without a 429, if answers are late"
-	// OneMind: what a response says of its route or its credential, and who waits ahead, all of the limiter knows in the same instant.
-	// One that spreads its requests over several processes that share limits does not: they tell each other, and each
-	// finds out for itself what they do not.
-	OneMind Promise = "knowing at once, in all its parts, what one of them was told"
+	// SlowRefill means that no request is refused while the limiter finds out that a bucket refills one place at a
+	// time, however late a response may be.
+	SlowRefill Promise = "detecting buckets that refill one place at a time without a 429, if responses are late"
+	// OneMind means that the whole limiter knows at once what a response says about its route or credential, and which
+	// requests wait. A limiter that distributes requests among several processes with shared limits cannot promise it:
+	// they exchange messages, and find out the rest separately.
+	OneMind Promise = "applying each response at once in all parts of the limiter"
 )
 
-// Option tells Core and Strict what the limiter promises.
+// Option sets what Core and Strict expect of the limiter.
 type Option func(*settings)
 
 type settings struct {
@@ -65,42 +66,43 @@ func settingsOf(options []Option) settings {
 	return s
 }
 
-// WithGlobalLimit says how many requests per second the limiter lets one authorization send, 50 by default. Zero or less
-// says that it has no such limit. Less than 50 makes the cases about anything else fail, as they would take too long.
+// WithGlobalLimit sets how many requests per second the limiter allows one authorization, 50 by default. Zero or less
+// means no such limit. With less than 50, cases about other things fail, because they take too long.
 func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.global = max(perSecond, 0) }
 }
 
-// WithMaxWait says what the longest wait is that the limiter accepts when a context does not say otherwise. It must be at
-// least two minutes, because other cases wait as long as that. Zero or less, the default, says that there is no bound.
+// WithMaxWait sets the longest wait that the limiter accepts when a context does not set one. It must be at least two
+// minutes, because some cases wait that long. Zero or less, the default, means no bound.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) { s.maxWait = max(d, 0) }
 }
 
-// WithTolerance says how late a grant may be: 5 ms by default, 150 ms in real time. Nothing may ever be early.
+// WithTolerance sets how late a grant may be: 5 ms by default, 150 ms in real time. No grant may be early.
 func WithTolerance(d time.Duration) Option {
 	return func(s *settings) { s.tolerance = max(d, 0) }
 }
 
-// WithThroughput says which part the limiter reaches of the rate of one that uses up each window and sends again as soon as
-// that is certain to be safe: 0.8 by default in Strict, none in Core. Zero or less says that it promises none.
+// WithThroughput sets the throughput that the limiter must reach, as a fraction of one that uses up each window and
+// sends again as soon as that is certain to be safe: 0.8 by default in Strict, none in Core. Zero or less means no
+// requirement.
 func WithThroughput(fraction float64) Option {
 	return func(s *settings) { s.throughput = max(fraction, 0) }
 }
 
-// WithRealTime runs the cases outside of bubbles, in real time. It takes minutes, cases with very long waits are skipped, and a
-// busy machine can make a good limiter fail; see WithTolerance.
+// WithRealTime runs the cases outside of bubbles, in real time. It takes minutes, cases with very long waits are
+// skipped, and on a busy machine a correct limiter can fail; see WithTolerance.
 func WithRealTime() Option {
 	return func(s *settings) { s.realTime = true }
 }
 
-// WithPause says how long a limiter may take in real time to do what there is to do at once: 20 ms by default, more for one that asks
-// another process.
+// WithPause sets how long a limiter may take in real time for what it does at once: 20 ms by default; set more for one
+// that asks another process.
 func WithPause(d time.Duration) Option {
 	return func(s *settings) { s.pause = max(d, realPause) }
 }
 
-// Without says what the limiter does not promise. The cases about that are skipped.
+// Without skips the cases about what the limiter does not promise.
 func Without(promises ...Promise) Option {
 	return func(s *settings) {
 		for _, p := range promises {

@@ -16,9 +16,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/redact"
 )
 
-// APIError is a response that says that the request was not done. Get at it with errors.As.
+// APIError is a response that says that the request failed. Find it with errors.As.
 //
-// Its strings come from the server, shortened to some hundred bytes, with what the request knows to be a token taken out.
+// Its strings come from the server, shortened to some hundred bytes, with the request's tokens removed.
 type APIError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -26,29 +26,30 @@ type APIError struct {
 	Status int
 	// Code is Discord's error code, 0 if there was none.
 	Code int
-	// Message is Discord's message. If the response has none (a page of the network in front of Discord, or nothing at all),
-	// it is what the status means, and empty if that is not known either.
+	// Message is Discord's message. If the response has none (such as a page of the network in front of Discord), it is
+	// the text of the status, empty for an unknown status.
 	Message string
-	// Errors are what is wrong with single fields of the request, ordered by path; at most a hundred.
+	// Errors are the errors of single fields of the request, ordered by path; at most a hundred.
 	Errors []FieldError
-	// Response is the response as it came. Unlike the rest it can contain anything, tokens too, and so is not encoded as JSON.
+	// Response is the response as it came. Unlike the other fields it may contain tokens, and so is not encoded as
+	// JSON.
 	Response *Response `json:"-"`
 }
 
-// FieldError is what Discord has to say about one field of a request.
+// FieldError is Discord's error about one field of a request.
 type FieldError struct {
-	// Path leads to the field, "embeds.0.title". It is empty for the request as a whole.
+	// Path is the path of the field, such as "embeds.0.title". It is empty for the request as a whole.
 	Path string
-	// Code is a word such as BASE_TYPE_REQUIRED; it can be empty.
+	// Code is Discord's code, such as BASE_TYPE_REQUIRED; it can be empty.
 	Code string
-	// Message is for humans.
+	// Message is human-readable text.
 	Message string
 }
 
 // shownErrors is how many field errors the text of an APIError lists.
 const shownErrors = 5
 
-// Error returns all of it in one line, of the field errors the first five.
+// Error returns the error in one line, with the first five field errors.
 func (e *APIError) Error() string {
 	text := e.Route + ": " + strconv.Itoa(e.Status)
 	meaning := http.StatusText(e.Status)
@@ -92,7 +93,7 @@ func (c *call) newAPIError(r *Response) *APIError {
 		e.Message = http.StatusText(r.Status)
 	}
 	if r.Status < http.StatusBadRequest && r.Status >= http.StatusMultipleChoices {
-		e.Message = "the redirect was not followed, as it leads to another host or method: see WithBaseURL"
+		e.Message = "the redirect was not followed, because it leads to another host or method: see WithBaseURL"
 	}
 	return e
 }

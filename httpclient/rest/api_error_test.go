@@ -81,7 +81,7 @@ func TestClientMakesSomethingOfEveryErrorBody(t *testing.T) {
 		"string":                    {400, clientJSON, `"a"`, 0, "Bad Request", 0},
 		"cut off":                   {400, clientJSON, `{"message":"m","code":1`, 0, "Bad Request", 0},
 		"too large":                 {400, clientJSON, `{"message":"m","a":"` + strings.Repeat("x", 1<<20) + `"}`, 0, "Bad Request", 0},
-		"redirect":                  {302, "", ``, 0, "the redirect was not followed, as it leads to another host or method: see WithBaseURL", 0},
+		"redirect":                  {302, "", ``, 0, "the redirect was not followed, because it leads to another host or method: see WithBaseURL", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,12 +10,12 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// ErrBody is wrapped by errors about bodies that cannot be sent: a value that is no JSON, a file whose name or type cannot
-// stand in a header, a stream that has been sent before.
+// ErrBody is wrapped by errors about bodies that cannot be sent: a value that cannot be encoded as JSON, a file whose
+// name or type a header cannot contain, a stream that has been sent before.
 var ErrBody = errors.New("bad body")
 
-// Body is what a request carries. Make one with JSON, Bytes or Multipart. It can be sent any number of times, one after the
-// other and at the same time, with the exception that Multipart names.
+// Body is the body of a request. Make one with JSON, Bytes or Multipart. It can be sent any number of times, also
+// concurrently, except as described at Multipart.
 type Body interface {
 	// prepare makes the content ready for one use of Do.
 	prepare() (content, error)
@@ -43,7 +43,7 @@ func (b *bytesBody) prepare() (content, error) {
 	}, b.err
 }
 
-// Bytes returns a body of any content type. The bytes are not copied, so they must not change as long as the body is used.
+// Bytes returns a body of any content type. The bytes are not copied: do not change them while the body is in use.
 func Bytes(contentType string, b []byte) Body {
 	body := &bytesBody{contentType: contentType, content: b}
 	if !message.IsHeaderValue(contentType) {
@@ -52,8 +52,8 @@ func Bytes(contentType string, b []byte) Body {
 	return body
 }
 
-// JSON returns a body that holds v as package json encodes it, at once: later changes of v have no effect. If it cannot be
-// encoded, Do returns an error around ErrBody and json's.
+// JSON returns a body with v encoded by package json. It is encoded at once: later changes of v have no effect. If that
+// fails, Do returns an error that wraps ErrBody and json's error.
 func JSON(v any) Body {
 	encoded, err := encode(v)
 	return &bytesBody{contentType: "application/json", content: encoded, err: err}

@@ -13,12 +13,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/drain"
 )
 
-// Client sends requests to Discord's REST API for programs that have no library which does it for them. It is a Transport
-// with what Discord insists on around it: addresses, headers, bodies that can be sent again, typed errors. It knows nothing
-// of Discord's objects.
+// Client sends requests to Discord's REST API for programs without a Discord library. It adds to a Transport what
+// Discord's API requires: URLs, headers, repeatable bodies, typed errors. It has no types for Discord's objects.
 //
-// Get one from New; the zero value cannot be used. All methods are safe for concurrent use. No dump of a Client shows its
-// token.
+// Get one from New; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does not
+// show its token.
 type Client struct {
 	transport *httpclient.Transport
 	http      *http.Client
@@ -34,13 +33,13 @@ type Client struct {
 	end   context.CancelFunc
 }
 
-// New returns a client that is ready for use. Close it when it is not needed any more.
+// New returns a client that is ready for use. Close it when you no longer need it.
 //
 // The token is sent as "Bot" unless it begins with "Bot " or "Bearer ", in any case; space around it is ignored. Without a
 // token requests are anonymous.
 //
-// New does not fail. A token that cannot be one, a base URL that is none, and a User-Agent that cannot be sent are reported
-// by every Do, before anything is sent: see ErrToken, ErrBaseURL and ErrUserAgent.
+// New does not fail. Every Do returns an error for an invalid token, base URL or User-Agent, before anything is sent:
+// see ErrToken, ErrBaseURL and ErrUserAgent.
 func New(token string, options ...Option) *Client {
 	s := settings{maxResponse: DefaultMaxResponse}
 	for _, option := range options {
@@ -64,24 +63,25 @@ func New(token string, options ...Option) *Client {
 	return c
 }
 
-// Transport returns the transport that the client sends through, for its manager's statistics, say.
+// Transport returns the client's transport, for example for its manager's statistics.
 func (c *Client) Transport() *httpclient.Transport { return c.transport }
 
-// ResetCredential lets the client's token be used again that 401s have stopped, see httpclient.Transport.ResetCredential.
+// ResetCredential lets the client's token be used again after 401s have stopped it, see
+// httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
-// Close ends what waits with buckets.ErrClosed, and refuses what comes later. What is under way is not cut off. A manager
-// that was passed in by httpclient.WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the
-// error is always nil.
+// Close ends waiting requests with buckets.ErrClosed, and refuses new ones. Requests in flight are not cut off. A
+// manager of httpclient.WithManager stays open, and requests that wait there go on waiting. Closing again does nothing;
+// the error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()
 	c.end()
 	return c.transport.Close()
 }
 
-// Shutdown lets no new calls in, which fail with an error that matches buckets.ErrClosed, waits until all have returned that were made before,
-// and closes the client. When the context ends before, it closes the client at once, as Close does, and returns the context's error. See
-// httpclient.Transport.Shutdown, which follows.
+// Shutdown refuses new calls, with an error that matches buckets.ErrClosed, waits until all earlier calls have
+// returned, and closes the client. When the context ends first, it closes the client at once, as Close does, and
+// returns the context's error. It then calls httpclient.Transport.Shutdown.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.calls.Wait(ctx, c.life.Done())
 	if err == nil {
@@ -93,26 +93,27 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Do sends a request and returns the whole response. It blocks as long as the limits demand, the request takes, and ctx
-// allows. A body that is nil is none.
+// Do sends a request and returns the whole response. It blocks while the request waits for limits and is in flight,
+// until ctx ends at the latest. A nil body means no body.
 //
-// The path is what follows the base URL, "/channels/1/messages?limit=5", percent-encoded where a segment or the query need
-// it. A whole URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, as an empty
-// parameter makes it, is refused.
+// The path is what follows the base URL, such as "/channels/1/messages?limit=5", percent-encoded where necessary. A
+// complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, as from an
+// empty parameter, is refused.
 //
-// A response that says that Discord is not ready yet (202 with retry_after, or with a code of 11xxxx, as the message search
-// of a guild that is not indexed) is waited for, and the request is sent again, up to 30 times. Each wait is bounded like
-// those in queues. Redirects are followed within the host of the base URL, and only if they keep the method.
+// After a response that says that Discord is not ready yet (202 with retry_after, or with a code of 11xxxx, as from the
+// message search of a guild that is not indexed), Do waits and sends the request again, up to 30 times. Each wait is
+// bounded like those in queues. Redirects are followed within the host of the base URL, and only if they keep the
+// method.
 //
-// The bot's credential is not sent on routes with a token in the path, which do not need it and would count for the bot's
-// global limit; pass Header("Authorization", …) to send one all the same.
+// The client's credential is not sent on routes with a token in the path, which do not need it and would count for the
+// bot's global limit; pass Header("Authorization", …) to send one nevertheless.
 //
 // The errors are:
-//   - *APIError for every status from 300 on but 304, and for a 202 as above when it was the last or the body cannot be sent
-//     again
+//   - *APIError for every status from 300 on except 304, and for a 202 as above if it was the last or the body cannot
+//     be sent again
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
-//   - what httpclient.Transport.RoundTrip returns, *ratelimits.TooLongError first of all, and the context's error
-//   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for arguments that make no request; see also New
+//   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
+//   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
 //
 // None of them contains a token. Use errors.Is and errors.As.
 func (c *Client) Do(ctx context.Context, method, path string, body Body, options ...RequestOption) (*Response, error) {
@@ -150,12 +151,12 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 	}
 }
 
-// DoJSON is Do with a JSON value to send and one to receive. in is what JSON takes, or a Body; nil is no body. The response
-// is decoded into out, a pointer as json.Unmarshal wants it; if out is nil it is ignored, and after 204, 205 and 304, which
-// have no content, out is left alone.
+// DoJSON is Do with a JSON value to send and one to receive. in is a value for JSON, or a Body; nil means no body. The
+// response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored; after 204, 205 and
+// 304, which have no content, out is not changed.
 //
-// Besides the errors of Do there are ErrOut for an out that nothing can be decoded into, before anything is sent, and
-// *DecodeError for a successful response that is no JSON, or none that fits out.
+// In addition to the errors of Do, it returns ErrOut for an invalid out, before anything is sent, and *DecodeError for
+// a successful response that is not JSON or does not fit out.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
 	if out != nil {
 		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {

@@ -1,9 +1,9 @@
-// Package rest is a small client of Discord's REST API on top of [httpclient.Transport]: addresses, the headers that Discord
-// insists on, bodies that can be sent again, typed errors. It knows nothing of Discord's objects.
+// Package rest is a small client of Discord's REST API on top of [httpclient.Transport]: URLs, the headers that Discord
+// requires, repeatable bodies, typed errors. It has no types for Discord's objects.
 //
 //	client := rest.New(token)
 //	defer client.Close()
 //	err := client.DoJSON(ctx, "POST", "/channels/1/messages", map[string]string{"content": "hello"}, nil)
 //
-// Options of the transport are passed on by [WithTransport].
+// [WithTransport] passes options to the transport.
 package rest

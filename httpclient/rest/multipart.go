@@ -16,16 +16,16 @@ import (
 
 // File is a file to upload.
 type File struct {
-	// Name is what Discord is to call the file. Quotes, backslashes and line breaks are escaped. Empty: "file" and the number.
+	// Name is the file's name. Quotes, backslashes and line breaks are escaped. Empty means "file" and its number.
 	Name string
-	// ContentType is the file's media type; empty: application/octet-stream, Discord looks for itself.
+	// ContentType is the file's media type. Empty means application/octet-stream; Discord then detects the type.
 	ContentType string
-	// Content is read from where it stands to its end; nil is an empty file. See Multipart.
+	// Content is read from its current position to its end; nil is an empty file. See Multipart.
 	Content io.Reader
 }
 
-// Multipart returns a multipart/form-data body as Discord takes files: payload, encoded as JSON at once, in a part
-// "payload_json", and the files in parts "files[0]", "files[1]" and so on. Without a payload (nil) there is no such part.
+// Multipart returns a multipart/form-data body for uploads to Discord: payload, encoded as JSON at once, in a part
+// "payload_json", and the files in parts "files[0]", "files[1]" and so on. A nil payload has no part.
 //
 // A file that is an io.Seeker and knows its size is read from where it stands now, each time; it should not be used otherwise meanwhile, and
 // is never closed. If it is an io.ReaderAt, too, several requests may read it at the same time. Any other Content is a stream: one Do can
@@ -156,7 +156,7 @@ func (s *source) open() (io.ReadCloser, error) {
 	case s.held != nil:
 		return io.NopCloser(io.NewSectionReader(s.held, 0, s.held.Size())), nil
 	case s.sent.Swap(true):
-		return nil, fmt.Errorf("%w: its stream has been sent already: expected an io.Seeker, or a new body", ErrBody)
+		return nil, fmt.Errorf("%w: its stream has been sent already: use an io.Seeker, or a new body", ErrBody)
 	case closable:
 		return stream, nil
 	}

@@ -48,14 +48,14 @@ func versionIn(build *debug.BuildInfo) string {
 }
 
 var (
-	// ErrToken is returned by Do if New was given a token that cannot be one: a prefix with nothing behind it, as an unset
-	// variable makes it, or one with a space or another character inside that no token has.
-	ErrToken = errors.New("token is no token: expected one as the developer portal shows it, with or without \"Bot \" or " +
+	// ErrToken is returned by Do if New was given an invalid token: a prefix with nothing after it, as from an unset
+	// variable, or one with a space or another character that tokens do not have.
+	ErrToken = errors.New("invalid token: expected one as the developer portal shows it, with or without \"Bot \" or " +
 		"\"Bearer \" before it, or the empty string for none")
-	// ErrBaseURL is returned by Do if WithBaseURL was given what requests cannot be sent to.
+	// ErrBaseURL is returned by Do if WithBaseURL was given an invalid base URL.
 	ErrBaseURL = errors.New("base URL is not an http or https URL of an API, such as " + DefaultBaseURL +
 		", without user, query and fragment")
-	// ErrUserAgent is returned by Do if WithUserAgent was given what cannot stand in the header.
+	// ErrUserAgent is returned by Do if WithUserAgent was given text that the header cannot contain.
 	ErrUserAgent = errors.New("user agent contains a parenthesis, a comma, or a character that a header cannot have")
 )
 
@@ -71,23 +71,22 @@ type settings struct {
 	maxResponse            int64
 }
 
-// WithTransport passes options on to the transport that the client sends through. The client adds httpclient.WithAPI with its base URL,
-// and httpclient.WithAuthorizationAlways, as it leaves out its own Authorization by itself where the path has a token.
+// WithTransport passes options to the client's transport. The client adds httpclient.WithAPI with its base URL, and
+// httpclient.WithAuthorizationAlways, because it omits its own Authorization itself where the path has a token.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) { s.transport = append(s.transport, options...) }
 }
 
-// WithBaseURL sets where the API is: another version, a proxy, a test. The default, also for the empty string,
-// is DefaultBaseURL. Anything but an http or https URL with a host, and without user, query and fragment, makes every Do
-// return ErrBaseURL. Its host is limited like those of httpclient.WithHosts, see also httpclient.WithServer.
+// WithBaseURL sets the base URL of the API: another version, a proxy, a test. The default, also for the empty string,
+// is DefaultBaseURL. It must be an http or https URL with a host, without user, query and fragment; otherwise every Do
+// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, see also httpclient.WithServer.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }
 
-// WithUserAgent sets what the client sends as its User-Agent: "DiscordBot (url, version) suffix". That form is Discord's demand;
-// requests without it may be refused before they reach the API. An empty url and version together stand for this project's,
-// an empty one of the two for that one of this project's. The suffix may be empty. What cannot stand in the header makes
-// every Do return ErrUserAgent.
+// WithUserAgent sets what the client sends as its User-Agent: "DiscordBot (url, version) suffix". Discord requires this
+// form; requests without it may be refused before they reach the API. An empty url or version is replaced by this
+// project's. The suffix may be empty. With text that the header cannot contain every Do returns ErrUserAgent.
 func WithUserAgent(url, version, suffix string) Option {
 	return func(s *settings) {
 		s.agentURL, s.agentVersion, s.agentSuffix = url, version, suffix

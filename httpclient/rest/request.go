@@ -20,19 +20,19 @@ import (
 const MaxReason = 512
 
 var (
-	// ErrPath is wrapped by errors about paths that do not lead to where the client sends requests.
+	// ErrPath is wrapped by errors about invalid paths and about URLs that are not below the base URL.
 	ErrPath = errors.New("bad path")
 	// ErrReason is returned for an audit-log reason of more than MaxReason characters.
 	ErrReason = fmt.Errorf("audit-log reason is longer than %d characters", MaxReason)
 	// ErrHeader is returned for a header whose name or value cannot be sent.
-	ErrHeader = errors.New("header name or value contains a character that it cannot have")
+	ErrHeader = errors.New("header name or value contains an illegal character")
 )
 
 // RequestOption changes one request of a Client.
 type RequestOption func(*call)
 
-// Reason gives the reason that the guild's audit log will show for what the request does, in up to MaxReason characters of
-// any script; a longer one makes Do return ErrReason. The empty one is none.
+// Reason sets the reason that the guild's audit log shows for the request, up to MaxReason characters of any script;
+// with a longer one Do returns ErrReason. The empty string means no reason.
 func Reason(text string) RequestOption {
 	return func(c *call) {
 		text := strings.ToValidUTF8(text, string(utf8.RuneError))
@@ -47,11 +47,12 @@ func Reason(text string) RequestOption {
 	}
 }
 
-// Header sets a header of the request, in place of what the client would send: another Authorization, say. The empty value
-// sends none. Of several values for one name the last one counts. What cannot be sent makes Do return ErrHeader.
+// Header sets a header of the request, in place of the client's, such as another Authorization. The empty value sends
+// none. Of several values for one name the last one counts. With a name or value that cannot be sent, Do returns
+// ErrHeader.
 //
-// Host, which is a name or an address with or without a port, says which of the servers behind the base URL is meant. Where the
-// request is sent, and whose limits it is under, does not change.
+// Host, a name or an address with or without a port, selects one of the servers behind the base URL. It does not change
+// where the request is sent, or which limits apply.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
@@ -144,13 +145,13 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	target, err := url.Parse(whole)
 	switch {
 	case err != nil:
-		return nil, none, fmt.Errorf("%w: it makes no URL", ErrPath)
+		return nil, none, fmt.Errorf("%w: it is not part of a valid URL", ErrPath)
 	case strings.Contains(target.RawQuery, " "):
 		return nil, none, fmt.Errorf("%w: the query has a space, write it as %%20", ErrPath)
 	case strings.Contains(path, "#"):
-		return nil, none, fmt.Errorf("%w: nothing behind a # is sent, write it as %%23", ErrPath)
+		return nil, none, fmt.Errorf("%w: it contains a #, write it as %%23", ErrPath)
 	case target.Scheme != c.base.Scheme || !strings.EqualFold(target.Host, c.base.Host) || target.User != nil:
-		return nil, none, fmt.Errorf("%w: it leads away from %s, pass what follows the base URL", ErrPath, c.base)
+		return nil, none, fmt.Errorf("%w: it is not below %s, pass what follows the base URL", ErrPath, c.base)
 	}
 	below, ok := strings.CutPrefix(target.EscapedPath(), c.base.EscapedPath())
 	if !ok || !strings.HasPrefix(below, "/") {

@@ -11,21 +11,21 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// Response is a response that has been read to its end.
+// Response is a response whose body has been read completely.
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
 	// Header are the headers as they came.
 	Header http.Header
-	// Body is the whole body, without transfer and content encodings that net/http takes off. If the request has asked for an
-	// encoding (Accept-Encoding), it does not take that off.
+	// Body is the whole body, with transfer and content encodings decoded by net/http. If the request sets
+	// Accept-Encoding, the content encoding is not decoded.
 	Body []byte
 
 	route string
 }
 
-// ResponseTooLargeError says that the body of a response was larger than WithMaxResponse allows. The request has been
-// processed all the same.
+// ResponseTooLargeError says that the body of a response was larger than WithMaxResponse allows. Discord has processed
+// the request.
 type ResponseTooLargeError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -39,17 +39,17 @@ func (e *ResponseTooLargeError) Error() string {
 	return fmt.Sprintf("%s: the body of the response (status %d) is larger than %d bytes: see WithMaxResponse", e.Route, e.Status, e.Max)
 }
 
-// DecodeError says that the body of a successful response could not be decoded. The request has been processed all the same.
+// DecodeError says that the body of a successful response could not be decoded. Discord has processed the request.
 type DecodeError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Response is the response as it came. It can contain anything, and so is not encoded as JSON.
+	// Response is the response as it came. It may contain tokens, and so is not encoded as JSON.
 	Response *Response `json:"-"`
 	// Err is ErrNotJSON, or the error of package json.
 	Err error
 }
 
-// ErrNotJSON is wrapped by a DecodeError if the response says of itself that it is not JSON.
+// ErrNotJSON is wrapped by a DecodeError if the response's Content-Type is not JSON.
 var ErrNotJSON = errors.New("not JSON")
 
 func (e *DecodeError) Error() string {
@@ -107,5 +107,5 @@ func (r *Response) decode(out any) error {
 	return nil
 }
 
-// ErrOut is returned by DoJSON for an out that is no pointer, or a nil one.
-var ErrOut = errors.New("out must be a pointer to what is to be decoded, as for json.Unmarshal, or nil")
+// ErrOut is returned by DoJSON for an out that is not a pointer, or a nil pointer.
+var ErrOut = errors.New("out must be a non-nil pointer, as for json.Unmarshal, or nil")

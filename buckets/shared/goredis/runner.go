@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Runner runs scripts with a client, and listens. It is safe for concurrent use.
+// Runner implements shared.Runner and shared.Subscriber with a client. It is safe for concurrent use.
 type Runner struct {
 	client redis.UniversalClient
 	hashes sync.Map // *shared.Script → its SHA-1
@@ -23,7 +23,7 @@ var (
 	_ shared.Subscriber = (*Runner)(nil)
 )
 
-// New returns what shared.New needs of a client. The client stays the caller's: close it after the managers.
+// New returns a Runner for shared.New. It does not close the client: close it after the managers.
 func New(client redis.UniversalClient) *Runner { return &Runner{client: client} }
 
 // once is a command that the client does not send again, whatever its settings say.

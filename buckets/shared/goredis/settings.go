@@ -21,7 +21,7 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Settings sets what the options of a client leave open, and returns them.
+// Settings sets the options of a client that are not set, and returns them.
 func Settings(o *redis.Options) *redis.Options {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)
@@ -42,7 +42,7 @@ func ClusterSettings(o *redis.ClusterOptions) *redis.ClusterOptions {
 	return o
 }
 
-// FailoverSettings is Settings for a primary that Sentinels watch.
+// FailoverSettings is Settings for a primary with Sentinels.
 func FailoverSettings(o *redis.FailoverOptions) *redis.FailoverOptions {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)

@@ -69,7 +69,7 @@ func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed
 	return result, err
 }
 
-// checkMode finds an engine that is not what the client takes it for. HELLO needs no permission; engines before Redis 6 lack it.
+// checkMode finds a server that is not what the client takes it for. HELLO needs no permission; servers before Redis 6 lack it.
 func (c *Client) checkMode(ctx context.Context) error {
 	result, err := c.ask(ctx, "hello", c.inner.B().Arbitrary("HELLO").Build())
 	var e *Error
@@ -83,14 +83,15 @@ func (c *Client) checkMode(ctx context.Context) error {
 	mode := said["mode"]
 	switch text, _ := mode.ToString(); {
 	case text == "sentinel":
-		return &Error{Problem: ErrSentinel, Cause: errors.New("this is a Sentinel, and the URL has no master_set")}
+		return &Error{Problem: ErrSentinel, Cause: errors.New("this is a Sentinel, but the URL has no master_set")}
 	case text == "cluster" && c.inner.Mode() == rueidis.ClientModeStandalone:
-		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: errors.New("engine is a cluster, and does not say of which nodes")}
+		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: errors.New("the server is part of a cluster and does not list its nodes")}
 	}
 	return nil
 }
 
-// checkScripts tries what scripts do, and looks for somebody else's data. It returns what INFO says of the memory, if that is allowed.
+// checkScripts tries what scripts do, and looks for foreign data. It returns what INFO says about the memory, if that
+// is allowed.
 func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, err error) {
 	commands, err := json.Marshal(probes)
 	if err != nil {
@@ -105,14 +106,14 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	}
 	reply, err := result.AsStrSlice()
 	if err != nil || len(reply)%2 == 0 {
-		return "", &Error{Problem: ErrScripts, Command: "eval", Cause: errors.New("the reply is not that of the script")}
+		return "", &Error{Problem: ErrScripts, Command: "eval", Cause: errors.New("unexpected reply of the script")}
 	}
 	if len(reply) == 1 {
 		return reply[0], nil
 	}
 	what, said := reply[1], reply[2]
 	if what == "key" {
-		return "", &Error{Problem: ErrForeignKey, Key: keys[0], Cause: fmt.Errorf("it %s, and not %q", said, marker)}
+		return "", &Error{Problem: ErrForeignKey, Key: keys[0], Cause: fmt.Errorf("it %s instead of %q", said, marker)}
 	}
 	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
 }
@@ -184,7 +185,7 @@ func (s *settings) checkMemory(info string) error {
 		return &Error{Problem: ErrEviction, Cause: fmt.Errorf("maxmemory is %s bytes and maxmemory-policy %s", limit, policy)}
 	case !s.eviction:
 		// All of our keys have a life, so that they can be evicted too.
-		s.log().Warn("the engine may evict limits when its memory is full: set maxmemory-policy to noeviction",
+		s.log().Warn("the server may evict limits when its memory is full: set maxmemory-policy to noeviction",
 			slog.String("maxmemory", limit), slog.String("policy", policy))
 	}
 	return nil

@@ -21,7 +21,7 @@ const (
 	longestReconnect = time.Second
 )
 
-// Client reaches an engine: it is what a Store needs of it, and what other stores need that take a shared.Runner. It is safe for
+// Client is a connection to a server, for a Store and for other stores that take a shared.Runner. It is safe for
 // concurrent use.
 type Client struct {
 	connections *connections
@@ -57,8 +57,8 @@ func (c *Client) spawn(f func()) bool {
 	return true
 }
 
-// Close closes all connections, and waits until nothing of the client runs any more. Calls that are under way end with an error. It may be
-// called twice.
+// Close closes all connections, and waits until the client's goroutines have ended. Calls in progress end with an
+// error. It may be called twice.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -100,7 +100,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 	return nil, fmt.Errorf("script %s: %w", script.Name, err)
 }
 
-// hash returns the name under which the engine keeps a script.
+// hash returns the name under which the server keeps a script.
 func (c *Client) hash(script *shared.Script) string {
 	if known, ok := c.hashes.Load(script); ok {
 		return known.(string)
@@ -142,8 +142,8 @@ func (c *Client) ended(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe calls received for every message on a channel, see shared.Subscriber. It has a connection of its own, so that a slow
-// receiver delays nobody else, and leaving needs no answer of the engine.
+// Subscribe calls received for every message on a channel, see shared.Subscriber. It uses a connection of its own, so
+// that a slow receiver delays no other calls, and ending it needs no reply of the server.
 func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +160,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 		if subscribed {
 			pause = firstReconnect
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause)) // processes lose an engine together; they need not come back together
+		timer := time.NewTimer(pause/2 + rand.N(pause)) // processes lose a server together; they need not come back together
 		select {
 		case <-ctx.Done():
 		case <-timer.C:

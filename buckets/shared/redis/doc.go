@@ -1,27 +1,28 @@
-// Package redis keeps limits that several processes share in Redis or Valkey: alone, watched by Sentinels, or a cluster.
+// Package redis keeps limits that several processes share in Redis or Valkey: a single server, servers with Sentinels, or
+// a cluster.
 //
 //	store, err := redis.Open(ctx, "redis://127.0.0.1:6379", redis.WithApplication("my-bot"))
 //	if err != nil {
-//		return err // says what is wrong with the engine, and what to do
+//		return err // says what is wrong with the server, and what to do
 //	}
 //	defer store.Close()
 //
-// Every process of the bot does the same, and gives the store to its manager:
+// Every process of the bot does the same, and passes the store to its manager:
 //
 //	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 //
-// What the engine has to be
-// set up like is in the README of this directory. How limits are shared, and what happens when something fails, is described in
-// buckets/shared; this package is what reaches the engine, with [github.com/redis/rueidis].
+// The README of this directory says how to set up the server. Package buckets/shared describes how limits are shared, and
+// what happens when something fails. This package connects to the server, with [github.com/redis/rueidis].
 //
 // # Calls
 //
-// A call runs one script, once or not at all: it is never repeated by the client, also not when a connection breaks after the script was
-// sent. It ends with its context at the latest, whatever state the engine and the network are in. Connections are made again when they
-// are needed; one that does not answer a ping within two seconds is given up.
+// A call runs one script at most once: the client never repeats it, not even when a connection breaks after the script
+// was sent. It ends when its context ends at the latest, whatever the state of server and network. Connections are made
+// again when they are needed; one that does not answer a ping within two seconds is closed.
 //
 // # Checks
 //
-// Open tries every command that will be needed on keys of its own, and looks at the memory policy, so that an engine that would refuse
-// later is refused now. It also looks at the key rl:{application}:v, which says that the keys beside it are ours, and of which version.
+// Open tries every command that will be needed, on keys of its own, and checks the memory policy, so that it refuses a
+// server on which later calls would fail. It also checks the key rl:{application}:v, which identifies the keys of this
+// application and their version.
 package redis

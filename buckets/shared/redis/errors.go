@@ -13,45 +13,47 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// What Open and calls to the engine fail with, for errors.Is. The error itself also says which command or key it is about, and what
-// the engine said. All but the last few are *Error.
+// Errors of Open and of calls to the server, for errors.Is. The error also contains the command or key and the server's
+// message. All but ErrURL, ErrApplication and ErrClosed come in an *Error.
 var (
-	ErrUnreachable    = errors.New("engine does not answer: check host, port and firewall, and whether it runs")
-	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the engine is one for TLS, and see WithTLS for certificates of your own")
-	ErrProtocol       = errors.New("what answers is no Redis: check the port, and use rediss:// if it is one for TLS")
-	ErrAuthentication = errors.New("user or password is missing or wrong: the URL is redis://user:password@host, or redis://:password@host without a user, percent-encoded")
-	ErrPermission     = errors.New("user lacks a permission: see Permissions and ACLRules for all that it needs")
-	ErrProtectedMode  = errors.New("engine is in protected mode and answers its own host only: set a password, or protected-mode no where the network is safe")
-	ErrLoading        = errors.New("engine is still loading its data: try again in a moment")
-	ErrReadOnly       = errors.New("engine is a read-only replica: name its primary, or the Sentinels with ?master_set=NAME")
-	ErrScripts        = errors.New("engine runs no scripts: EVAL and EVALSHA must not be renamed or turned off")
-	ErrTooOld         = errors.New("engine is too old: it has to be Redis 5 or newer, or Valkey")
-	ErrMemory         = errors.New("engine is out of memory: raise maxmemory, or remove data of others")
-	ErrEviction       = errors.New("engine may evict any key, and limits with them: set maxmemory-policy to noeviction, or see WithEviction")
-	ErrCluster        = errors.New("cluster is down, or has no node for our keys: see CLUSTER INFO, and wait for it or repair it")
-	ErrNoCluster      = errors.New("engine is no cluster, and the URL has several addresses: leave addr out, or name what Sentinels call the primary with master_set")
-	ErrSentinel       = errors.New("the Sentinels do not name a primary: master_set in the URL has to be the name that they know, and the addresses have to be theirs")
-	ErrDatabase       = errors.New("engine has no such database: use a lower number, and none in a cluster")
-	ErrForeignKey     = errors.New("key holds what is not ours: delete it, or choose another name with WithApplication")
-	ErrRefused        = errors.New("engine refuses")
+	ErrUnreachable    = errors.New("the server does not answer: check host, port and firewall, and whether it is running")
+	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the server is a TLS port, and see WithTLS for your own certificates")
+	ErrProtocol       = errors.New("the server does not speak the Redis protocol: check the port, and use rediss:// if it is a TLS port")
+	ErrAuthentication = errors.New("user or password is missing or wrong: expected redis://user:password@host, or redis://:password@host without a user, percent-encoded")
+	ErrPermission     = errors.New("the user lacks a permission: see Permissions and ACLRules for all permissions that it needs")
+	ErrProtectedMode  = errors.New("the server is in protected mode and accepts only local connections: set a password, or protected-mode no if the network is safe")
+	ErrLoading        = errors.New("the server is still loading its data: try again in a moment")
+	ErrReadOnly       = errors.New("the server is a read-only replica: use the address of its primary, or of the Sentinels with ?master_set=NAME")
+	ErrScripts        = errors.New("the server does not run scripts: EVAL and EVALSHA must not be renamed or disabled")
+	ErrTooOld         = errors.New("the server is too old: expected Redis 5 or newer, or Valkey")
+	ErrMemory         = errors.New("the server is out of memory: raise maxmemory, or remove other data")
+	ErrEviction       = errors.New("the server may evict any key, including limits: set maxmemory-policy to noeviction, or see WithEviction")
+	ErrCluster        = errors.New("the cluster is down, or no node serves the slot of the keys: see CLUSTER INFO, and wait or repair it")
+	ErrNoCluster      = errors.New("the URL has several addresses, but the server is not a cluster: remove addr, or for Sentinels add master_set with the primary's name")
+	ErrSentinel       = errors.New("the Sentinels do not name a primary: master_set in the URL must be the primary's name, and the addresses those of the Sentinels")
+	ErrDatabase       = errors.New("the server has no such database: use a lower number, or none in a cluster")
+	ErrForeignKey     = errors.New("the key holds a foreign value: delete it, or choose another name with WithApplication")
+	ErrRefused        = errors.New("the server refuses the command")
 
-	// ErrURL is returned by Open, with what is wrong. No part of the URL is in the error, as that may be a password.
+	// ErrURL is returned by Open, with what is wrong. The error contains no part of the URL, because that may be a
+	// password.
 	ErrURL = errors.New("redis: URL is not valid")
 	// ErrApplication is returned by Open without WithApplication, and for a name that cannot be part of a key.
-	ErrApplication = errors.New("redis: WithApplication has to name the bot")
-	// ErrClosed is returned by calls after Close, and by managers that still use the store. It is a shared.ErrClosed.
+	ErrApplication = errors.New("redis: WithApplication must name the bot")
+	// ErrClosed is returned by calls after Close, and by managers that still use the store. It matches
+	// shared.ErrClosed.
 	ErrClosed = fmt.Errorf("redis: Close was called: %w", shared.ErrClosed)
 )
 
-// Error is why the engine cannot be used, or why one call failed.
+// Error says why the server cannot be used, or why one call failed.
 type Error struct {
-	// Problem is one of the errors above: what is wrong and what to do.
+	// Problem is one of this package's errors: what is wrong and what to do.
 	Problem error
-	// Command is the command that was refused, in lower case, if it is about one.
+	// Command is the command that was refused, in lower case, empty if there is none.
 	Command string
-	// Key is the key or channel that it is about, if it is about one.
+	// Key is the key or channel concerned, empty if there is none.
 	Key string
-	// Cause is what the engine or the client said, if it said something.
+	// Cause is the error of the server or the client, nil if there is none.
 	Cause error
 }
 
@@ -79,7 +81,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Problem, e.Cause}
 }
 
-// answers are the beginnings or parts of what engines say, and what it means. The first that matches counts.
+// answers are the beginnings or parts of what servers say, and what it means. The first that matches counts.
 var answers = []struct {
 	part    string
 	problem error
@@ -112,7 +114,7 @@ var answers = []struct {
 	{"Unknown Redis command called from script", ErrRefused},
 }
 
-// problem returns what an answer of the engine means.
+// problem returns what an answer of the server means.
 func problem(said string) error {
 	for _, a := range answers {
 		if strings.Contains(said, a.part) {
@@ -122,7 +124,7 @@ func problem(said string) error {
 	return ErrRefused
 }
 
-// command is where an engine names the command that it refuses.
+// command is where a server names the command that it refuses.
 var command = regexp.MustCompile(`'([a-z|_-]+)'`)
 
 // explain turns an error of the client into one that says what to do. Those of scripts that are about something else stay as they are.
@@ -154,10 +156,10 @@ func explain(err error) error {
 	return e
 }
 
-// place is where an engine says in which script something went wrong, and in which of its lines.
+// place is where a server says in which script something went wrong, and in which of its lines.
 var place = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:(\d+)\.?`)
 
-// answer is what an engine said, without the place, which tells nobody anything.
+// answer is what a server said, without the place, which tells nobody anything.
 type answer struct {
 	error
 	text string
@@ -190,14 +192,14 @@ func refusedCommand(source, said string) string {
 	return name
 }
 
-// connectionProblem is explain for what did not come from the engine.
+// connectionProblem is explain for what did not come from the server.
 func connectionProblem(err error) error {
 	late := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	var handshake handshakeError
 	switch {
 	case errors.As(err, &handshake) && late:
 		// Redis takes the first bytes for the beginning of a command, and waits for more.
-		return &Error{Problem: ErrUnreachable, Cause: errors.New("no answer to a TLS handshake: is the port one for TLS?")}
+		return &Error{Problem: ErrUnreachable, Cause: errors.New("no answer to a TLS handshake: is the port a TLS port?")}
 	case errors.As(err, &handshake):
 		return &Error{Problem: ErrTLS, Cause: err}
 	}
@@ -206,7 +208,7 @@ func connectionProblem(err error) error {
 	}
 	// The context that ended may be that of somebody else who made the same connection: it says nothing about the caller's.
 	if late {
-		err = errors.New("no connection in time")
+		err = errors.New("timeout while connecting")
 	}
 	return &Error{Problem: ErrUnreachable, Cause: err}
 }

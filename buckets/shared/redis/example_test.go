@@ -25,7 +25,7 @@ func Example() {
 	_ = client
 }
 
-// A cluster over TLS, and a bot that had rather get a few 429s than stand still while the cluster is away.
+// A cluster over TLS, and a bot that prefers a few 429s to waiting while the cluster is unavailable.
 func ExampleOpen() {
 	store, err := redis.Open(context.Background(), "rediss://bot:secret@node1:6379?addr=node2:6379&addr=node3:6379",
 		redis.WithApplication("my-bot"), redis.WithOutage(shared.OutageShare))

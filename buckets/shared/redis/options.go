@@ -30,11 +30,11 @@ type settings struct {
 	quiet       bool
 }
 
-// WithApplication names the bot that the processes belong to. It is required: processes that give the same name to the same engine
-// share their limits, and all keys contain it, so that several bots can use one engine.
+// WithApplication names the bot to which the processes belong. It is required: processes with the same name and server
+// share their limits. All keys contain the name, so several bots can use one server.
 //
-// The Discord application's id is a good name. A token is refused, as is everything that would make keys and patterns ambiguous: spaces,
-// control characters, quotes, and any of { } * ? [ ] \.
+// The Discord application's id is a good name. Refused are tokens, and what would make keys and patterns ambiguous:
+// spaces, control characters, quotes, and any of { } * ? [ ] \.
 func WithApplication(name string) Option {
 	return func(s *settings) error {
 		if err := checkApplication(name); err != nil {
@@ -58,25 +58,25 @@ func checkApplication(name string) error {
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrApplication)
 	case tokenLike.MatchString(name):
-		return fmt.Errorf("%w: it looks like a token, which must be in no key", ErrApplication)
+		return fmt.Errorf("%w: it looks like a token, and keys must not contain tokens", ErrApplication)
 	case len(name) > maxApplication:
 		return fmt.Errorf("%w: it has more than %d bytes", ErrApplication, maxApplication)
 	}
 	for _, r := range name {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`{}*?[]\"'`, r) {
-			return fmt.Errorf("%w: it contains %q, which no name can", ErrApplication, r)
+			return fmt.Errorf("%w: it contains %q, which is not allowed", ErrApplication, r)
 		}
 	}
 	return nil
 }
 
-// WithOutage says what happens while the engine cannot be reached, see shared.Outage. The default is shared.OutageWait.
+// WithOutage sets what happens while the server cannot be reached, see shared.Outage. The default is shared.OutageWait.
 func WithOutage(policy shared.Outage) Option {
 	return func(s *settings) error { return s.pass(shared.WithOutage(policy)) }
 }
 
-// WithAddress names the IP address that this process sends from. Processes with the same address count the responses together that
-// Discord bans an address for. See shared.WithAddress.
+// WithAddress names the IP address from which this process sends. Processes with the same address count invalid
+// responses together. See shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address
@@ -84,13 +84,14 @@ func WithAddress(address string) Option {
 	}
 }
 
-// WithLease sets how long a request may take: the timeout of the HTTP client, and a little. See shared.WithLease.
+// WithLease sets how long a request may take at most: use a little more than the timeout of the HTTP client. See
+// shared.WithLease.
 func WithLease(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithLease(d)) }
 }
 
-// WithCallTimeout sets how long one call to the engine may take. Where a connection has to be made first it must be long enough for that
-// too: two round trips, or four with TLS. See shared.WithCallTimeout.
+// WithCallTimeout sets how long one call to the server may take. That includes making a connection where one is needed:
+// two round trips, or four with TLS. See shared.WithCallTimeout.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithCallTimeout(d)) }
 }
@@ -100,21 +101,21 @@ func (s *settings) pass(o shared.Option) error {
 	return nil
 }
 
-// WithTLS sets how TLS is done, and that it is done, whatever the scheme of the URL. Without a ServerName the certificate of every server
-// is checked against the first host of the URL. Sentinels are asked in the same way. Nil is an error, as it might stand for no TLS as well as
-// for its defaults: those are &tls.Config{}.
+// WithTLS turns TLS on, whatever the scheme of the URL, and sets its configuration. Without a ServerName the
+// certificate of every server is checked against the first host of the URL. The same configuration is used for
+// Sentinels. Nil is an error; use &tls.Config{} for the defaults.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) error {
 		if config == nil {
-			return errors.New("redis: WithTLS has no configuration: expected one, &tls.Config{} for the defaults")
+			return errors.New("redis: the configuration of WithTLS is nil: pass &tls.Config{} for the defaults")
 		}
 		s.tls = config
 		return nil
 	}
 }
 
-// WithEviction accepts an engine whose maxmemory-policy may evict any key. When it evicts some of ours, limits are forgotten: the processes
-// notice, and say again what they know, but a few requests can be answered with a 429.
+// WithEviction accepts a server whose maxmemory-policy may evict any key. If it evicts keys of ours, limits are lost:
+// the processes notice and report again what they know, but a few requests may get a 429.
 func WithEviction() Option {
 	return func(s *settings) error {
 		s.eviction = true
@@ -145,8 +146,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords, to dial in a
-// way of your own, to give the Sentinels a password. What scripts rely on is set afterwards (no repeats, no client-side cache). Nil is ignored.
+// WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords,
+// to use a dial function, to set a password for the Sentinels. Settings on which scripts rely are set afterwards (no
+// retries, no client-side cache). Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

@@ -1,9 +1,10 @@
 package redis
 
-// Permissions are the commands that a user of the engine needs, and no others. Besides them a cluster needs cluster|slots and cluster|shards,
-// Sentinels need role (of the primary), and a database other than 0 needs select. With info, Open can look at the memory policy.
+// Permissions are the commands that a user of the server needs, and no others. Besides them a cluster needs
+// cluster|slots and cluster|shards, Sentinels need role (of the primary), and a database other than 0 needs select.
+// With info, Open can check the memory policy.
 //
-// ACLRules has the keys and channels too. Open reports the first command that is missing.
+// ACLRules includes the keys and channels. Open reports the first command that is missing.
 var Permissions = []string{
 	// From here.
 	"eval", "evalsha", "ping", "subscribe",
@@ -12,9 +13,9 @@ var Permissions = []string{
 	"zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
 }
 
-// ACLRules returns what ACL SETUSER has to be told, after the name and a password, for a user that may do what Permissions lists, with the
-// keys and channels of one application only. The name is one for WithApplication; what cannot be one could widen the rules, and is an
-// error that wraps ErrApplication.
+// ACLRules returns the arguments of ACL SETUSER, after the user's name and password, for a user with the commands of
+// Permissions on the keys and channels of one application only. The application is as for WithApplication; a name that
+// is not valid there could widen the rules, and returns an error that wraps ErrApplication.
 func ACLRules(application string) ([]string, error) {
 	if err := checkApplication(application); err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func keyPatterns(application string) []string {
 func prefix(application string) string { return "rl:{" + application + "}:" }
 
 // probes are harmless uses of the commands of scripts. $2 to $4 are keys that live for a second: a string, a hash and a sorted set.
-// $5 is a channel that nobody listens to. TIME comes first, so that an engine that takes no writes after it is noticed.
+// $5 is a channel that nobody listens to. TIME comes first, so that a server that takes no writes after it is noticed.
 var probes = [][]string{
 	{"time"},
 	{"type", "$2"},

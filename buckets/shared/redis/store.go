@@ -15,8 +15,8 @@ import (
 // openLimit is how long Open tries, unless its context ends before.
 const openLimit = 5 * time.Second
 
-// Store keeps the shared state in an engine. Give it to buckets.WithShared. It is safe for concurrent use, also by several
-// managers, whose limits are then shared too. Close it after them.
+// Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use, also by
+// several managers, which then share their limits too. Close it after them.
 type Store struct {
 	*shared.Store
 	client *later
@@ -28,10 +28,10 @@ type Store struct {
 //
 // The URL is
 //
-//	redis://user:password@host:6379/0          one engine; rediss:// with TLS, and valkey:// and valkeys:// are the same
-//	redis://host:6379?addr=host2:6379          a cluster: any of its nodes, one is enough while that one is up
+//	redis://user:password@host:6379/0          one server; rediss:// with TLS; valkey:// and valkeys:// are synonyms
+//	redis://host:6379?addr=host2:6379          a cluster: any of its nodes; one is enough while it is up
 //	redis://host:26379?addr=host2:26379&master_set=mymaster
-//	                                           a primary that Sentinels watch: the addresses are those of the Sentinels
+//	                                           a primary with Sentinels: the addresses are those of the Sentinels
 //	unix://user:password@/path/to/redis.sock   a socket
 //
 // The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for RESP2), client_name.
@@ -63,8 +63,9 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	return &Store{Store: store, client: l}, nil
 }
 
-// Connect is Open for a store of another kind, which takes a shared.Runner. What options say of limits is that store's affair, and is not looked
-// at: the ones that count are WithTLS and WithClientOption. It checks that there is an engine that lets us in, and nothing of keys and scripts.
+// Connect is Open for a store of another kind, which takes a shared.Runner. Only the options WithTLS and
+// WithClientOption have an effect; those about limits are ignored. It checks that there is a server that accepts the
+// user, but no keys or scripts.
 func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -78,8 +79,8 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 	return c, nil
 }
 
-// Close closes all connections, and waits until nothing of the store runs any more. Calls that are under way end with an error. It may be
-// called twice.
+// Close closes all connections, and waits until the store's goroutines have ended. Calls in progress end with an error.
+// It may be called twice.
 func (s *Store) Close() { s.client.Close() }
 
 // apply applies options, and returns those of the client.
@@ -95,11 +96,11 @@ func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, er
 	return s.clientOption(url)
 }
 
-// open connects the client, and checks the engine. On an error nothing is left.
+// open connects the client, and checks the server. On an error nothing is left.
 func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(context.Context, *Client) error) error {
 	if ctx == nil {
 		c.Close()
-		return errors.New("redis: context is nil: expected one, context.Background() if nothing is to end it early")
+		return errors.New("redis: context is nil: pass context.Background() if there is none")
 	}
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
@@ -132,7 +133,7 @@ func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	case o.Sentinel.MasterSet != "":
 		return sentinelError(err)
 	case errors.Is(err, io.EOF):
-		return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("it hangs up, is the port one for TLS?: %w", err)}
+		return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("the server closed the connection, is the port a TLS port?: %w", err)}
 	default:
 		return explain(err)
 	}

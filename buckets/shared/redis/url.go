@@ -40,7 +40,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
 	}
 	if !beginning.MatchString(text) {
-		return refuse("it has to begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+		return refuse("it must begin with redis://, rediss://, valkey://, valkeys:// or unix://")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -48,23 +48,23 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 		if strings.Contains(err.Error(), "invalid port") { // which a slash in a password makes too
 			problem = "the port is not a number, or "
 		}
-		return refuse(problem + "a user or password with any of : / ? # [ ] @ % has to be percent-encoded")
+		return refuse(problem + "a user or password with any of : / ? # [ ] @ % must be percent-encoded")
 	}
 	if u.Opaque != "" {
 		return refuse("there is no // after the scheme")
 	}
 	if u.Fragment != "" || u.RawFragment != "" {
-		return refuse("it contains a #, which has to be written as %23 in a password")
+		return refuse("it contains a #, which must be written as %23 in a password")
 	}
 	if u.Scheme == "unix" && u.Path == "" {
-		return refuse("it names no socket: unix:///path/to/redis.sock")
+		return refuse("it has no socket, expected unix:///path/to/redis.sock")
 	}
 	if u.Scheme != "unix" && u.Host == "" {
 		return refuse("it names no host")
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return refuse("its parameters do not parse")
+		return refuse("its parameters cannot be parsed")
 	}
 	for name := range query {
 		if !slices.Contains(parameters, name) {
@@ -91,7 +91,7 @@ func parseProblem(err error) string {
 			return name + " is not valid"
 		}
 	}
-	return "it does not parse"
+	return "it cannot be parsed"
 }
 
 // clientOption completes what the URL says with what the other options say, and with what scripts need.
@@ -115,7 +115,7 @@ func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	}
 	o.Dialer.KeepAlive = keepAlive
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
-	o.PipelineMultiplex = -1 // one connection: the engine runs one script at a time anyway
+	o.PipelineMultiplex = -1 // one connection: the server runs one script at a time anyway
 	o.Sentinel.Dialer, o.Sentinel.TLSConfig = o.Dialer, o.TLSConfig
 	o.Sentinel.TopologyRefreshInterval = sentinelScan
 	o.ClusterOption.MaxMovedRedirections = maxMoved

@@ -6,15 +6,15 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// ByPath calls a route by its path, without the method: the id of a channel, guild or webhook at its beginning is filled in, what
-// stands for any other parameter is ":id", or ":token" for the token of a webhook or interaction.
+// ByPath names a route by its path, without the method: with the id of a channel, guild or webhook at its beginning,
+// and with ":id" for any other parameter, or ":token" for the token of a webhook or interaction.
 //
 //	GET and POST /channels/1/messages      /channels/1/messages
 //	PATCH        /channels/1/messages/2    /channels/1/messages/:id
 //	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
-// So the methods of a path share a counter, but for the deletion of a message, and so do all tokens of a webhook.
+// So the methods of a path share a counter, except for the deletion of a message, and all tokens of a webhook do.
 func ByPath(key buckets.SharedKey) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -26,8 +26,8 @@ func ByPath(key buckets.SharedKey) string {
 	return path
 }
 
-// ByMethodAndPath calls a route by its method and, after a blank, its path as ByPath has it: "POST /channels/1/messages". It keeps
-// routes apart that have limits of their own.
+// ByMethodAndPath names a route by its method and, after a space, its path as in ByPath: "POST /channels/1/messages".
+// Methods with separate limits then have separate counters.
 func ByMethodAndPath(key buckets.SharedKey) string {
 	method, path, ok := pathOf(key)
 	if !ok {

@@ -31,4 +31,4 @@ const (
 )
 
 // problems are what a script finds wrong with a key.
-var problems = []string{1: "has another type", 2: "holds a value that is no number of requests"}
+var problems = []string{1: "has another type", 2: "holds a value that is not a number of requests"}

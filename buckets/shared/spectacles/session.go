@@ -28,7 +28,7 @@ const (
 
 var (
 	errClosed  = errors.New("spectacles: session closed")
-	errTooLate = errors.New("spectacles: the call got to the server after its time")
+	errTooLate = errors.New("spectacles: the call reached the server after its timeout")
 )
 
 // session is one manager's use of a Store.
@@ -184,7 +184,7 @@ func notOurs(reply []int64, keys []string) error {
 	if len(reply) == 4 && reply[2] >= 1 && int(reply[2]) <= len(keys) && reply[3] >= 1 && int(reply[3]) < len(problems) {
 		return &shared.KeyError{Key: keys[reply[2]-1], Problem: problems[reply[3]]}
 	}
-	return errors.New("spectacles: a key is not ours")
+	return errors.New("spectacles: a key holds a foreign value")
 }
 
 // notAfter returns by which time of the engine a call that starts now has certainly not been given up yet, "0" if it is not known.

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Store shares limits with clients of Spectacles. Give it to buckets.WithShared. It is safe for concurrent use, and may serve
-// several managers.
+// Store shares limits with Spectacles clients. Pass it to buckets.WithShared. It is safe for concurrent use, and
+// several managers can use it.
 type Store struct {
 	runner    shared.Runner
 	prefix    string
@@ -28,13 +28,14 @@ var (
 // Option changes how a Store works.
 type Option func(*Store)
 
-// WithPrefix puts a text before the names of all keys. The other clients have to use the same one; unless set there is none, which is
-// what Spectacles describes. On a cluster it must contain a hash tag, "{my-bot}", because the keys of a route have to be in
-// one slot together with that of the global limit. It must not be a token.
+// WithPrefix sets a prefix for the names of all keys. The other clients must use the same one. By default there is
+// none, as in the Spectacles specification. On a cluster it must contain a hash tag, such as "{my-bot}", because the
+// keys of a route must be in one slot with that of the global limit. It must not be a token.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// WithRoute sets what a route is called in the names of keys: exactly what the other clients call it. [ByPath] unless set.
-// The function must not block and is called from several goroutines. Buckets of the same name share a counter.
+// WithRoute sets the function that names a route in keys; the names must be exactly those of the other clients. The
+// default is [ByPath]. The function must not block and must be safe for concurrent use. Buckets of the same name share
+// a counter.
 func WithRoute(name func(buckets.SharedKey) string) Option {
 	return func(s *Store) {
 		if name != nil {
@@ -43,22 +44,22 @@ func WithRoute(name func(buckets.SharedKey) string) Option {
 	}
 }
 
-// WithLease sets how long a request may take at most, from its permit to its outcome: after that it counts as one without an
-// answer, and a counter that was left behind without an end is given up. At least a second; 30 s unless set.
+// WithLease sets how long a request may take at most, from its permit to its outcome: after that it counts as
+// unanswered, and a counter that was left without an expiry is deleted. At least a second; the default is 30 s.
 func WithLease(d time.Duration) Option { return func(s *Store) { s.lease = max(d, time.Second) } }
 
-// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and does
-// nothing if it gets to the server later. 500 ms unless set.
+// WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
+// does nothing if it reaches the server later. The default is 500 ms.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *Store) { s.timeout = max(d, time.Millisecond) }
 }
 
-// WithProcesses says among how many processes the global limit is divided, those of other clients included: each of ours sends its
-// part of it at most. Spectacles has nothing to share it with. At least 1, which is also what it is unless set: then each process sends
-// as much as if it were alone, and the others notice when a response says that it was too much.
+// WithProcesses sets the number of processes among which the global limit is divided, including those of other clients:
+// each Ratelight process sends at most its part. Spectacles has no means to share it. The minimum and default is 1:
+// then each process uses the whole limit, and the others learn of an excess only from a global 429.
 func WithProcesses(n int) Option { return func(s *Store) { s.processes = max(n, 1) } }
 
-// New returns a store on the server that the runner reaches. It does not call the server. Options that are nil are ignored.
+// New returns a store on the server of the runner. It does not call the server. Options that are nil are ignored.
 func New(runner shared.Runner, options ...Option) *Store {
 	s := &Store{runner: runner, route: ByPath, lease: 30 * time.Second, timeout: 500 * time.Millisecond, processes: 1}
 	for _, option := range options {
@@ -69,7 +70,7 @@ func New(runner shared.Runner, options ...Option) *Store {
 	return s
 }
 
-// ByRoute is that of buckets.SharedByRoute: Spectacles counts every route apart.
+// ByRoute implements buckets.SharedByRoute: Spectacles counts every route separately.
 func (s *Store) ByRoute() bool { return true }
 
 // Join starts a session, see buckets.Shared.
