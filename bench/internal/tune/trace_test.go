@@ -59,7 +59,7 @@ func TestBadLinesAreNamed(t *testing.T) {
 		{"t.csv", "1,POST,/x\n-1,POST,/x\n", []string{"t.csv:2:", "the time"}},
 		{"t.csv", "NaN,POST,/x\n", []string{"t.csv:1:", "the time"}},
 		{"t.csv", "1767323045123,POST,/x\n", []string{"t.csv:1:", "milliseconds"}},
-		{"t.csv", "1,/hunter2,/x\n", []string{"t.csv:1:", "method", "GET, POST"}},
+		{"t.csv", "1,/hunter2,/x\n", []string{"t.csv:1:", "method", "GET or POST"}},
 		{"t.csv", "1,POST,/webhooks/1/hunter2%zz\n", []string{"t.csv:1:", "path", "percent-encoding"}},
 		{"t.csv", "1,POST,webhooks/1/hunter2\n", []string{"t.csv:1:", "path", "slash"}},
 		{"t.csv", "1,POST,/webhooks/1/hunter2\n\n\n1,POST\n", []string{"t.csv:4:", "too few columns", "time, method, path"}},
