@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,7 +84,8 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-				transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody))
+				var log bytes.Buffer
+				transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 				var bodies ledger
 				r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
 				r.Body = bodies.open(r.Body)
@@ -94,6 +96,8 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 				bodies.assertClosed(t)
 				require.Len(t, below.requests(), 1)
 				assert.Equal(t, content, below.requests()[0].body)
+				assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
+				assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
 				// What it said is obeyed by the next one all the same.
 				next := send(transport, newMessage(t))

@@ -56,7 +56,7 @@ func WithHooks(hooks Hooks) Option {
 }
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
-// level. Nil turns logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the
+// level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the
 // transport has no garbage collector, and logs omitted lines with a later line or by Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
@@ -108,9 +108,9 @@ func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response
 }
 
 // logFailure logs an attempt that failed, and what follows.
-func (x *roundTrip) logFailure(response *http.Response, err error, pause time.Duration, reason error) {
+func (x *roundTrip) logFailure(level slog.Level, response *http.Response, err error, pause time.Duration, reason error) {
 	ctx := x.request.Context()
-	if !x.log.Enabled(ctx, slog.LevelDebug) {
+	if !x.log.Enabled(ctx, level) {
 		return
 	}
 	status := 0
@@ -131,7 +131,7 @@ func (x *roundTrip) logFailure(response *http.Response, err error, pause time.Du
 		attributes = append(attributes, slog.Duration("pause", pause))
 	}
 	now := x.sinceMade()
-	x.log.Write(ctx, now, sparselog.Line{Level: slog.LevelDebug, Message: "request failed", Class: class, Attributes: attributes})
+	x.log.Write(ctx, now, sparselog.Line{Level: level, Message: "request failed", Class: class, Attributes: attributes})
 	x.log.Flush(now, false)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -51,6 +52,7 @@ func (x *roundTrip) handleRefusal(took time.Duration, response *http.Response, l
 		response.Body.Close()
 		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}
 	case !x.body.repeatable():
+		x.logFailure(slog.LevelWarn, response, nil, 0, ErrNotRepeatable)
 		response.Body = whole
 		return response, done, nil
 	}

@@ -3,6 +3,7 @@ package httpclient
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -55,7 +56,7 @@ func (x *roundTrip) run() (*http.Response, error) {
 			continue
 		case failed:
 			pause, reason := x.nextRetry(response, err)
-			x.logFailure(response, err, pause, reason)
+			x.logFailure(slog.LevelDebug, response, err, pause, reason)
 			if reason != nil {
 				return x.finish(response, reason, err)
 			}
