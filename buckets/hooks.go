@@ -12,7 +12,7 @@ import (
 )
 
 // Hooks are told what a manager does. All are optional. They are called on the goroutine of the request or of the garbage
-// collector, with no lock held, so they may call the manager (except Collected, which must not call Close); but what they delay
+// collector, with no lock held, so they may call the manager (except Collected, which must not call Close or Shutdown); but what they delay
 // is that request. None gets to see a credential or a token.
 //
 // The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only. It is
