@@ -12,8 +12,8 @@ import (
 )
 
 // Hooks are callbacks for what a manager does. All are optional. They are called on the goroutine of the request or of
-// the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close).
-// A slow hook delays that request. No hook receives a credential or a token.
+// the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close
+// or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
 //
 // The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only. It is
 // context.Background() for what no request has caused: Throttle and UpdateRateLimits.

@@ -155,6 +155,11 @@ func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
+// blind reports that of a charge no response has said when it comes back.
+func (l *ledger) blind() bool {
+	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.blind > heard })
+}
+
 // dropUnsure takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
 // the others there cannot be more than the rest. Nobody knows which, so those go that come back first.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {

@@ -38,7 +38,7 @@ func NewWindow(now time.Duration, s State) Window {
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
 		}
 	}
-	w.outcome = now
+	w.outcome, w.recentSince = now, now
 	w.HoldFor(now, s.Hold, s.HoldClass)
 	w.probing = w.probing || s.Probing
 	return w
@@ -52,7 +52,7 @@ func (w *Window) State(now time.Duration) State {
 	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing, Unlimited: w.unlimited,
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing || w.ledger.blind(), Unlimited: w.unlimited,
 	}
 	switch {
 	case w.recalled: // which is no more than a guess

@@ -104,3 +104,27 @@ func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	other.Report(10*ms, p, ok(50, 49, second))
 	assert.Equal(t, 50, other.Limit(), "the first answer replaces a guess")
 }
+
+// The period of a State has been seen, and is not forgotten because the first response names a shorter rest of it.
+func TestPeriodOfAStateIsBelieved(t *testing.T) {
+	t.Parallel()
+	now := time.Hour
+	w := ratelimits.NewWindow(now, ratelimits.State{Limit: 2, Period: time.Second})
+	first, second := take(t, &w, now), take(t, &w, now)
+	w.Report(now, first, ratelimits.Response{Status: 200, Limited: true, Limit: 2, Remaining: 1, ResetAfter: 300 * ms})
+	w.Report(now, second, ratelimits.Response{Status: 502})
+	assert.Equal(t, time.Second, w.Period())
+	assert.GreaterOrEqual(t, w.Reset()-now, time.Second, "the second may have opened another window")
+}
+
+// The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever that is.
+func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
+	t.Parallel()
+	var w ratelimits.Window
+	p := take(t, &w, 0)
+	w.Report(0, p, ratelimits.Response{Status: 200, Limited: true, Limit: 3, Remaining: 2, ResetAfter: time.Second})
+	p = take(t, &w, 0)
+	w.Report(0, p, ratelimits.Response{Status: 502})
+	assert.True(t, w.State(10*ms).Probing)
+	assert.True(t, w.State(time.Minute).Probing)
+}
