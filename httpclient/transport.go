@@ -93,7 +93,8 @@ func (t *Transport) Close() error {
 // Shutdown lets no new requests in, which fail with an error that matches buckets.ErrClosed, waits until every RoundTrip has returned that
 // was called before, and closes the transport. What waits, for a limit or for another attempt, may still be sent. When the context ends before,
 // it closes the transport at once, as Close does, and returns the context's error. It does not wait for the bodies of responses; Close
-// does not cut them off.
+// does not cut them off. Requests to hosts that are not limited are neither refused nor waited for. A redirect that http.Client follows is a
+// new request.
 //
 // The manager is shut down, too, after that, see buckets.RESTBucketManager.Shutdown, unless it was passed in by WithManager. Shutdown can be
 // called more than once, also at the same time; if Close or another call cuts something off while it waits, it returns buckets.ErrClosed.
