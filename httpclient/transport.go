@@ -93,7 +93,8 @@ func (t *Transport) Close() error {
 // Shutdown refuses new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
 // RoundTrip have returned, and closes the transport. Requests that wait, for a limit or for another attempt, may still
 // be sent. When the context ends first, it closes the transport at once, as Close does, and returns the context's
-// error. It does not wait for the bodies of responses; Close does not cut them off.
+// error. It does not wait for the bodies of responses; Close does not cut them off. Requests to hosts that are not
+// limited are neither refused nor waited for. A redirect that http.Client follows is a new request.
 //
 // Then the manager is shut down, too, see buckets.RESTBucketManager.Shutdown, unless it is one of WithManager. Shutdown
 // can be called more than once, also at the same time; if Close or another call cuts off a request while it waits, it

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ratelight/ratelight/buckets"
 )
@@ -15,10 +14,10 @@ var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.E
 
 // Drain counts the requests inside. Get one from New. It is safe for concurrent use.
 type Drain struct {
-	inside atomic.Int64
-	shut   atomic.Bool
-	cut    atomic.Bool // somebody was inside when it was closed
-	once   sync.Once
+	mu     sync.Mutex
+	inside int
+	shut   bool
+	cut    bool          // somebody was inside when it was closed
 	empty  chan struct{} // closed when it is shut and nobody is inside, which stays so
 }
 
@@ -27,26 +26,40 @@ func New() *Drain { return &Drain{empty: make(chan struct{})} }
 
 // Enter lets a request in, unless it is shut. If it does, Leave has to be called.
 func (d *Drain) Enter() bool {
-	d.inside.Add(1)
-	if d.shut.Load() { // after it is counted, so that Shut sees it or is seen
-		d.Leave()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shut {
 		return false
 	}
+	d.inside++
 	return true
 }
 
 // Leave lets a request out.
 func (d *Drain) Leave() {
-	if d.inside.Add(-1) == 0 && d.shut.Load() {
-		d.once.Do(func() { close(d.empty) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside--
+	if d.shut && d.inside == 0 {
+		close(d.empty)
 	}
 }
 
 // Closing has to be called before those inside are cut off.
 func (d *Drain) Closing() {
-	if d.inside.Load() > 0 {
-		d.cut.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cut = d.cut || d.inside > 0
+}
+
+// shutDown lets nobody in any more.
+func (d *Drain) shutDown() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.shut && d.inside == 0 {
+		close(d.empty)
 	}
+	d.shut = true
 }
 
 // Wait lets nobody in any more, and waits until nobody is inside. The errors are the context's, and buckets.ErrClosed if it is closed
@@ -55,9 +68,7 @@ func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	if ctx == nil {
 		return buckets.ErrNoContext
 	}
-	d.shut.Store(true)
-	d.inside.Add(1)
-	d.Leave() // closes empty if nobody is inside
+	d.shutDown()
 	select {
 	case <-d.empty: // whatever else has happened
 		return nil
@@ -68,14 +79,12 @@ func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	case <-closed:
 	case <-ctx.Done():
 	}
-	select {
-	case <-d.empty:
-		if !d.cut.Load() {
-			return nil
-		}
-	default:
-	}
-	if err := ctx.Err(); err != nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch err := ctx.Err(); {
+	case d.inside == 0 && !d.cut:
+		return nil
+	case err != nil:
 		return err
 	}
 	return buckets.ErrClosed

@@ -1,0 +1,39 @@
+package drain_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/httpclient/internal/drain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Requests that are refused are not cut off, and neither is the one that has left before.
+func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	for range 300 {
+		d, closed, over := drain.New(), make(chan struct{}), make(chan error)
+		require.True(t, d.Enter())
+		go func() { over <- d.Wait(t.Context(), closed) }()
+		for d.Enter() { // until it is shut
+			d.Leave()
+		}
+		var refused sync.WaitGroup
+		for range 3 {
+			refused.Go(func() {
+				for range 100 {
+					d.Enter()
+				}
+			})
+		}
+		d.Leave()
+		d.Closing()
+		close(closed)
+		require.NoError(t, <-over)
+		refused.Wait()
+	}
+}
