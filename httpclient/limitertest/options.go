@@ -72,7 +72,7 @@ func WithGlobalLimit(perSecond int) Option {
 }
 
 // WithMaxWait says what the longest wait is that the limiter accepts when a context does not say otherwise. It must be at
-// least two minutes, because other cases wait as long as that. Zero or less, the default, says that there is no bound.
+// least two minutes, because other cases wait as long as that. Zero or less, the default, says that there is no bound. Only Strict asks for it.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) { s.maxWait = max(d, 0) }
 }
