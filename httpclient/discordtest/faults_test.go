@@ -150,6 +150,15 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
+// Its 429s name no bucket. They are about the operation all the same.
+func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, []int{429, 429, 429}, post(t, server.Client(), 3))
+		assert.Equal(t, server.Refused()[1:], server.Avoidable())
+	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
+}
+
 // net/http would repeat what is cut on a connection that it uses again, and nobody would notice.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()

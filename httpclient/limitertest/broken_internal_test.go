@@ -121,11 +121,11 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "holds interactions for a global limit", make: answering(ratelimits.ClassGlobal, func(r *ratelimits.Response) { r.Class = ratelimits.ClassEdge }),
-		fails: []string{"refusal/what waits/credential"},
+		fails: []string{"hold/what may go/credential"},
 	},
 	{
 		name: "takes refused fields for a bucket", make: answering(ratelimits.ClassSubLimit, asUser),
-		fails: []string{"refusal/what waits/fields"},
+		fails: []string{"hold/what may go/fields"},
 	},
 	{
 		name: "takes a resource for a bucket", make: answering(ratelimits.ClassShared, asUser),
@@ -145,7 +145,7 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "shares buckets between credentials", make: alter(altered{request: func(r *buckets.Request) { r.Authorization = bot }}),
-		fails: []string{"hold/credentials are apart", "refusal/what waits/credential", "global limit/each credential"},
+		fails: []string{"hold/credentials are apart", "hold/what may go/credential", "global limit/each credential"},
 	},
 	{
 		name: "takes all servers for one", make: alter(altered{request: func(r *buckets.Request) { r.Server = "" }}),
@@ -164,7 +164,7 @@ var brokenLimiters = []broken{
 			answer:  func(r *ratelimits.Response) { r.Bucket = "" },
 		}),
 		fails: []string{
-			"pair/without a hash/other", "pair/other hash/", "pair/without a hash/same route, other", "refusal/what waits/bucket", "discovery/each major",
+			"pair/without a hash/other", "pair/other hash/", "pair/without a hash/same route, other", "hold/what may go/bucket", "hold/what may go/resource", "discovery/each major",
 		},
 	},
 	{
@@ -180,7 +180,7 @@ var brokenLimiters = []broken{
 				r.Bucket = "one"
 			}
 		}}),
-		fails: []string{"change/of the hash of one", "pair/other hash/other route, same", "pair/other hash/other method, same", "refusal/what waits/bucket"},
+		fails: []string{"change/of the hash of one", "pair/other hash/other route, same", "pair/other hash/other method, same", "hold/what may go/bucket"},
 	},
 	{
 		name: "takes Return for Release", make: alter(altered{sent: func(bool, ratelimits.Response) bool { return true }}),
@@ -249,6 +249,6 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "does not look at fields", make: alter(altered{request: func(r *buckets.Request) { r.Fields = nil }}),
-		fails: []string{"refusal/what waits/fields"},
+		fails: []string{"hold/what may go/fields"},
 	},
 }

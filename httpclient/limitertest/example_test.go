@@ -119,13 +119,20 @@ func (p permission) End(sent bool, r ratelimits.Response) {
 	}
 	switch r.Class {
 	case ratelimits.ClassEdge:
-		l.holds[""] = now.Add(retryAfter)
+		l.hold("", now.Add(retryAfter))
 	case ratelimits.ClassGlobal:
-		l.holds[p.credential] = now.Add(retryAfter)
+		l.hold(p.credential, now.Add(retryAfter))
 	case ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit:
 		w.left, w.end = 0, now.Add(retryAfter)
 	default:
 		w.count(now, r)
+	}
+}
+
+// hold lets nothing leave before a moment. Answers may come in any order, and a shorter wait does not take back a longer one.
+func (l *Patient) hold(credential string, until time.Time) {
+	if until.After(l.holds[credential]) {
+		l.holds[credential] = until
 	}
 }
 

@@ -90,7 +90,7 @@ func cases() []testCase {
 // core are the cases of Core, by the beginning of their names. What is not among them is about speed, order, or not holding back too much.
 var core = []string{
 	"arguments/no context", "arguments/no request", "arguments/no route", "arguments/context that has ended", "lease/", "cancel/", "close/",
-	"deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/at the edge", "refusal/for thirty years",
+	"deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/what waits/", "hold/never shortened/", "refusal/at the edge", "refusal/for thirty years",
 	"discovery/cold burst", "discovery/a second route", "first answer/", "trouble/server errors", "trouble/lost", "trouble/no headers",
 	"trouble/slow answers", "trouble/all of the first", "window/fixed/", "window/sliding/", "window/leaky/", "global limit/seconds",
 	"foreign/costs", "foreign/steady", "change/of the hash while", "change/of the limit", "memory/",

@@ -73,7 +73,7 @@ func WithGlobalLimit(perSecond int) Option {
 }
 
 // WithMaxWait sets the longest wait that the limiter accepts when a context does not set one. It must be at least two
-// minutes, because some cases wait that long. Zero or less, the default, means no bound.
+// minutes, because some cases wait that long. Zero or less, the default, means no bound. Only Strict asks for it.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) { s.maxWait = max(d, 0) }
 }

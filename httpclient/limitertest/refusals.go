@@ -71,7 +71,7 @@ func refusalCases() []testCase {
 	}
 	for _, k := range refusedKinds {
 		all = append(all,
-			testCase{name: "refusal/what waits/" + k.name, needs: k.needs, why: k.why, run: func(t *trial) { whatWaits(t, k) }},
+			testCase{name: "refusal/what waits/" + k.name, needs: k.needs, why: k.why, run: func(t *trial) { reaches(t, k, true) }},
 			testCase{
 				name: "refusal/how long/" + k.name, needs: k.needs, run: func(t *trial) { howLong(t, k) },
 				why: "less than the time that was said draws the next 429, more than it is lost",
@@ -97,7 +97,8 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	return refused.update(t, k.answer(k.wait))
 }
 
-func whatWaits(t *trial, k refusedKind) {
+// reaches asks for what has to wait for a refusal, or for what has not.
+func reaches(t *trial, k refusedKind, waits bool) {
 	prepareRefusal(t, k)
 	for _, c := range []struct {
 		what    string
@@ -113,8 +114,8 @@ func whatWaits(t *trial, k refusedKind) {
 		{"a follow-up to an interaction", request(followUp(1)), k.address},
 		{"the same route with another credential", &buckets.Request{Route: message(1), Authorization: other}, k.address},
 	} {
-		if k.name == "resource" && c.request.Authorization == other {
-			continue // it is used up for everybody, but not every limiter looks beyond a credential
+		if c.waits != waits || k.name == "resource" && c.request.Authorization == other {
+			continue // as for the latter, it is used up for everybody, but not every limiter looks beyond a credential
 		}
 		want := map[bool]string{true: "wait", false: "go at once"}
 		got := t.waits(c.request)

@@ -2,6 +2,7 @@ package discordsim
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,6 +33,7 @@ type answer struct {
 	limit      int       // requests; 0: it does not say
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
+	unnamed    *gate     // the bucket of a 429 that names none
 	chance     bool      // it was a matter of chance which bucket that is
 }
 
@@ -68,6 +70,8 @@ func (d *discovery) note(response *Response, x *exchange) {
 		if !x.unpredictable {
 			response.reply.counters = x.counters
 		}
+	case x.refusal.class == ClassUser:
+		a.unnamed = x.refusal.gate
 	case response.Status < http.StatusBadRequest && response.Header.Get(headerRemaining) == "":
 		a.unlimited = true
 	}
@@ -130,6 +134,14 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 		}
 	}
 	return newest.chance && newest.counters != x.counters
+}
+
+// refused reports whether the client had read a 429 to the same operation by a bucket that it does not name: a request like the refused one
+// is meant, whatever bucket that is.
+func (d *discovery) refused(by *gate, heard time.Time) bool {
+	return slices.ContainsFunc(d.answers, func(a answer) bool {
+		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)
+	})
 }
 
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted, if it had read

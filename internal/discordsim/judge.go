@@ -113,7 +113,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	heard := sent.Add(-w.config.Tolerance)
 	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery, knows: x.discovery.knows(x, sent)}
 	if g.forbade(q) {
-		if x.refusal.class == ClassUser && !w.foreseen(x) {
+		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
 		}
 		return Avoidable, becauseTold
