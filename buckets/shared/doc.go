@@ -21,7 +21,7 @@
 // A process without a global limit only says every ten seconds that it wants to hear of holds, every second if it hears no messages.
 //
 // One process at a time finds out the bucket hash of a route (script discover), and all know it from then on. Invalid responses are
-// counted by address (script invalid), whatever the application; as long as nobody has counted any, a process asks once a minute.
+// counted by application, or by address if WithAddress names one (script invalid); as long as nobody has counted any, a process asks once a minute.
 //
 // # What happens when something breaks
 //
@@ -62,7 +62,7 @@
 //
 // # What the server keeps
 //
-// All keys but that of an address begin with "rl:{application}:", and are in one slot of a cluster. Each has a life, of ten minutes after
+// All keys but that of WithAddress begin with "rl:{application}:", and are in one slot of a cluster. Each has a life, of ten minutes after
 // its last use unless a window or hold is longer, and a day for what was found out. None contains a token.
 //
 //	b:<bucket>              hash: the window, and who has the loan
@@ -73,7 +73,7 @@
 //	d:<credential>:<route>  hash: bucket hash of the route, or who finds it out and who waits for that
 //	v                       string: that the keys are ours, and of which version; for 30 days, by Open of buckets/shared/redis
 //	o:<session>             channel: what a session should look at
-//	rl:ip:{<address>}       hash: invalid responses of each session in the latest ten minutes
+//	i                       hash: invalid responses of each session in the latest ten minutes; with WithAddress it is rl:ip:{<address>}
 //
 // Messages only make things faster: without them a process notices within a second.
 package shared

@@ -36,7 +36,7 @@ func WithApplication(name string) Option {
 }
 
 // WithAddress names the IP address from which the process sends, or whatever else stands for it. Processes of the same address
-// count invalid requests together, whatever their application. "default" unless set.
+// count invalid requests together, whatever their application, as Discord does. Without it those of the same application do.
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
@@ -97,7 +97,6 @@ func WithLogger(logger *slog.Logger) Option {
 func defaultOptions() options {
 	return options{
 		application: "default",
-		address:     "default",
 		callTimeout: 500 * time.Millisecond,
 		lease:       30 * time.Second,
 		trip:        250 * time.Millisecond,

@@ -76,7 +76,7 @@ func WithOutage(policy shared.Outage) Option {
 }
 
 // WithAddress names the IP address that this process sends from. Processes with the same address count the responses together that
-// Discord bans an address for. See shared.WithAddress.
+// Discord bans an address for; without it those of the same application do. See shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address
