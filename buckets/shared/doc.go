@@ -25,8 +25,8 @@
 // messages.
 //
 // One process at a time finds out the bucket hash of a route (script discover), and gives it to all others. Invalid
-// responses are counted by address (script invalid), whatever the application; while there are none, a process asks once
-// a minute.
+// responses are counted by application, or by address if WithAddress names one (script invalid); while there are none, a
+// process asks once a minute.
 //
 // # What happens when something fails
 //
@@ -67,7 +67,7 @@
 //
 // # What the server keeps
 //
-// All keys except those of addresses begin with "rl:{application}:", and are in one slot of a cluster. Each key expires
+// All keys except that of WithAddress begin with "rl:{application}:", and are in one slot of a cluster. Each key expires
 // ten minutes after its last use, or later if a window or hold is longer; bucket hashes expire after a day. No key
 // contains a token.
 //
@@ -79,7 +79,8 @@
 //	d:<credential>:<route>  hash: bucket hash of the route, or which session finds it out and which ones wait for it
 //	v                       string: identifies our keys and their version; for 30 days, by Open of buckets/shared/redis
 //	o:<session>             channel: what a session should check
-//	rl:ip:{<address>}       hash: invalid responses of each session in the latest ten minutes
+//	i                       hash: invalid responses of each session in the latest ten minutes; with WithAddress it is
+//	                        rl:ip:{<address>}
 //
 // Messages only reduce delays: without them a process notices changes within a second.
 package shared

@@ -26,7 +26,7 @@ const (
 
 var invalidScript = script("invalid", "invalid.lua")
 
-// invalid counts the invalid responses of an address, together with all other processes: what was counted is told within a second, and
+// invalid counts the invalid responses of an address, together with all other processes of it: what was counted is told within a second, and
 // what the others count is asked for while somebody wants to know: every minute if nobody has counted anything, and at once when that
 // changes here, else every ten seconds, and every second when it becomes much.
 type invalid struct {
@@ -48,7 +48,7 @@ type invalid struct {
 
 func (i *invalid) start(s *session) {
 	i.session = s
-	i.keys = []string{"rl:ip:{" + s.store.options.address + "}"}
+	i.keys = []string{s.store.keys.invalid(s.store.options.address)}
 	i.calls = repeater{session: s, lock: &i.mu, once: i.once}
 }
 

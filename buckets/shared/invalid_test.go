@@ -111,22 +111,34 @@ func TestServerThatForgotInvalidResponsesIsToldAgain(t *testing.T) {
 	})
 }
 
-func TestInvalidResponsesOfOtherAddressesDoNotCount(t *testing.T) {
+func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 	onStage(t, func(f *stage) {
-		elsewhere, err := shared.New(f.memory, shared.WithAddress("203.0.113.7"), shared.WithApplication("other"))
-		require.NoError(t, err)
-		other, err := shared.New(f.memory, shared.WithApplication("other"))
-		require.NoError(t, err)
-		a, b, c := f.join(), elsewhere.Join(realClock, f.origin), other.Join(realClock, f.origin)
-		defer b.Close()
-		defer c.Close()
-		count(a, 7)
-		a.Close()
-		b.Others()
-		c.Others()
-		time.Sleep(time.Second)
-		assert.Zero(t, b.Others())
-		assert.Equal(t, 7, c.Others(), "another application, but the same address, and it was told at the end")
+		join := func(application, address string) buckets.SharedSession {
+			options := []shared.Option{shared.WithApplication(application)}
+			if address != "" {
+				options = append(options, shared.WithAddress(address))
+			}
+			store, err := shared.New(f.memory, options...)
+			require.NoError(t, err)
+			return store.Join(realClock, f.origin)
+		}
+		const here, there = "203.0.113.7", "203.0.113.8"
+		for counted, want := range map[[2]string]map[[2]string]int{
+			{"one", here}: {{"one", here}: 7, {"other", here}: 7, {"one", there}: 0, {"one", ""}: 0},
+			{"two", ""}:   {{"two", ""}: 7, {"other", ""}: 0, {"two", here}: 0, {"default", ""}: 0},
+		} {
+			a := join(counted[0], counted[1])
+			count(a, 7)
+			a.Close() // it is told at the end
+			for who, n := range want {
+				b := join(who[0], who[1])
+				b.Others()
+				time.Sleep(time.Second)
+				assert.Equal(t, n, b.Others(), "counted by %v, asked by %v", counted, who)
+				b.Close()
+			}
+			f.memory.Flush()
+		}
 	})
 }
 

@@ -26,6 +26,14 @@ func (k keys) name(kind, of string) string { return k.prefix + kind + ":" + of }
 // sessions is the sorted set of sessions that are alive, by when they are not any more.
 func (k keys) sessions() string { return k.prefix + "s" }
 
+// invalid is where invalid responses are counted: those of an address if it is known, whatever the application, else those of the application.
+func (k keys) invalid(address string) string {
+	if address == "" {
+		return k.prefix + "i"
+	}
+	return "rl:ip:{" + address + "}"
+}
+
 // channel is where a session listens.
 func (k keys) channel(session string) string { return k.name("o", session) }
 

@@ -35,7 +35,8 @@ func WithApplication(name string) Option {
 }
 
 // WithAddress names the IP address from which the process sends; any name that is unique for the address will do.
-// Processes with the same name count invalid requests together, whatever their application. The default is "default".
+// Processes with the same name count invalid requests together, whatever their application, as Discord does. Without it
+// those of the same application do.
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
@@ -96,7 +97,6 @@ func WithLogger(logger *slog.Logger) Option {
 func defaultOptions() options {
 	return options{
 		application: "default",
-		address:     "default",
 		callTimeout: 500 * time.Millisecond,
 		lease:       30 * time.Second,
 		trip:        250 * time.Millisecond,

@@ -191,7 +191,7 @@ func (p play) blames() bool {
 		return false
 	case "shared", "foreign", "global block":
 		// Who dies takes what it was told along, and who waits for the global limit with a permit does not hear of a hold.
-		return p.deaths+p.leavers == 0 && (p.global == 0 || p.global == 50)
+		return p.deaths == 0 && (p.global == 0 || p.global == 50)
 	}
 	return true
 }
@@ -200,7 +200,7 @@ func (p play) blames() bool {
 // of them knew is lost with it, and one request finds out. Buckets that give back one request after the other are not known as
 // exactly as others while permits wait for the global limit.
 func (p play) allowance() int {
-	if p.lost+p.deaths+p.cuts+p.leavers+p.comers > 0 || p.outage != "none" || p.troubles > 0 || p.quota.Kind != discordsim.KindFixed {
+	if p.lost+p.deaths+p.cuts+p.comers > 0 || p.outage != "none" || p.troubles > 0 || p.quota.Kind != discordsim.KindFixed {
 		return 3
 	}
 	return 0

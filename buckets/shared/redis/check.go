@@ -35,8 +35,10 @@ func (s *settings) check(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkAddress(ctx, "rl:ip:{"+s.address+"}"); err != nil {
-		return err
+	if s.address != "" {
+		if err := c.checkAddress(ctx, "rl:ip:{"+s.address+"}"); err != nil {
+			return err
+		}
 	}
 	if err := c.checkEvalsha(ctx, prefix(s.application)+markerName); err != nil {
 		return err

@@ -80,7 +80,6 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		"tls":               {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port a TLS port?"}},
 		"foreign text":      {nil, "", []string{"SET", "rl:{test-bot}:v", "hello"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "hello", "delete it"}},
 		"foreign kind":      {nil, "", []string{"RPUSH", "rl:{test-bot}:v", "x"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "list"}},
-		"foreign address":   {nil, "", []string{"SET", "rl:ip:{default}", "x"}, redis.ErrForeignKey, []string{`"rl:ip:{default}"`, "string"}},
 		"another version":   {nil, "", []string{"SET", "rl:{test-bot}:v", "ratelight 2"}, redis.ErrForeignKey, []string{"ratelight 2"}},
 		"not in a database": {[]string{"--databases", "1"}, "redis://HOST/1", nil, redis.ErrDatabase, nil},
 	} {
@@ -285,6 +284,17 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1?master-set=x"), "master-set")
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1/x"), "number of the database")
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1?dial_timeout=1"), "dial_timeout")
+}
+
+func TestOpenRefusesAnAddressWhoseKeyIsNotOurs(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	require.NoError(t, administrator(t, e.URL())("SET", "rl:ip:{10.0.0.1}", "x").Error())
+	err := refused(t, e.URL(), redis.WithAddress("10.0.0.1"))
+	assert.ErrorIs(t, err, redis.ErrForeignKey)
+	assert.ErrorContains(t, err, `"rl:ip:{10.0.0.1}"`)
+	assert.ErrorContains(t, err, "string")
+	open(t, e.URL())
 }
 
 func TestOpenWarnsOfAnEngineThatMayEvict(t *testing.T) {

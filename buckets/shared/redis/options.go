@@ -76,7 +76,7 @@ func WithOutage(policy shared.Outage) Option {
 }
 
 // WithAddress names the IP address from which this process sends. Processes with the same address count invalid
-// responses together. See shared.WithAddress.
+// responses together; without it those of the same application do. See shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address

@@ -31,7 +31,7 @@ func ACLRules(application string) ([]string, error) {
 	return rules, nil
 }
 
-// keyPatterns match all keys of an application, and those of IP addresses, which all applications have in common.
+// keyPatterns match all keys of an application, and those of WithAddress, which all applications have in common.
 func keyPatterns(application string) []string {
 	return []string{prefix(application) + "*", "rl:ip:{*}"}
 }

@@ -36,7 +36,7 @@ type Store struct {
 //
 // The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for RESP2), client_name.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
-	s := settings{address: "default"} // as in buckets/shared
+	var s settings
 	o, err := s.apply(url, options)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -72,7 +73,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 
 	var managers []*buckets.RESTBucketManager
 	for _, node := range nodes[:2] {
-		store := open(t, "redis://bot:secret@"+node.Address())
+		store := open(t, "redis://bot:secret@"+node.Address(), redis.WithAddress("203.0.113.7"))
 		m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithLogger(nil))
 		require.NoError(t, m.Start())
 		defer m.Close()
