@@ -19,7 +19,7 @@ import (
 // The exit statuses, beside 0.
 const (
 	statusFailed      = 1   // a verdict failed, or the machine did not let us work
-	statusUsage       = 2   // the flags make no sense
+	statusUsage       = 2   // invalid flags
 	statusInterrupted = 130 // as shells report SIGINT
 )
 

@@ -67,7 +67,7 @@
 // # Life of a manager
 //
 // A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. Shutdown
-// first lets waiting requests and those in flight finish. Meanwhile a garbage collector evicts buckets that are idle
+// first lets waiting requests and those in flight finish. While it runs, a garbage collector evicts buckets that are idle
 // and whose reset has passed, so that an eviction cannot cause a 429.
 //
 // There is no goroutine per bucket or request, and no lock is held while a request waits. A waiting request needs a

@@ -10,12 +10,12 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated, unless
-// WithMaxBufferedBody says otherwise.
+// DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated,
+// unless WithMaxBufferedBody sets another size.
 const DefaultMaxBufferedBody = 1 << 20
 
-// DefaultMaxBufferedTotal is how much memory, in bytes, such bodies take in all requests together, unless WithMaxBufferedTotal
-// says otherwise.
+// DefaultMaxBufferedTotal is the largest total size, in bytes, of such bodies in all requests together, unless
+// WithMaxBufferedTotal sets another one.
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them

@@ -17,7 +17,8 @@ import (
 const (
 	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
 	DefaultRetries = 3
-	// DefaultMaxRetryDuration is for how long after the first attempt others are begun, unless WithMaxRetryDuration says otherwise.
+	// DefaultMaxRetryDuration is how long after the first attempt further attempts may begin, unless
+	// WithMaxRetryDuration sets another duration.
 	DefaultMaxRetryDuration = 2 * time.Minute
 	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
 	// otherwise.

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fifo"
 )
 
-// DefaultAttemptTimeout is how long an attempt may go without progress, unless WithAttemptTimeout says otherwise.
+// DefaultAttemptTimeout is how long an attempt may make no progress, unless WithAttemptTimeout sets another duration.
 const DefaultAttemptTimeout = 15 * time.Second
 
 // WithAttemptTimeout sets how long one attempt may make no progress; then it ends with an *AttemptTimeoutError. Zero or

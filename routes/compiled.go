@@ -11,9 +11,8 @@ import (
 // It is 40 bytes and comparable with ==. Its strings are parts of the path; a CompiledRoute from [Match] shares memory
 // with the string it was made from, so use strings.Clone for what you keep for long.
 //
-// fmt and slog print it without its token. There are two exceptions, because fmt then reads the bytes without asking: a
-// CompiledRoute in an unexported field of a struct that does not print itself, and the verbs %p and %w, which go vet
-// rejects.
+// fmt and slog print it without its token. There are two exceptions, because fmt then bypasses Format: a CompiledRoute
+// in an unexported field of a struct without a Format method, and the verbs %p and %w, which go vet rejects.
 //
 // The zero value is no route.
 type CompiledRoute struct {

@@ -44,8 +44,8 @@ func limiters() []contender {
 		{name: "discordgo", about: "its own limiter, one session", library: "discordgo", mutex: true, open: untold(plainDiscordgo)},
 		{name: "disgo", about: "its own limiter, with 1000 retries instead of 10", library: "disgo", racy: true, open: untold(plainDisgo())},
 		{name: "arikawa", about: "its own limiter, with 1000 retries instead of 5", library: "arikawa", open: untold(plainArikawa)},
-		{name: "rate-even", about: "http.Client with golang.org/x/time/rate, told all limits and the jitter, requests spread evenly", library: plain, open: tellsLimits(evenly)},
-		{name: "rate-bursts", about: "http.Client with golang.org/x/time/rate, told all limits, bursts as large as they allow", library: plain, open: tellsLimits(bursts)},
+		{name: "rate-even", about: "http.Client with golang.org/x/time/rate, given all limits and the jitter; requests spread evenly", library: plain, open: tellsLimits(evenly)},
+		{name: "rate-bursts", about: "http.Client with golang.org/x/time/rate, given all limits; bursts as large as they allow", library: plain, open: tellsLimits(bursts)},
 		{name: "no-limiter", about: "http.Client that repeats a 429 after its Retry-After", library: plain, open: untold(plainUnlimited)},
 	}
 }
@@ -54,7 +54,7 @@ func limiters() []contender {
 func hooks() []contender {
 	all := limiters()
 	return slices.Concat(all[1:2], []contender{
-		{name: "discordgo+ratelight-session", about: "discordgolimit.Prepare, the session itself", library: "discordgo", ratelight: true, mutex: true, open: untold(preparedDiscordgo)},
+		{name: "discordgo+ratelight-session", about: "discordgolimit.Prepare, calls with the session itself", library: "discordgo", ratelight: true, mutex: true, open: untold(preparedDiscordgo)},
 		{name: "discordgo+ratelight", about: "discordgolimit.Call", library: "discordgo", ratelight: true, open: untold(hookedDiscordgo)},
 	}, all[2:3], []contender{
 		{name: "disgo+ratelight", about: "disgolimit.Options", library: "disgo", ratelight: true, open: untold(hookedDisgo)},

@@ -20,7 +20,7 @@ import (
 // The exit statuses, beside 0.
 const (
 	statusFailed      = 1
-	statusUsage       = 2   // the flags make no sense
+	statusUsage       = 2   // invalid flags
 	statusInterrupted = 130 // as shells report SIGINT
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // errHelp is returned by parse when help is asked for.
-var errHelp = errors.New("help was asked for")
+var errHelp = errors.New("help requested")
 
 // options are what the command line says.
 type options struct {
@@ -54,17 +54,17 @@ func help() string {
 	var b strings.Builder
 	b.WriteString(`Usage: go run . [flags]
 
-Sends the same work through Ratelight and through other limiters to a simulated Discord on this machine, and shows side by
-side how near each comes to the ideal, what it is refused, and what never ends. Each runs in a process of its own; those of one
-scenario run at the same time, scenario after scenario. It takes about two minutes and a half.
+Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and compares
+how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process, all of one
+scenario at the same time, one scenario after the other. It takes about two and a half minutes.
 
-  -quick            a third of the work, in less than a minute
+  -quick            a third of the requests, in less than a minute
   -scenario NAMES   some scenarios, separated by commas (default all)
-  -contender NAMES  some contenders, separated by commas; all; limiters: those that limit each in their own way (the default);
-                    hooks: the libraries as they are and with Ratelight under them
-  -seed N           where everything random starts from (default 1)
+  -contender NAMES  some contenders, separated by commas, or all; limiters: different limiters (the default);
+                    hooks: the libraries with and without Ratelight under them
+  -seed N           seed of the random numbers (default 1)
   -json             print JSON and nothing else to standard output
-  -here             no processes: one contender after the other in this one, which ends with whatever crashes
+  -here             run the contenders one after the other in this process, which a crash of one of them ends
 
 Scenarios:
 
@@ -82,11 +82,11 @@ Examples:
 
   go run .                                        everything
   go run . -contender hooks                       the libraries with and without Ratelight under them
-  go run . -scenario given-up -contender disgo    one of them
+  go run . -scenario given-up -contender disgo    one contender in one scenario
   go run . -json > result.json                    for a script
 
-Exit status of the built program (go run itself exits with 1 for all but 0): 0 the comparison was made, whatever came out, 1 it
-could not be made, 2 the flags make no sense, 130 interrupted.
+Exit status of the built program (go run itself exits with 1 for all but 0): 0 the comparison ran, whatever its
+result, 1 it could not run, 2 invalid flags, 130 interrupted.
 `)
 	return b.String()
 }

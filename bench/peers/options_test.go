@@ -52,8 +52,8 @@ func TestFlagsChooseWhatIsRun(t *testing.T) {
 func TestWrongFlagsAreExplained(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"-scenario slide":        `-scenario: "slide" is not known: expected all, or some of one-channel,`,
-		"-contender ratelight,x": `-contender: "x" is not known: expected all, or some of ratelight,discordgo,`,
+		"-scenario slide":        `-scenario: unknown name "slide": expected all, or some of one-channel,`,
+		"-contender ratelight,x": `-contender: unknown name "x": expected all, or some of ratelight,discordgo,`,
 		"-seed minus":            "seed",
 		"fast":                   `"fast" is not a flag`,
 		"-fast":                  "fast",

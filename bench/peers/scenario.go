@@ -69,21 +69,21 @@ func scenarios(quick bool) []scenario {
 	second := func(q func(int, time.Duration) discordsim.Quota) map[kind]limit { return messages(q(5, time.Second)) }
 	return []scenario{
 		{
-			"one-channel", "messages to one channel that takes 5 in 5 s, as Discord's do", repeated(1, times(25), send),
+			"one-channel", "messages to one channel with a limit of 5 in 5 s, as at Discord", repeated(1, times(25), send),
 			messages(discordsim.Fixed(5, 5*time.Second)),
 		},
-		{"many-channels", "messages to 40 channels that take 5 a second each, under the global limit of 50", repeated(40, times(10), send), usual()},
-		{"mixed", "all seven calls, on 3 channels", slices.Concat(
+		{"many-channels", "messages to 40 channels with a limit of 5 a second each, and the global limit of 50", repeated(40, times(10), send), usual()},
+		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
 			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
 		), usual()},
 		{
-			"one-limit", "messages and edits in one channel, whose routes share one limit of 5 a second, which is not documented",
+			"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second",
 			repeated(1, times(19), send, edit), oneLimit(), // no multiple of 5: one place lost would cost a whole window
 		},
 		{"sliding", "messages to one channel; each takes one of 5 places for a second", repeated(1, times(40), send), second(discordsim.Sliding)},
-		{"leaky", "messages to one channel; one of 5 places comes back every 0.2 s", repeated(1, times(40), send), second(discordsim.Leaky)},
+		{"leaky", "messages to one channel; one of 5 places becomes free every 0.2 s", repeated(1, times(40), send), second(discordsim.Leaky)},
 		{
-			"given-up", "messages to one channel that takes 5 in 3 s; others in between are given up by their callers after 1 s",
+			"given-up", "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
 			givenUp(times(20)), messages(discordsim.Fixed(5, 3*time.Second)),
 		},
 	}
@@ -141,7 +141,7 @@ func find[T any](names string, list []T, name func(T) string) (found []T, err er
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(wanted)) {
-		return nil, fmt.Errorf("%q is not known: expected all, or some of %s, separated by commas", n, strings.Join(known, ","))
+		return nil, fmt.Errorf("unknown name %q: expected all, or some of %s, separated by commas", n, strings.Join(known, ","))
 	}
 	return found, nil
 }

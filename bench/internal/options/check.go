@@ -24,7 +24,7 @@ func (o *Options) check(groups []group, given map[string]bool) error {
 			case o.mode() == simulated:
 				return fmt.Errorf("-%s has an effect only together with -target, which is not given", f.name)
 			default:
-				return fmt.Errorf("-%s has no effect together with %s: leave one of them out", f.name, instead[o.mode()])
+				return fmt.Errorf("-%s has no effect together with %s: omit one of them", f.name, instead[o.mode()])
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func (o *Options) checkSeveral(given map[string]bool) error {
 		// What was given is not repeated, as it may contain a password.
 		u, err := url.Parse(o.Redis)
 		if err != nil || u.Scheme == "" || u.Host == "" && u.Path == "" {
-			return errors.New("-redis is not the URL of a server: expected something like redis://127.0.0.1:6379")
+			return errors.New("-redis is not the URL of a server: expected one such as redis://127.0.0.1:6379")
 		}
 	}
 	if !o.Disturb {
@@ -57,11 +57,11 @@ func (o *Options) checkSeveral(given map[string]bool) error {
 	}
 	switch {
 	case o.Processes < 2:
-		return errors.New("-disturb is given and -processes is 1: expected 2 or more, as one of them is killed")
+		return errors.New("-disturb is given and -processes is 1: expected 2 or more, because one of them is killed")
 	case o.Redis != "":
-		return errors.New("-disturb is given together with -redis: leave one of them out, as it freezes and kills the server, which has to be our own")
+		return errors.New("-disturb is given together with -redis: omit one of them, because -disturb freezes and kills the server, so the program has to start it itself")
 	case given["min-efficiency"]:
-		return errors.New("-min-efficiency has no effect together with -disturb: leave one of them out, as there is no ideal to compare with")
+		return errors.New("-min-efficiency has no effect together with -disturb: omit one of them, because there is no ideal to compare with")
 	case !given["length"]:
 		o.Length = lengthOfAccidents
 	case o.Length < lengthOfAccidents:
@@ -78,7 +78,7 @@ func (o *Options) checkReal() error {
 	}
 	o.Target = target
 	if o.Token != "" && target.Scheme == "http" && !isLoopback(target) {
-		return fmt.Errorf("-target is %s: expected https, as a token is given that http would send unencrypted", target)
+		return fmt.Errorf("-target is %s: expected https, because http would send the token unencrypted", target)
 	}
 	if strings.ContainsAny(o.Token, "\r\n\x00") {
 		return fmt.Errorf("the token from -token or %s contains a line break: expected the value of a header", TokenVariable)

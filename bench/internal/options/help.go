@@ -9,29 +9,29 @@ const introduction = `Usage: go run ./bench [flags]
        go run ./bench tune [flags]    find the max rate limit to set; tune -h has its flags
 
 Sends a burst of requests through Ratelight's transport to a simulated Discord on this machine, and measures how long
-they wait, how many are refused, and how near the whole comes to what an ideal client could do.
+they wait, how many are refused, and how close the throughput is to that of an ideal client.
 `
 
 const conclusion = `
 Examples:
 
   go run ./bench                                       the defaults: about 10 s
-  go run ./bench -requests 50                          a short one
-  go run ./bench -kind sliding -latency 100ms          another kind of bucket, farther away
-  go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, and nothing above it
-  go run ./bench -max-rate-limit 3s                    who would wait longer is refused at once
-  go run ./bench -scenario all                         judge the limiter where it is hard
+  go run ./bench -requests 50                          fewer requests
+  go run ./bench -kind sliding -latency 100ms          another kind of bucket, longer round trips
+  go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, no global limit
+  go run ./bench -max-rate-limit 3s                    requests that would wait longer are refused
+  go run ./bench -scenario all                         test the limiter in difficult situations
   go run ./bench tune                                  which max rate limit to set, for a day of requests
-  go run ./bench -processes 4                          share limits between 4 processes, or another number: about 2 min
-  go run ./bench -processes 4 -disturb                 what accidents cost them: about 90 s
-  go run ./bench -soak 10m                             memory, goroutines, tokens: what must not add up
-  go run ./bench -report load.html                     charts of it, to be opened in a browser
+  go run ./bench -processes 4                          4 processes that share limits: about 2 min
+  go run ./bench -processes 4 -disturb                 what failures cost them: about 90 s
+  go run ./bench -soak 10m                             memory, goroutines, tokens: find leaks
+  go run ./bench -report load.html                     charts of the run, to open in a browser
   go run ./bench -json -min-efficiency 0.95            for a script
   go run ./bench -target https://discord.com -requests 10
                                                        REAL requests: GET /api/v10/gateway
 
-Exit status of the built program (go run itself exits with 1 for all but 0): 0 all went well, 1 requests or a verdict
-failed, 2 the flags make no sense, 130 interrupted.
+Exit status of the built program (go run itself exits with 1 for all but 0): 0 success, 1 requests or a verdict failed,
+2 invalid flags, 130 interrupted.
 `
 
 // Help is what -h prints.

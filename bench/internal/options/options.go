@@ -17,7 +17,7 @@ import (
 const TokenVariable = "RATELIGHT_TOKEN"
 
 // ErrHelp is returned by Parse when help is asked for.
-var ErrHelp = errors.New("help was asked for")
+var ErrHelp = errors.New("help requested")
 
 // Options are what the command line says.
 type Options struct {
@@ -162,42 +162,42 @@ func (o *Options) groups() []group {
 	return []group{
 		{"Load", []option{
 			{"requests", whole(&o.Requests, 1, 1_000_000), load, fmt.Sprintf("requests to make; %d with -target", realRequests)},
-			{"concurrency", whole(&o.Concurrency, 0, 1_000_000), load, "requests handed to the client at a time, 0 for all at once"},
+			{"concurrency", whole(&o.Concurrency, 0, 1_000_000), load, "requests in progress at the same time, 0 for all at once"},
 			{"max-rate-limit", span(&o.MaxRateLimit, 0, 24*time.Hour), load, "longest predicted wait that the client accepts; it refuses a request that would wait longer"},
-			{"global-limit", whole(&o.GlobalLimit, 0, 1_000_000), load, "requests per second in all, of the client and of the simulator, 0 for no limit"},
+			{"global-limit", whole(&o.GlobalLimit, 0, 1_000_000), load, "requests per second in total, for client and simulator, 0 for no limit"},
 		}},
 		{"Simulated Discord", []option{
-			{"buckets", whole(&o.Buckets, 1, 100_000), simulated, "channels that the requests go to in turn, each with a bucket of its own"},
+			{"buckets", whole(&o.Buckets, 1, 100_000), simulated, "channels to which the requests are sent in turn, each with its own bucket"},
 			{"limit", whole(&o.Limit, 1, 1_000_000), simulated, "requests per window in each bucket"},
 			{"window", span(&o.Window, time.Millisecond, 24*time.Hour), simulated, "length of the window"},
-			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), simulated, "how a bucket fills up again: all at once when the window ends, each request a window later, or one each window/limit"},
+			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), simulated, "how a bucket refills: all places when the window ends, each place a window after its request, or one place every window/limit"},
 			{"latency", span(&o.Latency, 0, time.Minute), simulated, "mean round trip"},
-			{"jitter", span(&o.Jitter, 0, time.Minute), simulated, "how far a round trip may lie from the mean; at most the latency"},
-			{"seed", seed(&o.Seed), simulated | judged | soaked | shared, "where everything random starts from"},
+			{"jitter", span(&o.Jitter, 0, time.Minute), simulated, "largest difference of a round trip from the mean; at most the latency"},
+			{"seed", seed(&o.Seed), simulated | judged | soaked | shared, "seed of the random numbers"},
 		}},
 		{"Real server, in place of the simulated one", []option{
 			{"target", address(&o.target), real, "SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits"},
-			{"path", text("path", &o.Path), real, "path to get"},
-			{"token", secret(&o.Token), real, `value of the Authorization header, such as "Bot …"; better given by the environment variable ` + TokenVariable + ", as others can see arguments; never printed"},
+			{"path", text("path", &o.Path), real, "path of the GET requests"},
+			{"token", secret(&o.Token), real, `value of the Authorization header, such as "Bot …"; safer in the environment variable ` + TokenVariable + ", because other users can see arguments; never printed"},
 		}},
-		{"Judging the limiter", []option{
-			{"scenario", text("name", &o.Scenario), judged | shared, "run a scenario by name, all of them at once (all, about 20 s), or show their names (list)"},
+		{"Scenarios with a verdict on the limiter", []option{
+			{"scenario", text("name", &o.Scenario), judged | shared, "name of a scenario to run, all for all of them at once (about 20 s), or list for their names"},
 		}},
 		{"Several processes that share their limits", []option{
-			{"processes", optional(whole(&o.Processes, 1, 64)), shared, "start so many processes, which share limits through a Redis or Valkey server, and judge how well: on one bucket and on many, one scenario after the other; -scenario picks one"},
-			{"redis", text("URL", &o.Redis), shared, "server to share them through, such as redis://127.0.0.1:6379; without this one is started that is installed, and ended afterwards; never printed"},
-			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("how long a scenario makes requests, about; %s with -disturb", short(lengthOfAccidents))},
-			{"disturb", boolean(&o.Disturb), shared, "kill one of the processes, freeze the server for 3 s, and kill it and start it again empty: what does each cost?"},
-			{"outage", choice(&o.Outage, "wait", "fail", "share", "full"), shared, "what processes do while the server is away: wait for it, give those who wait an error, divide the limits among them, or each use all of them; only wait is judged by what it costs"},
+			{"processes", optional(whole(&o.Processes, 1, 64)), shared, "number of processes to start, which share limits through a Redis or Valkey server; they are judged on one bucket and on many, one scenario after the other; -scenario selects one"},
+			{"redis", text("URL", &o.Redis), shared, "server for the shared limits, such as redis://127.0.0.1:6379; by default an installed server is started, and stopped afterwards; never printed"},
+			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("approximate duration of a scenario; %s with -disturb", short(lengthOfAccidents))},
+			{"disturb", boolean(&o.Disturb), shared, "kill one of the processes, freeze the server for 3 s, kill it and restart it empty, and show what each costs"},
+			{"outage", choice(&o.Outage, "wait", "fail", "share", "full"), shared, "what processes do while the server is unavailable: wait, fail waiting requests, divide the limits among them, or each use all of every limit; only wait has a verdict on its cost"},
 		}},
-		{"Looking for what adds up in time", []option{
-			{"soak", optional(span(&o.Soak, time.Second, 31*24*time.Hour)), soaked, "1000 requests a minute for so long, such as 10m, in a world where everything goes wrong that can; then some minutes of rest, and a look at what is left"},
+		{"Search for leaks", []option{
+			{"soak", optional(span(&o.Soak, time.Second, 31*24*time.Hour)), soaked, "send 1000 requests a minute for this time, such as 10m, with all kinds of failures; then idle for some minutes, and check for leaks"},
 		}},
 		{"Output and verdict", []option{
 			{"json", boolean(&o.JSON), load | judged | shared, "print JSON and nothing else to standard output"},
-			{"report", text("file", &o.Report), load | judged | shared, "write a page of charts to this file, to be opened in a browser; it needs nothing else, and no network"},
+			{"report", text("file", &o.Report), load | judged | shared, "write a page of charts to this file, to open in a browser; it needs no other files and no network"},
 			{"fail-on-429", boolean(&o.FailOn429), load | judged | shared, "exit with status 1 if any request was answered with 429, avoidable or not"},
-			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged | shared, "exit with status 1 below this part of the certain ideal, such as 0.97"},
+			{"min-efficiency", fraction(&o.MinEfficiency), simulated | judged | shared, "exit with status 1 below this fraction of the certain ideal, such as 0.97"},
 		}},
 	}
 }

@@ -79,34 +79,34 @@ const mostRequests = 10_000_000
 func (o *Tune) groups() []group {
 	both := generated | traced
 	return []group{
-		{"Load, made up", []option{
-			{"requests", whole(&o.Requests, 1, mostRequests), generated, "requests at random times, bursts not counted"},
-			{"rate", positive(&o.rate, "number"), generated, "such requests per second on the average, in place of -requests"},
+		{"Generated load", []option{
+			{"requests", whole(&o.Requests, 1, mostRequests), generated, "requests at random times, without the bursts"},
+			{"rate", positive(&o.rate, "number"), generated, "average number of such requests per second, in place of -requests"},
 			{"duration", span(&o.Duration, time.Second, 31*24*time.Hour), generated, "time over which the requests are spread"},
-			{"channels", whole(&o.Channels, 1, 1_000_000), generated, "channels that they are for (or guilds, or webhooks), each with a bucket of its own"},
-			{"skew", decimal(&o.Skew, 0, 10), generated, "how unequal the channels are: the n-th most popular one gets a share proportional to 1/n^skew; 0 for all equal"},
-			{"burst", whole(&o.Burst, 0, 100_000), generated, "requests made at once, for one channel, on top of the others; 0 for none"},
+			{"channels", whole(&o.Channels, 1, 1_000_000), generated, "channels (or guilds, or webhooks) of the requests, each with its own bucket"},
+			{"skew", decimal(&o.Skew, 0, 10), generated, "how unequal the channels are: the n-th most popular one gets a share proportional to 1/n^skew; 0 for equal shares"},
+			{"burst", whole(&o.Burst, 0, 100_000), generated, "requests per burst, all at once to one channel, in addition to the others; 0 for none"},
 			{"burst-every", span(&o.BurstEvery, 0, 31*24*time.Hour), generated, "time from one burst to the next; 0 for none"},
-			{"route", several(&o.mix, "route=weight"), generated, `route that requests are for, and how many compared with others, such as 'GET /channels/{id}=3'; can be repeated (default 'POST /channels/{channel_id}/messages=1')`},
+			{"route", several(&o.mix, "route=weight"), generated, `route of requests and its relative weight, such as 'GET /channels/{id}=3'; can be repeated (default 'POST /channels/{channel_id}/messages=1')`},
 		}},
-		{"Load, recorded, in place of the one made up", []option{
+		{"Recorded load, in place of the generated one", []option{
 			{"trace", text("file", &o.Trace), traced, "file with time, method and path of each request, see below; - for standard input"},
 		}},
 		{"Simulated Discord", []option{
 			{"limit", whole(&o.Limit, 1, 1_000_000), both, "requests per window in each bucket: each route for each channel, guild or webhook"},
 			{"window", span(&o.Window, time.Millisecond, 24*time.Hour), both, "length of the window"},
 			{"rule", several(&o.rules, "route=limit"), both, "limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated"},
-			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), both, "how all buckets fill up again: all at once when the window ends, each request a window later, or one each window/limit"},
-			{"global-limit", whole(&o.GlobalLimit, 0, 1_000_000), both, "requests per second in all, 0 for no limit"},
+			{"kind", choice(&o.Kind, "fixed", "sliding", "leaky"), both, "how all buckets refill: all places when the window ends, each place a window after its request, or one place every window/limit"},
+			{"global-limit", whole(&o.GlobalLimit, 0, 1_000_000), both, "requests per second in total, 0 for no limit"},
 			{"latency", span(&o.Latency, 0, time.Minute), both, "mean round trip"},
-			{"jitter", span(&o.Jitter, 0, time.Minute), both, "how far a round trip may lie from the mean; at most the latency"},
-			{"seed", seed(&o.Seed), both, "where everything random starts from"},
+			{"jitter", span(&o.Jitter, 0, time.Minute), both, "largest difference of a round trip from the mean; at most the latency"},
+			{"seed", seed(&o.Seed), both, "seed of the random numbers"},
 		}},
-		{"What to compare, and the verdict", []option{
+		{"Comparison and verdict", []option{
 			{"max-rate-limits", spans(&o.MaxRateLimits, 0, 31*24*time.Hour), both, "values to compare, separated by commas"},
-			{"refused", share(&o.Refused), both, "part of the requests that may be refused; exit with status 1 if all values refuse more"},
+			{"refused", share(&o.Refused), both, "fraction of the requests that may be refused; exit with status 1 if all values refuse more"},
 			{"json", boolean(&o.JSON), both, "print JSON and nothing else to standard output"},
-			{"report", text("file", &o.Report), both, "write a page with the table and with curves to this file, to be opened in a browser; it needs nothing else, and no network"},
+			{"report", text("file", &o.Report), both, "write a page with the table and charts to this file, to open in a browser; it needs no other files and no network"},
 		}},
 	}
 }
@@ -127,13 +127,13 @@ func (o *Tune) check(groups []group, given map[string]bool) error {
 	for _, group := range groups {
 		for _, f := range group.flags {
 			if given[f.name] && f.modes&traced == 0 && given["trace"] {
-				return fmt.Errorf("-%s has no effect together with -trace: leave one of them out", f.name)
+				return fmt.Errorf("-%s has no effect together with -trace: omit one of them", f.name)
 			}
 		}
 	}
 	if given["rate"] {
 		if given["requests"] {
-			return errors.New("-rate and -requests say the same: leave one of them out")
+			return errors.New("-rate and -requests both set the number of requests: omit one of them")
 		}
 		requests := math.Round(o.rate * o.Duration.Seconds())
 		if requests < 1 || requests > mostRequests {
@@ -208,7 +208,7 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 	template = strings.TrimSpace(template)
 	if segments := strings.Split(template, "/"); len(segments) > 3 && !strings.HasPrefix(segments[3], "{") &&
 		(segments[1] == "webhooks" || segments[1] == "interactions") {
-		return route, "", errors.New("it has a token: expected a parameter in its place, such as /webhooks/{webhook_id}/{webhook_token}")
+		return route, "", errors.New("it contains a token: expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
 	}
 	route, err = routes.New(method, template)
 	if err == nil && route.Method() != strings.ToUpper(method) { // Discord has none of those that routes does not know
@@ -238,10 +238,10 @@ func spans(target *[]time.Duration, low, high time.Duration) value {
 }
 
 func share(target *float64) value {
-	return value{"part", strconv.FormatFloat(*target, 'g', -1, 64), func(given string) error {
+	return value{"fraction", strconv.FormatFloat(*target, 'g', -1, 64), func(given string) error {
 		x, err := strconv.ParseFloat(given, 64)
 		if err != nil || !(x >= 0 && x < 1) {
-			return errors.New("expected a part of the requests, from 0 to below 1, such as 0.01")
+			return errors.New("expected a fraction of the requests, from 0 to below 1, such as 0.01")
 		}
 		*target = x
 		return nil

@@ -46,10 +46,10 @@ func seed(target *uint64) value {
 }
 
 func fraction(target *float64) value {
-	return value{"part", "", func(given string) error {
+	return value{"fraction", "", func(given string) error {
 		x, err := strconv.ParseFloat(given, 64)
 		if err != nil || math.IsNaN(x) || x <= 0 || x > 1 {
-			return errors.New("expected a part of the ideal, above 0 and at most 1, such as 0.97")
+			return errors.New("expected a fraction of the ideal, above 0 and at most 1, such as 0.97")
 		}
 		*target = x
 		return nil
