@@ -169,6 +169,25 @@ func TestAMessageWithANonceGoesOverAConnection(t *testing.T) {
 	assert.Len(t, nonce, 25)
 }
 
+// What a limit has refused was not created, and neither was what never left.
+func TestTheTimeOfANonceBeginsWhenTheMessageMayHaveBeenCreated(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+		"refused": refuse("user", "150"), "not sent": fail(noConnection()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(first, fail(lostConnection()), answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below, httpclient.WithNonce(), httpclient.WithMaxRetryDuration(time.Hour),
+					httpclient.WithBackoff(90*time.Second, 90*time.Second))
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+				assert.Len(t, below.requests(), 3)
+			})
+		})
+	}
+}
+
 // Discord remembers a nonce for a few minutes only, however long the caller would have it tried.
 func TestAMessageIsNotRepeatedWhenItsNonceMayBeForgotten(t *testing.T) {
 	t.Parallel()
