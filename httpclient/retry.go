@@ -25,7 +25,7 @@ const (
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
 
-	// nonceTime is for how long after the first attempt a message is repeated because its nonce says that it is the same. Discord
+	// nonceTime is for how long after it may have been sent a message is repeated because its nonce says that it is the same. Discord
 	// remembers nonces for "a few minutes" (its documentation), which the last attempt's way is part of.
 	nonceTime = 2 * time.Minute
 )
@@ -57,7 +57,7 @@ func WithRetries(n int) Option {
 
 // WithMaxRetryDuration sets how long after the first attempt further attempts may begin. Zero or less means that only
 // WithRetries bounds them. The default is DefaultMaxRetryDuration. A message that may have been sent, and is repeated
-// because it has a nonce, is repeated for two minutes at most.
+// because it has a nonce, is repeated for two minutes at most from then on.
 func WithMaxRetryDuration(d time.Duration) Option {
 	return func(s *settings) { s.retrySettings.within = max(d, 0) }
 }
@@ -140,11 +140,12 @@ var (
 // retry counts the attempts of one request.
 type retry struct {
 	first    time.Time // when the first attempt was sent
+	latest   time.Time // when the latest was
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
-	again    bool // the next attempt is one after a failure
-	bounded  bool // no attempt may begin after the time for retries, not even after a 429: a nonce holds for minutes only
+	again    bool      // the next attempt is one after a failure
+	doubtful time.Time // when a message with a nonce was sent that Discord may have created; zero: never
 }
 
 func (r *retry) begin() {
@@ -153,6 +154,7 @@ func (r *retry) begin() {
 }
 
 func (r *retry) sent(now time.Time) {
+	r.latest = now
 	if r.attempts == 1 {
 		r.first = now
 	}
@@ -212,11 +214,15 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
-// retryWithin returns for how long after the first attempt others are begun, 0 if that is not bounded.
+// retryWithin returns for how long after the first attempt others are begun, 0 if that is not bounded. With a message that may be there
+// already that counts for each, also after a 429.
 func (x *roundTrip) retryWithin() time.Duration {
 	within := x.retrySettings.within
-	if x.retry.bounded && (within == 0 || within > nonceTime) {
-		within = nonceTime
+	if r := &x.retry; !r.doubtful.IsZero() {
+		remembered := r.doubtful.Sub(r.first) + nonceTime
+		if within == 0 || within > remembered {
+			within = remembered
+		}
 	}
 	return within
 }
@@ -261,7 +267,9 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 		return true
 	}
 	nonce := x.enforcesNonce()
-	x.retry.bounded = x.retry.bounded || nonce
+	if nonce && x.retry.doubtful.IsZero() {
+		x.retry.doubtful = x.retry.latest
+	}
 	return nonce
 }
 

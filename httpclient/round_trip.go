@@ -120,7 +120,7 @@ func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 	wait := x.waitContext()
 	defer wait.end()
 	acquire := x.acquireLease
-	if x.retry.again && x.retrySettings.within > 0 || x.retry.bounded {
+	if x.retry.again && x.retrySettings.within > 0 || !x.retry.doubtful.IsZero() {
 		acquire = x.acquireForRetry
 	}
 	lease, content, err := acquire(wait)
