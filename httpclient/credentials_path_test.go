@@ -166,6 +166,17 @@ func TestAnAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
+// http.Client makes it of a name and a password in the URL, which a proxy asks for.
+func TestABasicAuthorizationIsKeptWhereThePathHasAToken(t *testing.T) {
+	t.Parallel()
+	below := newScript(answer(http.StatusOK, ""))
+	r := newRequest(t, http.MethodGet, webhook, "")
+	r.SetBasicAuth("user", "password")
+	assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+	_, password, _ := below.requests()[0].request.BasicAuth()
+	assert.Equal(t, "password", password)
+}
+
 func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 	t.Parallel()
 	const gone, unknown = `{"message":"Unknown Webhook","code":10015}`, `{"message":"404: Not Found","code":0}`

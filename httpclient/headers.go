@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
@@ -12,7 +13,7 @@ import (
 // WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks,
 // interactions). By default it is removed there: Discord uses the token in the path as the credential, and with an
 // Authorization the request also counts for the bot's global limit and is refused while that is used up
-// (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+// (discord-api-docs issues 4142 and 5800; JDA issue 1898). A Basic one, which is a proxy's, is always sent.
 func WithAuthorizationAlways() Option {
 	return func(s *settings) { s.authorizationAlways = true }
 }
@@ -28,10 +29,17 @@ func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
-	case !x.authorizationAlways && route.Route().TokenInPath() && message.HeaderValue(x.request.Header, "Authorization") != "":
+	case !x.authorizationAlways && route.Route().TokenInPath() && isToken(message.HeaderValue(x.request.Header, "Authorization")):
 		return secretHeaders[:1]
 	}
 	return nil
+}
+
+// isToken reports that an Authorization may be one of Discord's. A name with a password, which http.Client makes of a URL that has
+// them, is for a proxy.
+func isToken(authorization string) bool {
+	scheme, _, _ := strings.Cut(authorization, " ")
+	return authorization != "" && !strings.EqualFold(scheme, "Basic")
 }
 
 // without returns a copy of a header without those names, however they are spelled: net/http sends them as they are.
