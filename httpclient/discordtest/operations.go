@@ -39,7 +39,7 @@ func parseOperation(on string) (operation, error) {
 			return operation{method, unnamed(path)}, nil
 		}
 	}
-	return operation{}, fmt.Errorf(`Discord does not document an operation %q; for an undocumented one, end the path in "/**"`, on)
+	return operation{}, fmt.Errorf(`no operation %q is documented by Discord; for an undocumented one, end the path in "/**"`, on)
 }
 
 func named(name string) (operation, error) {
@@ -48,7 +48,7 @@ func named(name string) (operation, error) {
 			return operation{fields[0], unnamed(fields[1])}, nil
 		}
 	}
-	return operation{}, fmt.Errorf("Discord has no operation named %q", name)
+	return operation{}, fmt.Errorf("no operation is named %q", name)
 }
 
 // unnamed returns a path with {id} for whatever stands in braces, so that one operation has one name.
