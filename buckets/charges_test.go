@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // What is charged goes along with a route that moves, also into a limit group that had buckets before.
@@ -121,6 +122,23 @@ func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *test
 		wait(time.Millisecond)
 		last.cancel()
 		wait(0)
+	})
+}
+
+// What is known of a channel's limit is what to expect of the next channel: a request there whose response says nothing may have been counted.
+func TestRequestInANewChannelWhoseResponseSaysNothingIsCharged(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+		first := ask(m, message(2))
+		require.True(t, first.granted())
+		first.update(ratelimits.Response{Status: 503})
+		next := ask(m, message(2))
+		assert.False(t, next.granted(), "the only place may be taken")
+		wait(time.Minute + time.Second)
+		assert.True(t, next.granted())
+		next.update(limited("messages", 1, 0, time.Minute))
 	})
 }
 

@@ -34,10 +34,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.markEvicted(b) {
 		return false
 	}
-	if limit := b.window.Limit(); limit > 0 {
-		b.group.lastLimit.Store(int64(limit))
-		b.group.lastPeriod.Store(int64(b.window.Period()))
-	}
+	b.tellGroup()
 	b.group.remove(b)
 	b.link.close(now) // before there can be another bucket of that name
 	b.discovery.close()

@@ -235,6 +235,9 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	} else {
 		b.window.Report(now, h.permit, *r)
 	}
+	if b.window.Limit() != limit {
+		b.tellGroup()
+	}
 	switch {
 	case r.Class == ratelimits.ClassOK && b.group.kind == hashGroup: // as almost always
 	case b.group.kind == routeGroup && withoutLimits(r):

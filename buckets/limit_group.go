@@ -27,7 +27,7 @@ type limitGroup struct {
 	latestLimit  atomic.Int32 // the limit that the latest response named
 	limitChanged atomic.Int64 // when a route named another limit than before, a time.Duration
 
-	// What was known of the one that was forgotten last: what to expect of the next.
+	// What became known of one of them last, or was known when it was forgotten: what to expect of the next.
 	lastLimit  atomic.Int64
 	lastPeriod atomic.Int64
 
@@ -305,5 +305,13 @@ func (e *routeEntry) assignMajor(m major, group *limitGroup) {
 func (e *routeEntry) unassign(byMajor *xsync.Map[major, *limitGroup], m major) {
 	if old, ok := byMajor.LoadAndDelete(m); ok {
 		old.use(-1)
+	}
+}
+
+// tellGroup lets the limit group know what is known of the bucket's limit, as what to expect of the next one.
+func (b *bucket) tellGroup() {
+	if limit := b.window.Limit(); limit > 0 {
+		b.group.lastLimit.Store(int64(limit))
+		b.group.lastPeriod.Store(int64(b.window.Period()))
 	}
 }
