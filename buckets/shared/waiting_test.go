@@ -29,6 +29,9 @@ func (w *world) holder(n int) (all []*user) {
 }
 
 func TestBucketsThatWaitForADeadHolderMakeFewCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long with the race detector")
+	}
 	inWorld(t, func(w *world) {
 		const n = 200
 		for _, u := range w.holder(n) {
