@@ -12,7 +12,7 @@
 // Those to discord.com, discordapp.com and their subdomains except the media hosts, by the host of the request's URL, and
 // those to the hosts that [WithHosts] adds: a proxy, a test, a compatible server. All other requests pass untouched, so one
 // client can be used for attachments and other services, too. A proxy that forwards to Discord shares Discord's limits:
-// say so with [WithServer]. It may be mounted below a path: what stands before /api/v10, or another version, is ignored.
+// say so with [WithServer]. It may be mounted below a path: the part before /api/v10 is ignored.
 //
 // # Timeouts
 //
@@ -42,7 +42,7 @@
 // The request is repeated when the wait is over, first and alone; the others follow when it has succeeded. Only an edge
 // refusal without a time to come back is returned, as *[ratelimits.EdgeError]. The wait is the precise one of the body, of
 // which the header is a rounded copy. If the two contradict each other, the longer one counts, but a body above its header
-// is ignored if it is in milliseconds or the response has no scope. What the headers may be about waits while the body is
+// is ignored if it is in milliseconds or the response has no scope. Everything the headers may apply to waits while the body is
 // read. If a limit refuses several times in a row, the wait grows, up to about a minute. A wait above a day is cut to a day.
 // [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
 // *[ratelimits.TooLongError]. Nothing but the request's context bounds the number of such retries. A request whose body
