@@ -31,6 +31,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
+		if f := &w.evidence.fixed; since == 0 && f.closes.overlaps(s.reset) { // what was sent before and is not in its count never will be
+			f.said = min(f.said, s.spent+w.inflight)
+		}
 	} else if r.Class == ClassUser { // others' times are not the bucket's
 		w.longest = max(w.longest, s.after)
 	}

@@ -214,7 +214,6 @@ func (w *Window) unsay(p Permit) {
 // blind charges a request that was answered without limits: the server may have counted it, or not.
 func (w *Window) blind(now time.Duration, p Permit, lost bool) {
 	w.unheard++
-	w.unsay(p)
 	closes := w.evidence.fixed.closes
 	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, blind: unsaid}
 	if lost {

@@ -232,3 +232,18 @@ func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
 	b.send(0)
 }
+
+// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it before a response
+// shows that it was not counted.
+func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for i := range 3 {
+		b.exchange(0, ok(5, 4-i, second))
+	}
+	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: one of the two is somebody else's
+	now := second + 10*ms
+	p := b.burst(now, 3)
+	b.Lost(now+ms, p[0])
+	b.left(now+ms, 0)
+}
