@@ -63,6 +63,8 @@
 //	what do processes share?                          shared.go; buckets: shared_bucket.go, the global limit:
 //	                                                  shared_global.go, discovery: shared_discovery.go
 //	why does a bucket wait?                           snapshot.go
+//	how does a manager start, drain and end?          lifecycle.go
+//	what do hooks and logs get?                       hooks.go
 //
 // # Life of a manager
 //

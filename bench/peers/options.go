@@ -56,7 +56,7 @@ func help() string {
 
 Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and compares
 how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process, all of one
-scenario at the same time, one scenario after the other. It takes about two and a half minutes.
+scenario at the same time, one scenario after the other. It takes about a minute and a half.
 
   -quick            a third of the requests, in less than a minute
   -scenario NAMES   some scenarios, separated by commas (default all)
