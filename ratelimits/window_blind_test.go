@@ -247,3 +247,16 @@ func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	b.Lost(now+ms, p[0])
 	b.left(now+ms, 0)
 }
+
+// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has answered, and not
+// somebody else's. So the next such request does not make room for it.
+func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
+	t.Parallel()
+	b := log(t)
+	b.Report(2002*ms, b.send(2000*ms), broken) // counted at 2001 ms
+	slow := b.send(3000 * ms)                  // counted a moment later, when the first one still is
+	b.Report(3500*ms, slow, ok(5, 3, second))
+	b.exchange(3600*ms, broken)
+	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
+	b.left(4550*ms, 3)
+}
