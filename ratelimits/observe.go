@@ -78,6 +78,10 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	return v
 }
 
+// shortenedPeriods is within how many periods a refusal comes for certain if the period was shortened wrongly, also where some of the
+// requests are slow.
+const shortenedPeriods = 8
+
 // shorten forgets a reset-after that has not been seen again. A log that names its next place may not name its period for long; should the
 // bucket be one, a refusal will show it soon.
 func (w *Window) shorten(now time.Duration) {
@@ -86,7 +90,7 @@ func (w *Window) shorten(now time.Duration) {
 	}
 	if w.evidence.mayBeNext() {
 		if rare := w.writeRare(); now >= rare.shortenedUntil {
-			rare.shortened, rare.shortenedUntil = w.longest, now+2*w.longest
+			rare.shortened, rare.shortenedUntil = w.longest, now+shortenedPeriods*w.longest
 		}
 	}
 	w.longest = w.recent
