@@ -8,17 +8,16 @@ const unsaidWait = time.Second
 // rare is what a Window remembers of what most buckets never meet: holds, refusals, responses that no kind can have given, other limits.
 // It is kept apart so that those buckets stay small.
 type rare struct {
-	hold                      Throttle
-	holdClass                 Class // of the 429 that the hold comes from
-	refusals                  Refusals
-	shortened, shortenedUntil time.Duration // what the period seemed to be, and was taken for shorter not long before
-	suspected                 time.Duration // until then evidence.suspected holds
-	leftOutUntil              time.Duration // until then evidence.leftOut counts
-	raised                    int32         // a higher limit that the latest response named, at raisedAt: believed a period later
-	raisedTwice               bool          // and the one before it, too
-	loweredAt                 time.Duration // when a response named a lower limit; those to requests of before name the one that was
-	raisedAt                  time.Duration
-	hidden                    hiddenLimit
+	hold         Throttle
+	holdClass    Class // of the 429 that the hold comes from
+	refusals     Refusals
+	suspected    time.Duration // until then evidence.suspected holds
+	leftOutUntil time.Duration // until then evidence.leftOut counts
+	raised       int32         // a higher limit that the latest response named, at raisedAt: believed a period later
+	raisedTwice  bool          // and the one before it, too
+	loweredAt    time.Duration // when a response named a lower limit; those to requests of before name the one that was
+	raisedAt     time.Duration
+	hidden       hiddenLimit
 }
 
 // noRare is what is read of a window that has met none of it. Nothing writes to it.
@@ -70,11 +69,6 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.evidence.others = true // perhaps
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
-	}
-	rare := w.writeRare()
-	if now < rare.shortenedUntil && w.evidence.mayBeNext() {
-		w.longest, w.recentSince = rare.shortened, now+suspectedPeriods*rare.shortened
-		w.ledger.occupy(w.longest, true)
 	}
 	wait := r.AskedWait()
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {

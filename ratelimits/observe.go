@@ -71,29 +71,20 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	if next || longer {
 		w.ledger.occupy(w.longest, next)
 	}
+	w.recentWhole = w.recentWhole || s.spent == 1
 	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {
-		w.shorten(s.received)
-		w.recent, w.recentSince, w.passed = s.after, s.received, 0
+		w.shorten()
+		w.recent, w.recentSince, w.recentWhole, w.passed = s.after, s.received, s.spent == 1, 0
 	}
 	return v
 }
 
-// shortenedPeriods is within how many periods a refusal comes for certain if the period was shortened wrongly, also where some of the
-// requests are slow.
-const shortenedPeriods = 8
-
-// shorten forgets a reset-after that has not been seen again. A log that names its next place may not name its period for long; should the
-// bucket be one, a refusal will show it soon.
-func (w *Window) shorten(now time.Duration) {
-	if w.evidence.kind() == KindNext || w.recent >= w.longest {
-		return
+// shorten forgets a reset-after that has not been seen again. A log that names its next place names its period only to a request that
+// finds it empty.
+func (w *Window) shorten() {
+	if w.recent < w.longest && (w.recentWhole || !w.evidence.mayBeNext()) {
+		w.longest = w.recent
 	}
-	if w.evidence.mayBeNext() {
-		if rare := w.writeRare(); now >= rare.shortenedUntil {
-			rare.shortened, rare.shortenedUntil = w.longest, now+shortenedPeriods*w.longest
-		}
-	}
-	w.longest = w.recent
 }
 
 // chargeCounted charges what a response had counted: its own request, and what can only be somebody else's.

@@ -43,6 +43,7 @@ type Window struct {
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
+	recentWhole                  bool // a request of late was the first that was counted: its response has named the whole period
 
 	outcome  time.Duration // when the latest outcome came
 	ledger   ledger
