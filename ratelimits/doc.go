@@ -21,4 +21,7 @@
 //
 // Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks, the
 // server's or ours, are not used.
+//
+// A Window that several processes share travels as bytes ([Window.Append], [DecodeWindow]), and moves from the clock of
+// one to that of another one with [Window.Shift], whose distance need be known only roughly.
 package ratelimits

@@ -23,7 +23,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	if passed > 0 && sent >= h.met { // the first of those that were in flight together
 		since, n := sent, h.count(now)
 		if n > 0 {
-			since = h.passed.list()[0].received
+			since = h.passed.list()[0].sent()
 		}
 		known := h.room > 0 && now < h.until
 		switch {
@@ -39,17 +39,17 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 		h.span = max(h.span, now+wait-since)
 		h.tryAt = now + wait + h.span*(1<<h.vain-1)
 	}
-	h.met = now
+	h.met = max(h.met, now)
 	h.until = max(h.until, now+3*wait, h.tryAt+2*h.span)
 }
 
-// accepted takes in that a request was let through.
-func (h *hiddenLimit) accepted(now, sent time.Duration) {
+// accepted takes in that a request was let through, as was received then.
+func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return
 	}
+	h.passed.add(&charge{received: sent, reset: interval{received, received + h.span}, n: 1})
 	h.passed.expire(now)
-	h.passed.add(&charge{received: sent, reset: interval{now, now + h.span}, n: 1})
 	h.room = max(h.room, h.passed.total)
 }
 

@@ -55,12 +55,12 @@ func (r *rare) advance(w *Window, now time.Duration) {
 	}
 }
 
-// accepted takes in that a request was not refused. It was let through for certain if it has succeeded.
-func (r *rare) accepted(now, sent time.Duration, succeeded bool) {
+// accepted takes in that a request was not refused, as was received then. It was let through for certain if it has succeeded.
+func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	if succeeded {
 		r.refusals.Accepted(sent)
 	}
-	r.hidden.accepted(now, sent)
+	r.hidden.accepted(now, received, sent)
 }
 
 // refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was

@@ -112,10 +112,10 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 // was sent, and the largest of all counts is that of the latest request, if none is in flight.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
-		w.ledger.dropUnsure(s.received, s.spent)
+		w.ledger.dropUnsure(w.outcome, s.spent)
 	}
 	if w.inflight == 0 && w.unheard == 0 {
-		w.ledger.dropUnsure(s.received, w.ledger.counted())
+		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {
 	case limit < w.limit:
-		w.limit, rare.loweredAt = limit, now
+		w.limit, rare.loweredAt = limit, max(rare.loweredAt, now)
 		rare.raised, rare.raisedTwice = 0, false
 	case sent < rare.loweredAt: // it was another one then
 		return

@@ -24,8 +24,11 @@ const LongestTrust = 24 * time.Hour
 //	held      nothing is sent until a time, after a 429 or by Hold
 //	probing   after a hold: one request is sent, the others when it has succeeded
 //
-// The zero value is an unknown window, ready for use. Time must not decrease from call to call. A Window is not safe
-// for concurrent use.
+// Take, Next and all that asks get the present time, which must not decrease from call to call. Report, Lost and Return
+// get the time at which the outcome came. That is the present one or an earlier one: outcomes may be told late, and in
+// another order than they came.
+//
+// The zero value is an unknown window, ready for use. A Window is not safe for concurrent use.
 type Window struct {
 	limit     int32 // requests per period; 0: not known
 	inflight  int32
@@ -35,15 +38,15 @@ type Window struct {
 	countedAt uint32 // answered, when the server's count was last all that is said
 	expired   uint32 // certain charges that have come back, wrapping, for the same reason
 
-	unlimited bool
-	recalled  bool // what is known is from before the window was forgotten
-	probing   bool
-	probeOut  bool // the one request that goes first is in flight
-	alone     bool // it goes only when nothing else is charged
+	unlimited   bool
+	recalled    bool // what is known is from before the window was forgotten
+	probing     bool
+	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
+	probeOut    bool // the one request that goes first is in flight
+	alone       bool // it goes only when nothing else is charged
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
-	recentWhole                  bool // a request of late was the first that was counted: its response has named the whole period
 
 	outcome  time.Duration // when the latest outcome came
 	ledger   ledger
@@ -165,19 +168,23 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 }
 
 // Report records the response to a request. A response without limits does not change those that are known.
-func (w *Window) Report(now time.Duration, p Permit, r Response) {
+func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportReceived(now, now, p, r) }
+
+// ReportReceived is Report for a response that was received at another time than now, the latest that is possible: by another clock, or a
+// while ago.
+func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
 	w.advance(now)
 	w.land(p)
 	w.answered++
-	w.outcome = now
+	w.outcome = max(w.outcome, received)
 	switch {
 	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
-		w.observe(now, p, &r)
+		w.observe(received, p, &r)
 	case w.unlimited:
 	case w.limit == 0:
 		w.unheard++
 	case r.Class == ClassOK:
-		w.blind(now, p, r.Status == 0)
+		w.blind(received, p, r.Status == 0)
 	default: // it was not counted
 		w.unsay(p)
 	}
@@ -188,19 +195,19 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) {
 		}
 		w.passed++
 		if w.rare != nil {
-			w.rare.accepted(now, p.sent, r.Status > 0 && r.Status < 500)
+			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)
 		}
 	case ClassUser:
-		w.refuse(now, &r)
+		w.refuse(received, &r)
 	case ClassShared:
-		w.meet(now, p, &r)
+		w.meet(received, p, &r)
 	}
 }
 
 // land takes a request out of those in flight.
 func (w *Window) land(p Permit) {
 	w.inflight = max(w.inflight-1, 0)
-	if p.probe {
+	if p.probe || w.inflight == 0 {
 		w.probeOut = false
 	}
 }

@@ -88,8 +88,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn takes in a lesson that is delivered at a given moment. Lessons may come in any order.
-func (k *knowledge) learn(l lesson, at time.Time) {
+// learn takes in a lesson that is known from a given moment on, and was received then or before. Lessons may come in any order.
+func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
 		if l.rule != nil {
@@ -124,7 +124,7 @@ func (k *knowledge) learn(l lesson, at time.Time) {
 	}
 	if l.wait > 0 {
 		k.remember(fact{
-			made: l.made, over: l.made.Add(l.wait), at: at, until: at.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
+			made: l.made, over: l.made.Add(l.wait), at: at, until: received.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
 		})
 	}
 }

@@ -86,10 +86,14 @@ func (w *World) Lose(response *Response) {
 
 // Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may
 // come in any order, and early. An answer that is never delivered teaches nothing.
-func (w *World) Deliver(response *Response, at time.Time) {
+func (w *World) Deliver(response *Response, at time.Time) { w.DeliverLate(response, at, at) }
+
+// DeliverLate is Deliver of an answer that was received at a moment, from which the client reckons what it says, and that it knows of only at a
+// later one, as whoever decides about sending is told of it late.
+func (w *World) DeliverLate(response *Response, received, at time.Time) {
 	response.reply.read(at)
 	for _, l := range response.lessons {
-		l.gate.learn(l, at)
+		l.gate.learn(l, received, at)
 		if l.rule != nil && l.honesty == honest && !l.made.Before(l.rule.changed) {
 			l.rule.described = earliest(l.rule.described, at)
 		}

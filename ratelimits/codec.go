@@ -1,0 +1,217 @@
+package ratelimits
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The first byte says what follows, and in which form. It changes whenever the fields below do.
+const (
+	windowFormat = 0x11
+	permitFormat = 0x21
+)
+
+// farthest is how far an instant may lie from the end of all charges and holds. What is farther in the past makes no difference any more; what is
+// farther in the future are only times until which something unusual is remembered.
+const farthest = 2 * LongestTrust
+
+// Append appends a compact form of the window to b, from which DecodeWindow makes an equal one, and returns it. Its times are those of the clock that
+// the window is used with: see Shift. A time more than two days from the end of all charges and holds is brought that near.
+func (w *Window) Append(b []byte) []byte {
+	e := newWriter(b, windowFormat, w.Reset())
+	w.visit(e)
+	return e.b
+}
+
+// DecodeWindow returns the window that data begins with, in the form of Append, and what follows it. If the data is damaged or of another form it
+// returns an error, which wraps ErrFormat. It never takes more memory than some dozen times the size of data.
+func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
+	d := newReader(data, windowFormat)
+	w.visit(d)
+	if err := d.end(); err != nil {
+		return Window{}, nil, fmt.Errorf("decoding a window: %w", err)
+	}
+	return w, d.data, nil
+}
+
+// Append appends a compact form of the permit to b, from which DecodePermit makes an equal one.
+func (p Permit) Append(b []byte) []byte {
+	e := newWriter(b, permitFormat, p.sent)
+	p.visit(e)
+	return e.b
+}
+
+// DecodePermit returns the permit that data begins with, in the form of Append, and what follows it, or an error that wraps ErrFormat.
+func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
+	d := newReader(data, permitFormat)
+	p.visit(d)
+	if err := d.end(); err != nil {
+		return Permit{}, nil, fmt.Errorf("decoding a permit: %w", err)
+	}
+	return p, d.data, nil
+}
+
+// ErrFormat means that the data is not what Append has written: it is damaged, or of another version.
+var ErrFormat = errors.New("not in the form of this version")
+
+// Values are written in groups of eight: a byte says which of them are not zero, and those follow.
+
+// writer is the visitor that writes fields.
+type writer struct {
+	b       []byte
+	group   int // where its byte is
+	written int
+	base    time.Duration // that instants are relative to
+}
+
+func newWriter(b []byte, format byte, base time.Duration) *writer {
+	e := &writer{b: append(b, format), base: within(base, longest)}
+	e.value(zigzag(e.base))
+	return e
+}
+
+func (e *writer) value(x uint64) {
+	bit := e.written % 8
+	if e.written++; bit == 0 {
+		e.group, e.b = len(e.b), append(e.b, 0)
+	}
+	if x != 0 {
+		e.b[e.group] |= 1 << bit
+		e.b = binary.AppendUvarint(e.b, x)
+	}
+}
+
+func (e *writer) number(n, most int64) int64 {
+	e.value(uint64(min(max(n, 0), most)))
+	return n
+}
+
+func (e *writer) length(n int) int {
+	e.value(uint64(n))
+	return n
+}
+
+func (e *writer) span(d *time.Duration)        { e.value(zigzag(within(*d, farthest))) }
+func (e *writer) low(t *time.Duration, _ bool) { e.instant(*t) }
+
+func (e *writer) high(t *time.Duration, _ bool) { e.instant(*t) }
+func (e *writer) trip(ms *uint16)               { e.value(uint64(*ms)) }
+func (e *writer) require(bool, string)          {}
+
+// instant writes 0 for none, so that it stays that whatever the base is.
+func (e *writer) instant(t time.Duration) {
+	if t == 0 {
+		e.value(0)
+		return
+	}
+	e.value(zigzag(within(t-e.base, farthest)) + 1)
+}
+
+// reader is the visitor that reads fields. After an error all are zero.
+type reader struct {
+	data  []byte
+	group byte // what is left of it
+	read  int
+	base  time.Duration
+	err   error
+}
+
+func newReader(data []byte, format byte) *reader {
+	d := &reader{data: data}
+	d.require(len(data) > 0 && data[0] == format, "it begins otherwise")
+	if d.err == nil {
+		d.data = data[1:]
+	}
+	d.base = d.time(longest)
+	return d
+}
+
+// require ends in an error if what was read cannot be.
+func (d *reader) require(holds bool, otherwise string) {
+	if !holds && d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrFormat, otherwise)
+	}
+}
+
+func (d *reader) value() (x uint64) {
+	if d.err != nil {
+		return 0
+	}
+	if d.read%8 == 0 {
+		if d.require(len(d.data) > 0, "it ends too early"); d.err != nil {
+			return 0
+		}
+		d.group, d.data = d.data[0], d.data[1:]
+	}
+	there := d.group&1 != 0
+	d.group, d.read = d.group>>1, d.read+1
+	if !there {
+		return 0
+	}
+	x, n := binary.Uvarint(d.data)
+	if d.require(n > 0 && x != 0, "a value is damaged"); d.err != nil {
+		return 0
+	}
+	d.data = d.data[n:]
+	return x
+}
+
+// end returns the error, if there was one or more is there than was read.
+func (d *reader) end() error {
+	d.require(d.group == 0, "it has more values")
+	return d.err
+}
+
+// time reads a time of either sign.
+func (d *reader) time(most time.Duration) time.Duration { return d.signed(d.value(), most) }
+
+// signed is the opposite of zigzag.
+func (d *reader) signed(x uint64, most time.Duration) time.Duration {
+	t := time.Duration(x>>1) ^ -time.Duration(x&1)
+	if d.require(within(t, most) == t, "a time is out of range"); d.err != nil {
+		return 0
+	}
+	return t
+}
+
+func (d *reader) number(_, most int64) int64 {
+	x := d.value()
+	if d.require(x <= uint64(most), "a number is too large"); d.err != nil {
+		return 0
+	}
+	return int64(x)
+}
+
+func (d *reader) span(t *time.Duration)         { *t = d.time(farthest) }
+func (d *reader) low(t *time.Duration, _ bool)  { *t = d.instant() }
+func (d *reader) high(t *time.Duration, _ bool) { *t = d.instant() }
+
+func (d *reader) instant() time.Duration {
+	x := d.value()
+	if x == 0 {
+		return 0
+	}
+	return d.base + d.signed(x-1, farthest)
+}
+
+func (d *reader) trip(ms *uint16) {
+	*ms = uint16(d.number(0, math.MaxUint16))
+}
+
+// length reads how many charges follow. Each takes two bytes at least.
+func (d *reader) length(int) int {
+	x := d.value()
+	if d.require(x <= uint64(len(d.data)/2), "a list is longer than the data"); d.err != nil {
+		return 0
+	}
+	return int(x)
+}
+
+// zigzag makes small numbers of either sign small ones without.
+func zigzag(t time.Duration) uint64 { return uint64(t)<<1 ^ uint64(t>>63) }
+
+// within returns what is nearest to d and at most so far from zero.
+func within(d, most time.Duration) time.Duration { return min(max(d, -most), most) }

@@ -1,0 +1,279 @@
+package ratelimits
+
+import (
+	"math"
+	"reflect"
+	"regexp"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// everything is a window in which no field is zero, by a clock that started long ago.
+func everything() Window {
+	const origin = 50 * 365 * 24 * time.Hour
+	at := origin
+	next := func() time.Duration { at += 1234567 * time.Nanosecond; return at }
+	span := func() time.Duration { return next() - origin }
+	list := func(n int32) (l ledger) {
+		for range n {
+			l.add(&charge{next(), interval{next(), next()}, n + 2, n, n + 5, true, unsaid, uint16(n) + 700})
+		}
+		return l
+	}
+	w := Window{
+		limit: 11, inflight: 12, unheard: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
+		unlimited: true, recentWhole: true, recalled: true, probing: true, probeOut: true, alone: true,
+		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
+		evidence: evidence{
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			fixed: fixedEvidence{closes: interval{next(), next()}, before: interval{next(), next()}, least: span(), leastSpent: 21, said: 22, until: next()},
+			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
+		},
+		rare: &rare{
+			hold: Throttle{next()}, holdClass: ClassShared, refusals: Refusals{3, next()}, suspected: next(),
+			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
+			hidden: hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
+		},
+	}
+	return w
+}
+
+// plain is what a window consists of, whatever its lists are kept in.
+func plain(w *Window) Window {
+	p := *w
+	p.ledger = p.ledger.plain()
+	if w.rare != nil {
+		r := *w.rare
+		r.hidden.passed = r.hidden.passed.plain()
+		p.rare = &r
+	}
+	return p
+}
+
+// notInLists are the fields of a plain ledger that are not used.
+var notInLists = regexp.MustCompile(`\.(ledger|passed)\.(first|gone|few)\b`)
+
+func (l *ledger) plain() ledger {
+	return ledger{many: append([]charge{}, l.list()...), total: l.total, unsure: l.unsure}
+}
+
+// leaves calls f for each number and flag below a value.
+func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			leaves(v.Field(i), name+"."+v.Type().Field(i).Name, f)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			leaves(v.Index(i), name, f)
+		}
+	case reflect.Pointer:
+		leaves(v.Elem(), name, f)
+	default:
+		f(name, v)
+	}
+}
+
+// A field that is forgotten here, or by Append, is found.
+func TestEveryFieldOfAWindowTravels(t *testing.T) {
+	t.Parallel()
+	w := everything()
+	want := plain(&w)
+	leaves(reflect.ValueOf(want), "w", func(name string, v reflect.Value) {
+		if !notInLists.MatchString(name) {
+			assert.False(t, v.IsZero(), "%s is zero in everything()", name)
+		}
+	})
+	data := w.Append([]byte("before"))
+	got, rest, err := DecodeWindow(append(data[len("before"):len(data):len(data)], "after"...))
+	require.NoError(t, err)
+	assert.Equal(t, "after", string(rest))
+	assert.Equal(t, want, plain(&got))
+	assert.Equal(t, data[len("before"):], got.Append(nil))
+	t.Logf("%d bytes", len(data))
+}
+
+func TestWindowKeepsItsSize(t *testing.T) {
+	t.Parallel()
+	assert.LessOrEqual(t, unsafe.Sizeof(Window{}), uintptr(272), "every bucket has one")
+}
+
+func TestZeroWindowAndPermitAreFewBytes(t *testing.T) {
+	t.Parallel()
+	var w Window
+	data := w.Append(nil)
+	assert.LessOrEqual(t, len(data), 12)
+	got, rest, err := DecodeWindow(data)
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+	assert.Equal(t, Window{}, got)
+
+	permit, rest, err := DecodePermit(Permit{}.Append(nil))
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+	assert.Equal(t, Permit{}, permit)
+}
+
+// By the clock of a server, in nanoseconds since 1970, in the middle of a window of which two requests are charged.
+func TestWindowIsSmallOnTheServer(t *testing.T) {
+	t.Parallel()
+	var w Window
+	now := time.Duration(1_763_866_800_123_456_789)
+	for i := range 5 {
+		for j := range 3 {
+			p, ok := w.Take(now)
+			require.True(t, ok)
+			now += 23_456_789
+			w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - j, ResetAfter: 5*time.Second - time.Duration(j)*30*time.Millisecond})
+		}
+		if i < 4 {
+			now += 6 * time.Second
+		}
+	}
+	assert.Equal(t, KindFixed, w.Kind())
+	data := w.Append(nil)
+	t.Logf("%d bytes", len(data))
+	assert.Less(t, len(data), 120)
+	got, _, err := DecodeWindow(data)
+	require.NoError(t, err)
+	assert.Equal(t, plain(&w), plain(&got))
+}
+
+func TestEveryFieldOfAPermitTravels(t *testing.T) {
+	t.Parallel()
+	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, unheard: true}
+	leaves(reflect.ValueOf(p), "p", func(name string, v reflect.Value) { assert.False(t, v.IsZero(), name) })
+	data := p.Append(nil)
+	got, rest, err := DecodePermit(append(data, 1, 2))
+	require.NoError(t, err)
+	assert.Equal(t, []byte{1, 2}, rest)
+	assert.Equal(t, p, got)
+	for n := range data {
+		_, _, err := DecodePermit(data[:n])
+		require.ErrorIs(t, err, ErrFormat)
+	}
+}
+
+func TestDamagedWindowIsAnError(t *testing.T) {
+	t.Parallel()
+	w := everything()
+	data := w.Append(nil)
+	for n := range data {
+		_, _, err := DecodeWindow(data[:n])
+		require.ErrorIs(t, err, ErrFormat, "%d bytes", n)
+	}
+	for name, change := range map[string]func(*Window){
+		"more certain than charged": func(w *Window) { w.ledger.list()[0].sure = 100 },
+		"not in order":              func(w *Window) { w.ledger.list()[0].reset.high += time.Hour },
+		"an empty charge":           func(w *Window) { w.ledger.list()[0].n = 0 },
+		"a suspicion without end":   func(w *Window) { w.rare = nil },
+		"a probe that is nowhere":   func(w *Window) { w.inflight = 0 },
+	} {
+		w := everything()
+		change(&w)
+		_, _, err := DecodeWindow(w.Append(nil))
+		assert.ErrorIs(t, err, ErrFormat, name)
+	}
+	_, _, err := DecodeWindow(Permit{}.Append(nil))
+	assert.ErrorIs(t, err, ErrFormat)
+	_, _, err = DecodePermit(data)
+	assert.ErrorIs(t, err, ErrFormat)
+}
+
+// A list that claims to be long does not take memory before it is there.
+func TestLongListIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	e := newWriter(nil, windowFormat, 0)
+	for range 17 { // what is before the ledger
+		e.value(0)
+	}
+	e.value(1 << 40)
+	_, _, err := DecodeWindow(append(e.b, make([]byte, 1000)...))
+	assert.ErrorIs(t, err, ErrFormat)
+	assert.ErrorContains(t, err, "longer than the data")
+}
+
+// What lies too far away is brought near, and nothing that still holds is.
+func TestHoldLongAfterTheLatestOutcomeTravels(t *testing.T) {
+	t.Parallel()
+	var w Window
+	p, _ := w.Take(time.Second)
+	w.Report(2*time.Second, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second})
+	now := 1000 * time.Hour
+	w.Hold(now, time.Hour)
+	got, _, err := DecodeWindow(w.Append(nil))
+	require.NoError(t, err)
+	assert.Equal(t, time.Hour, got.HoldWait(now))
+	assert.Equal(t, 5, got.Remaining(now))
+}
+
+func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
+	t.Parallel()
+	var w Window
+	p, _ := w.Take(time.Second)
+	assert.Equal(t, 2*time.Second, p.SentAt(2*time.Second).Sent())
+	assert.Equal(t, p, p.SentAt(time.Millisecond))
+}
+
+// FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was written again.
+func FuzzDecodeWindow(f *testing.F) {
+	full, zero := everything(), Window{}
+	f.Add(full.Append(nil))
+	f.Add(zero.Append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, rest, err := DecodeWindow(data)
+		if err != nil {
+			require.ErrorIs(t, err, ErrFormat)
+			return
+		}
+		require.LessOrEqual(t, len(rest), len(data))
+		written := w.Append(nil)
+		again, _, err := DecodeWindow(written)
+		require.NoError(t, err)
+		require.Equal(t, written, again.Append(nil))
+		at := w.Reset()
+		for i := range 20 {
+			now := at + time.Duration(i)*time.Hour
+			w.Predict(now, i)
+			w.WaitClass(now)
+			p, ok := w.Take(now)
+			if !ok {
+				continue
+			}
+			switch i % 4 {
+			case 0:
+				w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 3, ResetAfter: time.Second})
+			case 1:
+				w.Report(now, p, Response{Status: 429, Class: ClassUser, HasRetryAfter: true})
+			case 2:
+				w.Report(now, p, Response{Status: 429, Class: ClassShared, HasRetryAfter: true})
+			case 3:
+				w.Lost(now, p)
+			}
+		}
+		w.Shift(-time.Hour, time.Hour)
+		w.Append(nil)
+	})
+}
+
+func BenchmarkWindowTravels(b *testing.B) {
+	var w Window
+	now := 20_000 * 24 * time.Hour
+	for i := range 3 {
+		p, _ := w.Take(now)
+		now += 20 * time.Millisecond
+		w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 5*time.Second - time.Duration(i)*20*time.Millisecond})
+	}
+	data := w.Append(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		w, _, _ = DecodeWindow(data)
+		data = w.Append(data[:0])
+	}
+	b.ReportMetric(float64(len(data)), "bytes")
+}

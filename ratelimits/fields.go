@@ -1,0 +1,154 @@
+package ratelimits
+
+import (
+	"math"
+	"time"
+)
+
+// visitor is taken to every field of a window or a permit, in the same order: to write it, to read it, or to move it to another clock. An instant
+// that is compared as a point, such as the one at which a response was received, is of the sort for which every comparison errs on the safe side.
+type visitor interface {
+	low(t *time.Duration, known bool)  // an instant before which something has certainly not happened; known: it is one at all
+	high(t *time.Duration, known bool) // an instant by which something has certainly happened
+	trip(ms *uint16)                   // from an instant of the second sort back to one of the first
+	span(d *time.Duration)
+	number(n, most int64) int64 // not negative
+	length(n int) int           // of a list that follows
+	require(holds bool, otherwise string)
+}
+
+// number takes a visitor to a number of any type.
+func number[N ~uint8 | ~int32 | ~uint32](v visitor, n *N, most int64) {
+	*n = N(v.number(int64(*n), most))
+}
+
+// flags takes a visitor to flags.
+func flags(v visitor, all ...*bool) {
+	for _, f := range all {
+		x := int64(0)
+		if *f {
+			x = 1
+		}
+		*f = v.number(x, 1) == 1
+	}
+}
+
+func (w *Window) visit(v visitor) {
+	for _, n := range []*int32{&w.limit, &w.inflight, &w.unheard, &w.passed} {
+		number(v, n, mostCounted)
+	}
+	number(v, &w.answered, math.MaxUint32)
+	since := w.answered - w.countedAt
+	number(v, &since, math.MaxUint32)
+	w.countedAt = w.answered - since
+	number(v, &w.expired, math.MaxUint32)
+	flags(v, &w.unlimited, &w.recalled, &w.recentWhole, &w.probing, &w.probeOut, &w.alone)
+	v.span(&w.longest)
+	v.span(&w.recent)
+	v.high(&w.recentSince, w.recentSince != 0)
+	v.high(&w.outcome, w.outcome != 0 || w.answered > 0)
+	w.ledger.visit(v)
+	w.evidence.visit(v)
+	unusual := w.rare != nil
+	if flags(v, &unusual); unusual {
+		w.writeRare().visit(v)
+	}
+	v.require(!w.evidence.suspected || w.rare != nil, "a suspicion without end")
+	v.require(!w.probeOut || w.inflight > 0, "waits for a request that is not in flight")
+}
+
+func (p *Permit) visit(v visitor) {
+	v.low(&p.sent, true)
+	number(v, &p.answered, math.MaxUint32)
+	number(v, &p.expired, math.MaxUint32)
+	flags(v, &p.probe, &p.adopted, &p.unheard)
+}
+
+func (i *interval) visit(v visitor, known bool) {
+	v.low(&i.low, known)
+	v.high(&i.high, known)
+}
+
+// visit reads into an empty ledger.
+func (l *ledger) visit(v visitor) {
+	list := l.list()
+	n := v.length(len(list))
+	anew := n > len(list)
+	if anew {
+		list = make([]charge, n)
+	}
+	for i := range list {
+		list[i].visit(v)
+	}
+	if anew {
+		v.require(l.fill(list), "charges that cannot be")
+	}
+}
+
+// fill makes a list the ledger's. It returns false if that cannot be one.
+func (l *ledger) fill(list []charge) bool {
+	sum, last := int64(0), list[0].reset.high
+	for i := range list {
+		c := &list[i]
+		if sum += int64(c.n); c.n < 1 || c.sure > c.n || c.reset.high < last || sum > 4*mostCounted {
+			return false
+		}
+		last = c.reset.high
+		l.count(c, 1)
+	}
+	if l.many = list; len(list) == 1 {
+		l.first[0], l.few, l.many = list[0], 1, nil
+	}
+	return true
+}
+
+func (c *charge) visit(v visitor) {
+	number(v, &c.n, mostCounted)
+	number(v, &c.sure, mostCounted)
+	number(v, &c.counted, mostCounted)
+	number(v, &c.blind, int64(unanswered))
+	flags(v, &c.others)
+	v.high(&c.received, true)
+	v.trip(&c.trip)
+	c.reset.visit(v, true)
+}
+
+func (e *evidence) visit(v visitor) {
+	number(v, &e.refuted, int64(everyKind))
+	number(v, &e.seen, math.MaxUint8)
+	number(v, &e.leftOut, math.MaxUint8)
+	flags(v, &e.others, &e.suspected)
+	known := e.reset != interval{}
+	e.reset.visit(v, known)
+	v.high(&e.at, known)
+	e.fixed.visit(v)
+	v.span(&e.leaky.slot.low)
+	v.span(&e.leaky.slot.high)
+	v.span(&e.next.period)
+}
+
+func (e *fixedEvidence) visit(v visitor) {
+	e.closes.visit(v, e.least > 0)
+	e.before.visit(v, e.before != interval{})
+	v.span(&e.least)
+	number(v, &e.leastSpent, mostCounted)
+	number(v, &e.said, mostCounted)
+	v.high(&e.until, e.until != 0)
+}
+
+func (r *rare) visit(v visitor) {
+	for _, t := range []*time.Duration{
+		&r.hold.until, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
+		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until,
+	} {
+		v.high(t, *t != 0)
+	}
+	number(v, &r.holdClass, NumClasses-1)
+	number(v, &r.refusals.row, math.MaxUint8)
+	number(v, &r.raised, mostCounted)
+	flags(v, &r.raisedTwice)
+	number(v, &r.hidden.room, mostCounted)
+	number(v, &r.hidden.vain, maxVain)
+	v.span(&r.hidden.span)
+	r.hidden.passed.visit(v)
+}

@@ -1,0 +1,49 @@
+package ratelimits
+
+import (
+	"math"
+	"time"
+)
+
+// Shift moves the window to another clock, whose time is that of the present one plus something between early and late, early <= late. Lower
+// bounds move by early and upper bounds by late, so nothing may be sent before it might have been by the present clock, and up to late - early after.
+// Permits that are out move by their own Shift. Times by the new clock should be positive, as 0 means none: let its origin lie some days in the past.
+func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
+
+// Shift moves the permit to another clock, as Window.Shift does.
+func (p Permit) Shift(early, late time.Duration) Permit {
+	p.visit(&shift{early, late})
+	return p
+}
+
+// SentAt returns the permit for a request that is sent later than the permit was taken: at that time or after it. An earlier time changes nothing.
+func (p Permit) SentAt(at time.Duration) Permit {
+	p.sent = max(p.sent, at)
+	return p
+}
+
+// shift is the visitor that moves instants.
+type shift struct{ early, late time.Duration }
+
+func (s *shift) low(t *time.Duration, known bool)  { move(t, known, s.early) }
+func (s *shift) high(t *time.Duration, known bool) { move(t, known, s.late) }
+
+func move(t *time.Duration, known bool, by time.Duration) {
+	if !known {
+		return
+	}
+	if *t += by; *t == 0 {
+		*t = 1 // it is an instant still
+	}
+}
+
+// trip becomes longer, as its ends move apart.
+func (s *shift) trip(ms *uint16) {
+	apart := (s.late - s.early + time.Millisecond - 1) / time.Millisecond
+	*ms = uint16(min(time.Duration(*ms)+apart, math.MaxUint16))
+}
+
+func (s *shift) span(*time.Duration)     {}
+func (s *shift) number(n, _ int64) int64 { return n }
+func (s *shift) length(n int) int        { return n }
+func (s *shift) require(bool, string)    {}
