@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
@@ -47,7 +49,11 @@ func shareBetween(ctx context.Context, o options.Options, stdout, stderr io.Writ
 	}
 	defer engine.Close()
 
-	results, logs, err := runEach(ctx, scenarios, engine, settings, o, unless(o.JSON, stderr))
+	runAll := runEach
+	if o.Disturb {
+		runAll = runTogether
+	}
+	results, logs, err := runAll(ctx, scenarios, engine, settings, o, unless(o.JSON, stderr))
 	if err != nil {
 		return failed(stderr, err)
 	}
@@ -72,13 +78,58 @@ func shareBetween(ctx context.Context, o options.Options, stdout, stderr io.Writ
 	return 0
 }
 
-// runEach runs one scenario after the other, as the calls of an engine do not say whose they are.
-func runEach(ctx context.Context, scenarios []processes.Scenario, engine *processes.Engine, settings processes.Settings, o options.Options, stderr io.Writer) (results []processes.Result, logs []trace.Log, err error) {
+// runTogether runs all scenarios at the same time, as accidents take a minute. Each but the first has an engine of its own: their
+// calls do not say whose they are, and accidents happen to it.
+func runTogether(ctx context.Context, scenarios []processes.Scenario, engine *processes.Engine, settings processes.Settings, o options.Options, stderr io.Writer) ([]processes.Result, []trace.Log, error) {
+	engines, names := []*processes.Engine{engine}, make([]string, len(scenarios))
+	for i := range scenarios {
+		names[i] = scenarios[i].Name
+		if i > 0 {
+			another, err := processes.OpenEngine(ctx, o.Redis)
+			if err != nil {
+				return nil, nil, err
+			}
+			defer another.Close()
+			engines = append(engines, another)
+		}
+	}
+	progress := progressOf(scenarios, settings, stderr)
+	defer progress.End()
+	settings.Done = progress.Step
+	progress.Begin(fmt.Sprintf("%s, about %v", strings.Join(names, " and "), settings.Length))
+	results, logs, failures := make([]processes.Result, len(scenarios)), make([]trace.Log, len(scenarios)), make([]error, len(scenarios))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	for i, scenario := range scenarios {
+		group.Go(func() {
+			traced := newTrace(o.Report)
+			if results[i], failures[i] = processes.Run(ctx, scenario, engines[i], settings, traced); failures[i] != nil {
+				failures[i] = fmt.Errorf("scenario %s: %w", scenario.Name, failures[i])
+				cancel()
+				return
+			}
+			if traced != nil {
+				logs[i] = traced.Log()
+			}
+		})
+	}
+	group.Wait()
+	return results, logs, errors.Join(failures...)
+}
+
+// progressOf begins to show progress over all requests of the scenarios.
+func progressOf(scenarios []processes.Scenario, settings processes.Settings, stderr io.Writer) *output.Progress {
 	requests := 0
 	for i := range scenarios {
 		requests += scenarios[i].Requests(settings)
 	}
-	progress := output.NewProgress(stderr, requests)
+	return output.NewProgress(stderr, requests)
+}
+
+// runEach runs one scenario after the other, as the calls of an engine do not say whose they are.
+func runEach(ctx context.Context, scenarios []processes.Scenario, engine *processes.Engine, settings processes.Settings, o options.Options, stderr io.Writer) (results []processes.Result, logs []trace.Log, err error) {
+	progress := progressOf(scenarios, settings, stderr)
 	defer progress.End()
 	settings.Done = progress.Step
 	for i, scenario := range scenarios {

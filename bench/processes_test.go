@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"testing"
@@ -36,6 +38,32 @@ func TestSeveralProcesses(t *testing.T) {
 	assert.Positive(t, r.Engine.Calls, "they share it")
 	assert.Zero(t, r.Refused.All)
 	assert.Contains(t, read(t, path), "2 processes that share limits")
+}
+
+// cutter interrupts a run as soon as it has begun.
+type cutter struct {
+	bytes.Buffer
+	cut context.CancelFunc
+}
+
+func (c *cutter) Write(text []byte) (int, error) {
+	c.cut()
+	return c.Buffer.Write(text)
+}
+
+func TestAccidentsHappenInAllScenariosAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	redistest.NewEngine(t).Close() // this knows when to skip and when to fail
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout bytes.Buffer
+	stderr := cutter{cut: cancel}
+	arguments := []string{"-processes", "2", "-disturb"}
+	require.Equal(t, statusInterrupted, run(ctx, arguments, func(string) string { return "" }, &stdout, &stderr), stderr.String())
+	assert.Equal(t, "one-bucket and own-buckets and used-up, about 1m10s\n", stderr.String())
+	for _, want := range []string{"one-bucket ", "own-buckets ", "used-up ", "cut off", "INTERRUPTED"} {
+		assert.Contains(t, stdout.String(), want)
+	}
 }
 
 func TestScenariosOfProcessesAreAnnouncedWithoutATerminal(t *testing.T) {

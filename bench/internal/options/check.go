@@ -38,7 +38,7 @@ func (o *Options) check(groups []group, given map[string]bool) error {
 }
 
 // lengthOfAccidents is how long a scenario lasts in which accidents happen; they need the time.
-const lengthOfAccidents = 40 * time.Second
+const lengthOfAccidents = 70 * time.Second
 
 // checkSeveral looks at what several processes are to do.
 func (o *Options) checkSeveral(given map[string]bool) error {
@@ -57,9 +57,9 @@ func (o *Options) checkSeveral(given map[string]bool) error {
 	}
 	switch {
 	case o.Processes < 2:
-		return errors.New("-disturb is given and -processes is 1: expected 2 or more, because one of them is killed")
+		return errors.New("-disturb is given and -processes is 1: expected 2 or more, because half of them are killed")
 	case o.Redis != "":
-		return errors.New("-disturb is given together with -redis: omit one of them, because -disturb freezes and kills the server, so the program has to start it itself")
+		return errors.New("-disturb is given together with -redis: omit one of them, because -disturb freezes, kills and rolls back the server, so the program has to start it itself")
 	case given["min-efficiency"]:
 		return errors.New("-min-efficiency has no effect together with -disturb: omit one of them, because there is no ideal to compare with")
 	case !given["length"]:

@@ -23,7 +23,7 @@ Examples:
   go run ./bench -scenario all                         test the limiter in difficult situations
   go run ./bench tune                                  which max rate limit to set, for a day of requests
   go run ./bench -processes 4                          4 processes that share limits: about 2 min
-  go run ./bench -processes 4 -disturb                 what failures cost them: about 90 s
+  go run ./bench -processes 4 -disturb                 what failures cost them: about 75 s
   go run ./bench -soak 10m                             memory, goroutines, tokens: find leaks
   go run ./bench -report load.html                     charts of the run, to open in a browser
   go run ./bench -json -min-efficiency 0.95            for a script

@@ -186,8 +186,8 @@ func (o *Options) groups() []group {
 		{"Several processes that share their limits", []option{
 			{"processes", optional(whole(&o.Processes, 1, 64)), shared, "number of processes to start, which share limits through a Redis or Valkey server; they are judged on one bucket and on many, one scenario after the other; -scenario selects one"},
 			{"redis", text("URL", &o.Redis), shared, "server for the shared limits, such as redis://127.0.0.1:6379; by default an installed server is started, and stopped afterwards; never printed"},
-			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("approximate duration of a scenario; %s with -disturb", short(lengthOfAccidents))},
-			{"disturb", boolean(&o.Disturb), shared, "kill one of the processes, freeze the server for 3 s, kill it and restart it empty, and show what each costs"},
+			{"length", span(&o.Length, 3*time.Second, 10*time.Minute), shared, fmt.Sprintf("approximate duration of a scenario; %s or more with -disturb", short(lengthOfAccidents))},
+			{"disturb", boolean(&o.Disturb), shared, "restart all processes one after the other, kill half of them, freeze the server for 3 s, kill it and restart it from an old snapshot, and empty; judge what each costs: 429s, and the time until requests are served again; all scenarios run at the same time"},
 			{"outage", choice(&o.Outage, "wait", "fail", "share", "full"), shared, "what processes do while the server is unavailable: wait, fail waiting requests, divide the limits among them, or each use all of every limit; only wait has a verdict on its cost"},
 		}},
 		{"Search for leaks", []option{

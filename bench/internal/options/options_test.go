@@ -100,7 +100,7 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		{"-processes 2 -disturb -min-efficiency 0.9", []string{"-min-efficiency has no effect together with -disturb"}},
 		{"-processes 2 -outage fail", []string{"-outage has an effect only together with -disturb"}},
 		{"-processes 2 -disturb -outage panic", []string{"-outage", `"panic"`, "wait, fail, share, full"}},
-		{"-processes 2 -disturb -length 39s", []string{"-length is 39s", "40s or more with -disturb"}},
+		{"-processes 2 -disturb -length 39s", []string{"-length is 39s", "1m10s or more with -disturb"}},
 
 		{"-path /x", []string{"-path has an effect only together with -target"}},
 		{"-token x", []string{"-token has an effect only together with -target"}},
@@ -171,10 +171,10 @@ func TestProcessesTakeTheirTime(t *testing.T) {
 	o, err = parse("-processes", "2", "-disturb")
 	require.NoError(t, err)
 	assert.True(t, o.Disturb)
-	assert.Equal(t, 40*time.Second, o.Length, "accidents need their time")
-	o, err = parse("-processes", "2", "-disturb", "-length", "1m")
+	assert.Equal(t, 70*time.Second, o.Length, "accidents need their time")
+	o, err = parse("-processes", "2", "-disturb", "-length", "2m")
 	require.NoError(t, err)
-	assert.Equal(t, time.Minute, o.Length)
+	assert.Equal(t, 2*time.Minute, o.Length)
 }
 
 func TestSecretsAreInNoError(t *testing.T) {

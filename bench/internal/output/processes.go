@@ -26,6 +26,9 @@ func Processes(w io.Writer, settings processes.Settings, results []processes.Res
 	for _, r := range results {
 		writeAccidents(w, r)
 	}
+	if slices.ContainsFunc(results, func(r processes.Result) bool { return len(r.Accidents) > 0 }) {
+		fmt.Fprint(w, accidentsLegend)
+	}
 	for _, r := range results {
 		if words := busy(r); words != "" {
 			fmt.Fprintf(w, "%s: %s\n", r.Scenario.Name, words)
@@ -44,15 +47,19 @@ func busy(r processes.Result) string {
 
 const processesLegend = `
 certain            efficiency against one ideal client that must be sure before it sends, and does the work of all
-inverted pairs     of pairs of requests that two processes made one after the other: how many changed places
+inverted pairs     of pairs of requests that two processes made one after the other: how many changed places, from a bucket's second window on
 calls per request  scripts that the engine ran for each request, in all and in the second half; and its own time for each request
 queued             time from handing a request to a client until it was sent: mean, that of the ideal client, median, 99th percentile
 
 `
 
 func describeProcesses(s processes.Settings) string {
-	return fmt.Sprintf("%s of this machine, limits of 5 per second (fixed window), 10 to 40 ms each way; about %s each; seed %d",
-		count(s.Processes, "process", "processes"), setting(s.Length), s.Seed)
+	limits, together := "5 per second", "each"
+	if s.Disturb {
+		limits, together = "5 per second or per 5 s", "for all"
+	}
+	return fmt.Sprintf("%s of this machine, limits of %s (fixed window), 10 to 40 ms each way; about %s %s; seed %d",
+		count(s.Processes, "process", "processes"), limits, setting(s.Length), together, s.Seed)
 }
 
 // processesRow is a scenario in numbers, without its verdict.
@@ -100,38 +107,59 @@ func writeAccidents(w io.Writer, r processes.Result) {
 	if len(r.Accidents) == 0 {
 		return
 	}
-	t := &table{columns: []string{"<" + r.Scenario.Name, "from", "to", "rate\nbefore", "requests\nlost", "back\nafter", "429s", "errors"}}
+	t := &table{columns: []string{"<" + r.Scenario.Name, "from", "to", "rate\nbefore", "requests\nlost", "rate\nback after", "each bucket\nserved after",
+		"429s", "avoidable", "in\nbuckets", "errors", "<verdict"}}
 	for _, a := range r.Accidents {
-		t.add(accidentRow(a)...)
+		t.add(append(accidentRow(r, a), accidentVerdict(r, a))...)
 	}
 	t.write(w)
-	fmt.Fprint(w, accidentsLegend)
+	fmt.Fprint(w, "\nrequests in each second, from 2 s before; │ marks where it begins, and ends if it lasts\n")
 	for _, a := range r.Accidents {
-		fmt.Fprintf(w, "  %-46s  %s\n", a.Name, accidentSeconds(a))
+		fmt.Fprintf(w, "  %-54s  %s\n", a.Name, accidentSeconds(a))
 	}
 	fmt.Fprintln(w)
 }
 
-const accidentsLegend = `
-rate before    requests that came through per second in the 6 s before it
-requests lost  how many fewer came through until the next accident than were made, or than at that rate where callers wait for answers
-back after     time from its end until the rate was back
+const accidentsLegend = `rate before        requests that came through per second in the 5 or 6 s before it
+requests lost      how many fewer came through until the next accident than were made, or than at that rate where callers wait for answers
+rate back after    time from its end until the rate was back
+each bucket        how long requests waited after it (where it ended their process: after that) until their bucket served one again: the
+served after       longest time of all buckets
+429s               in all until the next accident; those that a client would have avoided that knew all; in how many buckets
 
-requests in each second, from 2 s before; │ marks where it begins, and ends if it lasts
 `
 
-func accidentRow(a processes.Accident) []string {
-	back := "never"
-	if a.Back >= 0 {
-		back = seconds(a.Back)
+func accidentRow(r processes.Result, a processes.Accident) []string {
+	back := orNever(a.Back)
+	if targets := r.Scenario.Targets; targets.BackWithin == 0 && !targets.Anything {
+		back = "–" // it comes and goes with windows that long
 	}
 	until := "–"
 	if a.Until > a.At {
 		until = setting(a.Until)
 	}
 	return []string{
-		a.Name, setting(a.At), until, fmt.Sprintf("%.1f/s", a.Before), fmt.Sprintf("%.0f", a.Lost), back, number(a.Refused), number(a.Errors),
+		a.Name, setting(a.At), until, fmt.Sprintf("%.1f/s", a.Before), fmt.Sprintf("%.0f", a.Lost), back, orNever(a.Served),
+		number(a.Refused), number(a.Avoidable), number(a.RefusedBuckets), number(a.Errors),
 	}
+}
+
+func orNever(d time.Duration) string {
+	if d < 0 {
+		return "never"
+	}
+	return seconds(d)
+}
+
+// accidentVerdict is that on one accident.
+func accidentVerdict(r processes.Result, a processes.Accident) string {
+	switch {
+	case r.Interrupted || r.Scenario.Targets.Anything:
+		return "–"
+	case len(a.Missed) > 0:
+		return "MISSED"
+	}
+	return "ok"
 }
 
 func accidentSeconds(a processes.Accident) string {
@@ -259,9 +287,13 @@ type accidentDocument struct {
 	Before    float64  `json:"rate_before"`
 	Lost      float64  `json:"requests_lost"`
 	Back      *float64 `json:"back_after"`
+	Served    *float64 `json:"served_after"`
 	Refused   int      `json:"refused"`
+	Avoidable int      `json:"avoidable"`
+	Buckets   int      `json:"refused_buckets"`
 	Errors    int      `json:"errors"`
 	PerSecond []int    `json:"per_second"` // from two seconds before
+	Verdict   Verdict  `json:"verdict"`
 }
 
 // ProcessesJSON writes how well processes shared their limits as a JSON array.
@@ -301,11 +333,17 @@ func ProcessesJSON(w io.Writer, _ processes.Settings, results []processes.Result
 func newAccidentDocument(a processes.Accident) accidentDocument {
 	d := accidentDocument{
 		Name: a.Name, From: inSeconds(a.At), To: inSeconds(a.Until), Before: rounded(a.Before), Lost: rounded(a.Lost),
-		Refused: a.Refused, Errors: a.Errors, PerSecond: a.Seconds,
+		Refused: a.Refused, Avoidable: a.Avoidable, Buckets: a.RefusedBuckets, Errors: a.Errors, PerSecond: a.Seconds,
+		Verdict: Verdict{Passed: len(a.Missed) == 0, Reasons: append([]string{}, a.Missed...)},
 	}
-	if a.Back >= 0 {
-		back := inSeconds(a.Back)
-		d.Back = &back
+	for _, time := range []struct {
+		taken time.Duration
+		field **float64
+	}{{a.Back, &d.Back}, {a.Served, &d.Served}} {
+		if time.taken >= 0 {
+			seconds := inSeconds(time.taken)
+			*time.field = &seconds
+		}
 	}
 	return d
 }

@@ -65,6 +65,9 @@ func ProcessesBusy(r processes.Result) string { return busy(r) }
 // ProcessesClasses counts 429s by class in a few words.
 func ProcessesClasses(r processes.Result) string { return classes(r.Refused) }
 
-// AccidentRow is what an accident cost: what it was, from when to when, the rate before, requests lost, when the rate was back, 429s,
-// errors.
-func AccidentRow(a processes.Accident) []string { return accidentRow(a) }
+// AccidentRow is what an accident cost: what it was, from when to when, the rate before, requests lost, when the rate was back and each
+// bucket served again, 429s, those of them that were avoidable, their buckets, errors.
+func AccidentRow(r processes.Result, a processes.Accident) []string { return accidentRow(r, a) }
+
+// AccidentVerdict is the verdict on one accident: ok, MISSED, or – if it is not judged.
+func AccidentVerdict(r processes.Result, a processes.Accident) string { return accidentVerdict(r, a) }

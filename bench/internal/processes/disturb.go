@@ -2,11 +2,16 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/pause"
 	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // accident is something that happens to processes or the engine.
@@ -14,152 +19,210 @@ type accident struct {
 	name  string
 	at    time.Duration
 	until time.Duration // when it is over; at, if it is at once
-	// losesState: a 429 or two afterwards cannot be helped.
-	losesState bool
-	// kills: it is over when the buckets of the process that died are used again as they were, if it had any of its own.
-	kills      bool
+	// allowed is how many 429s cannot be helped afterwards, and in how many buckets at most; 0 buckets: in any number of them.
+	allowed, allowedBuckets int
+	// ends returns which of so many processes it ends; nil: none, it is the engine's.
+	ends func(processes int) []int
+	// prepare is called at an earlier time, unless it is nil.
+	prepareAt  time.Duration
+	prepare    func(*run) error
 	begin, end func(context.Context, *run) error
 }
 
 const (
 	// sessionTime is after how long others do without a process that says nothing.
-	sessionTime = 3 * time.Second
-	killedAt    = 8 * time.Second
-	frozenAt    = 16 * time.Second
-	frozenFor   = 3 * time.Second
-	emptiedAt   = 27 * time.Second
-	emptiedFor  = 2 * time.Second
+	sessionTime  = 3 * time.Second
+	restartedAt  = 7 * time.Second
+	restartedFor = 4 * time.Second
+	killedAt     = 21 * time.Second
+	frozenAt     = 31 * time.Second
+	frozenFor    = 3 * time.Second
+	// rolledBackAt is in the middle of long windows: since the engine was frozen most of them begin at the same time.
+	rolledBackAt = 46 * time.Second
+	// rolledBackFor is how long a supervisor takes to start an engine again.
+	rolledBackFor = 500 * time.Millisecond
+	// rolledBackTo is when the snapshot is taken: a while before, as engines take one every minute or so, and before processes died.
+	rolledBackTo = killedAt - 2*time.Second
+	emptiedAt    = 57 * time.Second
+	emptiedFor   = 2 * time.Second
 )
 
 // accidents are all that happen in a run.
 func accidents() []accident {
 	nothing := func(context.Context, *run) error { return nil }
+	kill := func(_ context.Context, r *run) error {
+		r.engine.own.Kill()
+		return nil
+	}
 	return []accident{{
-		name: "a process is killed", at: killedAt, until: killedAt, kills: true,
-		begin: func(_ context.Context, r *run) error { return r.killOne() }, end: nothing,
+		name: "all processes are restarted, one after the other", at: restartedAt, until: restartedAt + restartedFor,
+		ends:  func(processes int) []int { return last(processes, processes) },
+		begin: func(ctx context.Context, r *run) error { return r.restartAll(ctx) }, end: nothing,
+	}, {
+		name: "half of the processes are killed, and started again", at: killedAt, until: killedAt, ends: half,
+		begin: func(ctx context.Context, r *run) error {
+			return r.replaceAll(ctx, half(r.settings.Processes), func(_ int, w *worker) { w.shoot() })
+		}, end: nothing,
 	}, {
 		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
 		begin: func(_ context.Context, r *run) error { return r.engine.own.Pause() },
 		end:   func(_ context.Context, r *run) error { return r.engine.own.Resume() },
 	}, {
+		name: fmt.Sprintf("the engine is killed, and back as it was %g s before", (rolledBackAt - rolledBackTo).Seconds()),
+		at:   rolledBackAt, until: rolledBackAt + rolledBackFor, allowed: quota.Limit, allowedBuckets: 1,
+		prepareAt: rolledBackTo, prepare: func(r *run) error { return r.engine.snapshot() },
+		begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.rollBack(ctx) },
+	}, {
 		name: fmt.Sprintf("the engine is killed, and back empty after %g s", emptiedFor.Seconds()), at: emptiedAt, until: emptiedAt + emptiedFor,
-		losesState: true,
-		begin: func(_ context.Context, r *run) error {
-			r.engine.own.Kill()
-			return nil
-		},
-		end: func(ctx context.Context, r *run) error { return r.engine.own.Restart(ctx) },
+		allowed: 2, begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.own.Restart(ctx) },
 	}}
 }
 
+// last returns the last n of so many.
+func last(n, of int) (list []int) {
+	for i := of - n; i < of; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
+func half(processes int) []int { return last(processes/2, processes) }
+
 // disturbed are the scenarios in which accidents happen.
 func disturbed(s Settings) []Scenario {
-	targets := Targets{BackWithin: sessionTime + 2*quota.Period, Refused: 2}
+	// Nobody waits longer than for a session to be held for dead and for the next window; the rest is for network and timers.
+	within := func(q discordsim.Quota) time.Duration { return sessionTime + q.Period + time.Second }
+	targets, slow := Targets{BackWithin: within(quota), ServedWithin: within(quota)}, Targets{ServedWithin: within(longWindow)}
 	if s.Outage != "" && s.Outage != shared.OutageWait.String() {
 		targets = Targets{Anything: true} // others buy time with errors or 429s
+		slow = targets
 	}
 	return []Scenario{{
 		Name: "one-bucket", About: "all processes with 10 callers each on one bucket of 5 per second, and accidents",
 		Targets: targets, accidents: accidents(),
 		work: func(s Settings) []Work { return contested(s.Processes, 0) },
 	}, {
-		Name: "own-buckets", About: "each process with 10 buckets of its own, 5 per second in each, two thirds used, and accidents; " +
-			"another process takes over those of the one that dies",
+		Name: "own-buckets", About: "each process with 10 buckets of its own, 5 per second in each, two thirds used, and accidents",
 		Targets: targets, accidents: accidents(),
 		work: func(s Settings) []Work { return own(s.Processes, 0, s.Length, s.Seed) },
+	}, {
+		Name: "used-up", About: "each process with 10 buckets of its own, and 5 that all use, 5 per 5 s in each, every window used up, and accidents",
+		Targets: slow, accidents: accidents(), quota: longWindow,
+		work: func(s Settings) []Work { return usedUp(s.Processes) },
 	}}
 }
 
-// Accident is what an accident cost.
-type Accident struct {
-	Name      string
-	At, Until time.Duration
-	// Before is the rate before it, in requests a second.
-	Before float64
-	// Lost is how many requests fewer came through, until the next accident, than were made, or than would have at that rate if
-	// nobody makes a request before another one was answered.
-	Lost float64
-	// Back is when the rate was back, counted from its end; negative: not before the next one.
-	Back time.Duration
-	// Refused is how many 429s there were until the next one, and Errors how many waiters were told of it.
-	Refused, Errors int
-	// Seconds are how many requests came through in each second around it, from At - Around on.
-	Seconds []int
-
-	losesState bool
-}
-
-const (
-	// steady is how long before an accident its rate is measured, and settled how long after it the rate has to be back.
-	steady, settled = 6 * time.Second, 3 * time.Second
-	// Around is how many seconds before an accident Accident.Seconds begins.
-	Around = 2
-)
-
-// happenings are the times at which things happened, each in order.
-type happenings struct {
-	served, refused, failed []time.Duration
-	planned                 []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
-	ofTheDead               *happenings     // the part in buckets of the process that dies, if it has any of its own
-}
-
-// expected is how many requests should come through in a time, and which part of that is enough to be back. If callers wait for answers
-// it is those at a rate, and as many more or less as there are in a window, which is a matter of when one looks.
-func (h happenings) expected(rate float64, from, to time.Duration) (n, enough float64) {
-	if len(h.planned) > 0 {
-		return float64(within(h.planned, from, to)), 0.9
-	}
-	return rate * (to - from).Seconds(), 0.75
-}
-
-// account works out what accidents cost.
-func account(accidents []accident, h happenings, end time.Duration) (costs []Accident) {
-	for i, a := range accidents {
-		next := end
-		if i+1 < len(accidents) {
-			next = accidents[i+1].at
-		}
-		from := max(a.at-steady, 0)
-		before := float64(within(h.served, from, a.at)) / (a.at - from).Seconds()
-		cost := Accident{
-			Name: a.name, At: a.at, Until: a.until, losesState: a.losesState,
-			Before: before, Refused: within(h.refused, a.at, next), Errors: within(h.failed, a.at, next),
-		}
-		expected, _ := h.expected(before, a.at, next)
-		cost.Lost = max(expected-float64(within(h.served, a.at, next)), 0)
-		cost.Back = h.back(a, before, next)
-		for second := a.at - Around*time.Second; second < next; second += time.Second {
-			cost.Seconds = append(cost.Seconds, within(h.served, second, min(second+time.Second, next)))
-		}
-		costs = append(costs, cost)
-	}
-	return costs
-}
-
-// back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
-// had come through before count as well.
-func (h happenings) back(a accident, rate float64, next time.Duration) time.Duration {
-	if a.kills && h.ofTheDead != nil {
-		return h.ofTheDead.back(a, 0, next)
-	}
-	for _, from := range h.served[first(h.served, a.at):] {
-		if from+settled > next {
-			break
-		}
-		if expected, enough := h.expected(rate, from, from+settled); float64(within(h.served, from, from+settled)) >= enough*expected {
-			return max(from-a.until, 0)
+// disturb has the accidents of the scenario happen.
+func (r *run) disturb(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, a := range r.scenario.accidents {
+		if a.prepare != nil {
+			group.Go(func() {
+				if pause.For(ctx, time.Until(r.start.Add(a.prepareAt))) == nil {
+					r.failIf(a.prepare(r), "before "+a.name)
+				}
+			})
 		}
 	}
-	return -1
+	for _, a := range r.scenario.accidents {
+		if pause.For(ctx, time.Until(r.start.Add(a.at))) != nil {
+			return
+		}
+		r.happens()
+		if r.failIf(a.begin(ctx, r), a.name) {
+			return
+		}
+		over := pause.For(ctx, time.Until(r.start.Add(a.until)))
+		if r.failIf(a.end(context.WithoutCancel(ctx), r), "after "+a.name) || over != nil {
+			return
+		}
+		if a.ends == nil {
+			r.affects(everybody)
+		}
+	}
 }
 
-// within counts times from one to another, the latter not included.
-func within(times []time.Duration, from, to time.Duration) int {
-	return max(first(times, to)-first(times, from), 0)
+// failIf ends the run if there is an error.
+func (r *run) failIf(err error, when string) bool {
+	if err != nil {
+		r.fail(fmt.Errorf("%s: %w", when, err))
+	}
+	return err != nil
 }
 
-// first is the index of the first time that is not before another.
-func first(times []time.Duration, at time.Duration) int {
-	i, _ := slices.BinarySearch(times, at)
-	return i
+// affected is the moment from which on a process, or everybody, has to do with what an accident left.
+type affected struct {
+	at    time.Duration
+	place int
 }
+
+// everybody is the place of all processes.
+const everybody = -1
+
+// happens says that the next accident begins.
+func (r *run) happens() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.affected = append(r.affected, nil)
+}
+
+// affects says whom the latest accident affects from now on.
+func (r *run) affects(place int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latest := &r.affected[len(r.affected)-1]
+	*latest = append(*latest, affected{time.Since(r.start), place})
+}
+
+// restartAll restarts all processes in the time that there is for it.
+func (r *run) restartAll(ctx context.Context) error {
+	return r.replaceAll(ctx, last(r.settings.Processes, r.settings.Processes), func(i int, w *worker) {
+		if pause.For(ctx, restartedFor*time.Duration(i)/time.Duration(r.settings.Processes)) == nil {
+			w.end()
+		}
+	})
+}
+
+// replaceAll stops processes, and has others do what is left of their work unless the run ends. The function that stops one gets its
+// number among them.
+func (r *run) replaceAll(ctx context.Context, places []int, stop func(i int, w *worker)) error {
+	var group sync.WaitGroup
+	failures := make([]error, len(places))
+	for i, place := range places {
+		group.Go(func() {
+			w := r.at(place)
+			if failures[i] = w.err(); failures[i] != nil {
+				return
+			}
+			stop(i, w)
+			if ctx.Err() != nil {
+				return
+			}
+			r.affects(place)
+			failures[i] = r.launch(place, r.works[place].after(time.Since(r.start)))
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// snapshot keeps what the engine knows at the moment.
+func (e *Engine) snapshot() error {
+	if _, err := e.own.Do("SAVE"); err != nil {
+		return err
+	}
+	return os.Rename(e.dump(), e.dump()+".old")
+}
+
+// rollBack starts the engine again with what it knew when the snapshot was taken.
+func (e *Engine) rollBack(ctx context.Context) error {
+	if err := os.Rename(e.dump()+".old", e.dump()); err != nil {
+		return err
+	}
+	defer os.Remove(e.dump())
+	return e.own.Restart(ctx)
+}
+
+// dump is the file that a server reads when it starts.
+func (e *Engine) dump() string { return filepath.Join(e.own.Directory(), "dump.rdb") }

@@ -13,7 +13,8 @@
 //	end        →            what still waits is given up
 //	           ←    (exits)
 //
-// A child whose input ends without that ends at once, so that none outlives its parent.
+// A child whose input ends without that ends at once, so that none outlives its parent. Where accidents happen, children are ended and
+// killed; another one then starts in the place of each and does what is left of its work.
 //
 // Whoever limits requests is certain of little: it learns of a reset one way late and its next request arrives one way later.
 // The ideal that efficiency is measured against is that of discordsim.Certain with the smallest round trip, for one client

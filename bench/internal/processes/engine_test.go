@@ -72,3 +72,21 @@ func TestEngineThatCannotBeHadIsExplained(t *testing.T) {
 		}
 	}
 }
+
+func TestEngineComesBackAsItWas(t *testing.T) {
+	engine := newEngine(t)
+	do := func(words ...string) any {
+		answer, err := engine.own.Do(words...)
+		require.NoError(t, err)
+		return answer
+	}
+	do("SET", "key", "old")
+	require.NoError(t, engine.snapshot())
+	do("SET", "key", "new")
+	engine.own.Kill()
+	require.NoError(t, engine.rollBack(t.Context()))
+	assert.Equal(t, "old", do("GET", "key"))
+	require.NoError(t, engine.own.Restart(t.Context()))
+	assert.Nil(t, do("GET", "key"), "only once")
+	assert.Error(t, engine.rollBack(t.Context()), "there is no other snapshot")
+}

@@ -8,8 +8,10 @@ import (
 )
 
 var (
-	// quota is the limit of every bucket.
+	// quota is the limit of every bucket, unless a scenario has another one.
 	quota = discordsim.Fixed(5, time.Second)
+	// longWindow lasts longer than the others believe in a process that says nothing.
+	longWindow = discordsim.Fixed(5, 5*time.Second)
 	// latency is 10 to 40 ms each way.
 	latency = discordsim.Latency{RoundTrip: 50 * time.Millisecond, Jitter: 30 * time.Millisecond}
 )

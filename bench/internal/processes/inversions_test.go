@@ -11,7 +11,7 @@ func TestPairsThatChangedPlacesAreCounted(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	at := func(process, bucket int, arrived, processed time.Duration) served {
-		return served{process, bucket, arrived, processed}
+		return served{process: process, bucket: bucket, arrived: arrived, processed: processed}
 	}
 	tests := []struct {
 		name            string
@@ -28,7 +28,30 @@ func TestPairsThatChangedPlacesAreCounted(t *testing.T) {
 		{"one overtakes two", []served{at(0, 1, 0, 1000*ms), at(0, 1, 10*ms, 1100*ms), at(1, 1, 20*ms, 100*ms), at(1, 1, 30*ms, 2000*ms)}, 4, 2},
 	}
 	for _, test := range tests {
-		pairs, inverted := inversions(test.all)
+		pairs, inverted := inversions(test.all, simultaneous, 0)
+		assert.Equal(t, test.pairs, pairs, test.name)
+		assert.Equal(t, test.inverted, inverted, test.name)
+	}
+}
+
+// While the bucket is not known, a process may go ahead of others; then no more.
+func TestOrderCountsFromTheSecondWindowOn(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	at := func(process, bucket int, arrived, processed time.Duration) served {
+		return served{process: process, bucket: bucket, arrived: arrived, processed: processed}
+	}
+	tests := []struct {
+		name            string
+		all             []served
+		pairs, inverted int
+	}{
+		{"who found it out went ahead", []served{at(0, 1, 0, 20*ms), at(1, 1, 10*ms, 1040*ms), at(0, 1, 20*ms, 100*ms)}, 1, 0},
+		{"in the second window", []served{at(0, 1, 0, 20*ms), at(1, 1, 10*ms, 2100*ms), at(0, 1, 20*ms, 1020*ms)}, 2, 1},
+		{"another bucket's first window", []served{at(0, 2, 0, 20*ms), at(0, 1, 0, 1500*ms), at(1, 1, 10*ms, 3500*ms), at(0, 1, 20*ms, 1600*ms)}, 1, 0},
+	}
+	for _, test := range tests {
+		pairs, inverted := inversions(test.all, simultaneous, time.Second)
 		assert.Equal(t, test.pairs, pairs, test.name)
 		assert.Equal(t, test.inverted, inverted, test.name)
 	}

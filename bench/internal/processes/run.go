@@ -45,15 +45,14 @@ func Run(ctx context.Context, s Scenario, engine *Engine, settings Settings, tr 
 		if result.Ideal, err = ideal(works); err != nil {
 			return Result{}, fmt.Errorf("ideal of %s: %w", s.Name, err)
 		}
-	} else if left := works[len(works)-1].after(killedAt); len(left.Offers) > 0 {
-		works = append(works, left) // whoever takes over
 	}
+	r.works = works
 	if err := r.simulate(); err != nil {
 		return Result{}, err
 	}
 	defer r.server.Close()
 	defer r.end()
-	if err := r.open(works); err != nil {
+	if err := r.open(); err != nil {
 		return Result{}, err
 	}
 	if err := r.follow(ctx); err != nil {
@@ -77,17 +76,21 @@ type run struct {
 	trace    *trace.Trace
 	server   *discordsim.Server
 	discord  string
-	workers  []*worker
+	shared   assignment // the part that is the same for all processes
+	works    []Work     // by place: that of a process and of those who come in its place
 	start    time.Time
 	stop     sync.Once
 	stopped  chan struct{} // closed when somebody wants the end
 
-	mu      sync.Mutex
-	records []Record
-	events  []discordsim.Event
-	samples []sample
-	failed  error
-	stalled time.Duration // the longest that the simulator was behind
+	mu       sync.Mutex
+	workers  []*worker // all that there have been
+	places   []*worker
+	affected [][]affected // by each accident
+	records  []Record
+	events   []discordsim.Event
+	samples  []sample
+	failed   error
+	stalled  time.Duration // the longest that the simulator was behind
 }
 
 // sample is what the engine had done by a time.
@@ -99,7 +102,7 @@ type sample struct {
 // simulate starts a Discord on the loopback interface.
 func (r *run) simulate() (err error) {
 	config := discordsim.Config{
-		Rules:  []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
+		Rules:  []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: r.scenario.limit()}},
 		Global: discordsim.Unlimited(), Latency: latency, Seed: r.settings.Seed,
 	}
 	if r.trace != nil {
@@ -127,24 +130,16 @@ func (r *run) simulate() (err error) {
 }
 
 // open starts all processes and has them begin at one moment.
-func (r *run) open(works []Work) error {
-	launch := r.settings.launch
-	if launch == nil {
-		launch = program(r.settings.Executable)
-	}
-	engine, application := "", application()
+func (r *run) open() error {
+	r.shared = assignment{Discord: r.discord, Application: application(), Outage: r.settings.Outage}
 	if r.engine != nil {
-		engine = r.engine.URL()
+		r.shared.Engine = r.engine.URL()
 	}
-	for i, work := range works {
-		w, err := start(i, launch, r.record, r.halt)
-		if err != nil {
+	r.places = make([]*worker, len(r.works))
+	for place, work := range r.works {
+		if _, err := r.begin(place, work); err != nil {
 			return err
 		}
-		r.workers = append(r.workers, w)
-		go w.tell(command{Work: &assignment{
-			Process: i, Discord: r.discord, Engine: engine, Application: application, Outage: r.settings.Outage, Work: work,
-		}})
 	}
 	for _, w := range r.workers {
 		if err := w.awaitReady(); err != nil {
@@ -162,6 +157,51 @@ func (r *run) open(works []Work) error {
 	return nil
 }
 
+// begin starts a process.
+func (r *run) begin(place int, work Work) (*worker, error) {
+	launch := r.settings.launch
+	if launch == nil {
+		launch = program(r.settings.Executable)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.shared
+	a.Process, a.Work = len(r.workers), work
+	w, err := start(a.Process, launch, r.record, r.halt)
+	if err != nil {
+		return nil, err
+	}
+	r.workers, r.places[place] = append(r.workers, w), w
+	go w.tell(command{Work: &a})
+	return w, nil
+}
+
+// launch starts a process in the place of another one, which begins at once.
+func (r *run) launch(place int, work Work) error {
+	w, err := r.begin(place, work)
+	if err != nil {
+		return err
+	}
+	if err := w.awaitReady(); err != nil {
+		return err
+	}
+	w.tell(command{Start: r.start.UnixNano()})
+	return nil
+}
+
+// at returns the process in a place.
+func (r *run) at(place int) *worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places[place]
+}
+
+func (r *run) all() []*worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.workers)
+}
+
 // follow returns when all is done, or the end is wanted.
 func (r *run) follow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Until(r.start)+r.longest())
@@ -171,9 +211,13 @@ func (r *run) follow(ctx context.Context) error {
 	defer cancel()
 	group.Go(func() { r.sampleAll(ctx) })
 	group.Go(func() { r.disturb(ctx) })
-	for _, w := range r.workers {
+	for _, w := range r.all() {
+		done := w.done
+		if len(r.scenario.accidents) > 0 {
+			done = nil // others come in its place, until the end
+		}
 		select {
-		case <-w.done:
+		case <-done:
 		case <-r.stopped:
 		case <-ctx.Done():
 			return nil
@@ -207,7 +251,7 @@ func (r *run) failure() error {
 	r.mu.Lock()
 	err := r.failed
 	r.mu.Unlock()
-	for _, w := range r.workers {
+	for _, w := range r.all() {
 		err = errors.Join(err, w.err())
 	}
 	return err
@@ -215,7 +259,7 @@ func (r *run) failure() error {
 
 func (r *run) end() {
 	var group sync.WaitGroup
-	for _, w := range r.workers {
+	for _, w := range r.all() {
 		group.Go(w.end)
 	}
 	group.Wait()
@@ -263,37 +307,6 @@ func (r *run) sample() {
 		at = time.Since(r.start)
 	}
 	r.samples = append(r.samples, sample{at, effort})
-}
-
-// disturb has the accidents of the scenario happen.
-func (r *run) disturb(ctx context.Context) {
-	for _, a := range r.scenario.accidents {
-		if pause.For(ctx, time.Until(r.start.Add(a.at))) != nil {
-			return
-		}
-		if err := a.begin(ctx, r); err != nil {
-			r.fail(fmt.Errorf("%s: %w", a.name, err))
-			return
-		}
-		over := pause.For(ctx, time.Until(r.start.Add(a.until)))
-		if err := a.end(context.WithoutCancel(ctx), r); err != nil {
-			r.fail(fmt.Errorf("after %s: %w", a.name, err))
-			return
-		}
-		if over != nil {
-			return
-		}
-	}
-}
-
-// killOne kills the last of the processes that were there from the beginning.
-func (r *run) killOne() error {
-	w := r.workers[r.settings.Processes-1]
-	if err := w.err(); err != nil {
-		return err
-	}
-	w.shoot()
-	return nil
 }
 
 // Executable is this program.

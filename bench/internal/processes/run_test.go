@@ -148,16 +148,22 @@ func TestScenariosAreFoundByName(t *testing.T) {
 	}
 	assert.Len(t, Scenarios(Settings{Processes: 1, Length: DefaultLength}), 4, "nobody is foreign")
 	disturbed := Scenarios(Settings{Processes: 2, Length: LengthOfAccidents, Disturb: true})
-	require.Len(t, disturbed, 2)
+	require.Len(t, disturbed, 3)
 	for _, s := range disturbed {
-		require.Len(t, s.accidents, 3)
+		require.Len(t, s.accidents, 5)
+		h := happenings{period: s.limit().Period}
+		assert.Positive(t, s.Requests(settings))
 		for i, a := range s.accidents {
 			assert.LessOrEqual(t, a.at, a.until)
-			if i > 0 {
-				assert.Greater(t, a.at-steady, s.accidents[i-1].until, "the rate before it is not that of the one before")
+			next := LengthOfAccidents
+			if i+1 < len(s.accidents) {
+				next = s.accidents[i+1].at
 			}
+			assert.Less(t, a.until+s.Targets.ServedWithin, next)
+			assert.LessOrEqual(t, a.until+s.Targets.BackWithin+h.settled(), next)
+			assert.LessOrEqual(t, a.until+h.steady(), next, "the rate before the next one is not that of this one")
+			assert.True(t, a.prepare == nil || a.prepareAt < a.at)
 		}
-		assert.Less(t, s.accidents[2].until+s.Targets.BackWithin+settled, LengthOfAccidents)
 	}
 }
 
@@ -171,16 +177,17 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		change func(*Result)
 		want   []string
 	}{
-		"good":        {func(*Result) {}, nil},
-		"slow":        {func(r *Result) { r.Took = 21 * time.Second }, []string{"0.9333 of the certain ideal, at least 0.97 wanted"}},
-		"slow, short": {func(r *Result) { r.Took, r.Length = 21*time.Second, 3*time.Second }, nil},
-		"talkative":   {func(r *Result) { r.Calls.Calls = 11 }, []string{"0.110 engine calls per request, at most 0.10 wanted"}},
-		"disorder":    {func(r *Result) { r.Inverted = 1 }, []string{"inverted pairs: 1 of 50, none wanted"}},
-		"refused":     {func(r *Result) { r.Refused.User = 2 }, []string{"429s: 2, none wanted"}},
-		"refused after an accident": {func(r *Result) {
-			r.Refused.User, r.Accidents = 2, []Accident{{Refused: 2, losesState: true}}
-			r.Scenario.Targets.Refused = 2
-		}, nil},
+		"good":                      {func(*Result) {}, nil},
+		"slow":                      {func(r *Result) { r.Took = 21 * time.Second }, []string{"0.9333 of the certain ideal, at least 0.97 wanted"}},
+		"slow, short":               {func(r *Result) { r.Took, r.Length = 21*time.Second, 3*time.Second }, nil},
+		"talkative":                 {func(r *Result) { r.Calls.Calls = 11 }, []string{"0.110 engine calls per request, at most 0.10 wanted"}},
+		"disorder":                  {func(r *Result) { r.Inverted = 1 }, []string{"inverted pairs from the second window on: 1 of 50, none wanted"}},
+		"refused":                   {func(r *Result) { r.Refused.User = 2 }, []string{"429s: 2, none wanted"}},
+		"refused after an accident": {func(r *Result) { r.Refused.User, r.Accidents = 2, []Accident{{Refused: 2, allowed: 2}} }, nil},
+		"refused too often": {func(r *Result) {
+			r.Refused.User, r.Accidents = 3, []Accident{{Name: "x", Refused: 3, Avoidable: 3, allowed: 2}}
+		},
+			[]string{"x: 3 429s, 3 of them avoidable, at most 2 wanted"}},
 		"failed": {func(r *Result) { r.Answered, r.Errors = 98, map[string]int{"away": 2} },
 			[]string{"not answered: 2 of 100 requests", "2 ended with: away"}},
 	} {
@@ -225,4 +232,79 @@ func TestQuantiles(t *testing.T) {
 	q, mean = quantiles(nil)
 	assert.Zero(t, q)
 	assert.Zero(t, mean)
+}
+
+// without is an accident that needs no engine.
+func without(ends func(int) []int, begin func(context.Context, *run) error) accident {
+	return accident{
+		name: "x", at: 300 * time.Millisecond, until: 300 * time.Millisecond, ends: ends,
+		begin: begin, end: func(context.Context, *run) error { return nil },
+	}
+}
+
+func TestProcessesThatAreEndedAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ends []int
+		stop func(int, *worker)
+	}{
+		"killed":    {[]int{1}, func(_ int, w *worker) { w.shoot() }},
+		"restarted": {[]int{0, 1}, func(_ int, w *worker) { w.end() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			works := []Work{{Callers: []Caller{{}}}, {Offers: []Offer{{Bucket: 1}, {Bucket: 1, At: 100 * time.Millisecond}, {Bucket: 1, At: 700 * time.Millisecond}}}}
+			s := short(works)
+			s.accidents = []accident{without(func(int) []int { return test.ends }, func(ctx context.Context, r *run) error { return r.replaceAll(ctx, test.ends, test.stop) })}
+			settings := inProcess()
+			settings.Length = 1500 * time.Millisecond
+			settings.launch = fake(Child)
+			result, err := Run(t.Context(), s, nil, settings, nil)
+			require.NoError(t, err)
+			assert.Zero(t, result.Unanswered(), "429s are no wonder where nothing is shared, and are repeated")
+			require.Len(t, result.Accidents, 1)
+			accident := result.Accidents[0]
+			assert.GreaterOrEqual(t, accident.Served, time.Duration(0))
+			assert.Less(t, accident.Served, 1200*time.Millisecond)
+			assert.Greater(t, result.Requests, 5, "the work goes on")
+			assert.Equal(t, 1500*time.Millisecond, result.Took, "until the end, though others had to go")
+		})
+	}
+}
+
+func TestProcessThatCannotBeReplacedEndsTheRun(t *testing.T) {
+	t.Parallel()
+	s := short([]Work{{Callers: []Caller{{}}}})
+	settings, launched := inProcess(), 0
+	settings.Length = time.Minute
+	settings.launch = func() (io.WriteCloser, io.Reader, func(), func() error, error) {
+		if launched++; launched > 1 {
+			return nil, nil, nil, nil, errors.New("no more processes")
+		}
+		return fake(Child)()
+	}
+	s.accidents = []accident{without(half, func(ctx context.Context, r *run) error {
+		return r.replaceAll(ctx, []int{0}, func(_ int, w *worker) { w.shoot() })
+	})}
+	begin := time.Now()
+	_, err := Run(t.Context(), s, nil, settings, nil)
+	assert.ErrorContains(t, err, "x: process 2 cannot be started: no more processes")
+	assert.Less(t, time.Since(begin), 30*time.Second)
+}
+
+func TestEngineIsRolledBackInARun(t *testing.T) {
+	t.Parallel()
+	s := short([]Work{{Callers: []Caller{{}}}, {Callers: []Caller{{Bucket: 1}}}})
+	for _, a := range accidents() {
+		if a.prepare != nil {
+			a.prepareAt, a.at, a.until = 200*time.Millisecond, 500*time.Millisecond, 600*time.Millisecond
+			s.accidents = append(s.accidents, a)
+		}
+	}
+	require.Len(t, s.accidents, 1)
+	result, err := Run(t.Context(), s, newEngine(t), inProcess(), nil)
+	require.NoError(t, err)
+	require.Len(t, result.Accidents, 1)
+	assert.Positive(t, result.Accidents[0].Served, "it is used again")
+	assert.Zero(t, result.Unanswered())
 }

@@ -2,9 +2,12 @@ package processes
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // Scenario is one situation.
@@ -18,22 +21,21 @@ type Scenario struct {
 	work func(Settings) []Work
 	// alone: one process does the work of all, and shares nothing.
 	alone bool
-	// accidents happen in it. Callers then go on until the end, and one more process stands by to do what is left of the work of the
-	// one that dies.
+	// accidents happen in it. Callers then go on until the end.
 	accidents []accident
+	quota     discordsim.Quota // the limit of every bucket; the zero value is that of most scenarios
 }
 
 // Targets are what a scenario has to reach, besides that every request is answered and that there is no 429.
 type Targets struct {
 	Certain   float64 // least efficiency; 0: none is asked for
 	CallsEach float64 // most calls of the engine for each request; 0: any number
-	InOrder   bool    // no pairs inverted
-	// BackWithin is how long after an accident the rate has to be back.
-	BackWithin time.Duration
+	InOrder   bool    // no pairs inverted, from the second window on
+	// BackWithin is how long after an accident the rate has to be back, and ServedWithin how long requests may wait afterwards until each
+	// bucket that it touched serves one again; 0: any time.
+	BackWithin, ServedWithin time.Duration
 	// Anything will do: what happens is shown and not judged.
 	Anything bool
-	// Refused is how many 429s there may be after an accident that loses what is shared.
-	Refused int
 }
 
 // List says what has to be reached.
@@ -43,14 +45,16 @@ func (t Targets) List() []string {
 	}
 	list := []string{"every request answered"}
 	if t.BackWithin > 0 {
-		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.BackWithin.Seconds()),
-			fmt.Sprintf("no 429; %d at most when the engine comes back empty", t.Refused))
-		return list
+		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.BackWithin.Seconds()))
+	}
+	if t.ServedWithin > 0 {
+		return append(list, fmt.Sprintf("each bucket served again %g s after an accident", t.ServedWithin.Seconds()), "no 429, except:",
+			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty")
 	}
 	list = append(list, "no 429")
 	list = append(list, t.ofLongRuns()...)
 	if t.InOrder {
-		list = append(list, "no pairs inverted")
+		list = append(list, "no pairs inverted from the second window on")
 	}
 	return list
 }
@@ -126,7 +130,20 @@ func (s *Scenario) Requests(settings Settings) (n int) {
 		n += work.requests()
 	}
 	if n == 0 {
-		n = int(settings.Length/quota.Period) * quota.Limit
+		used := make(map[int]bool)
+		for _, work := range s.work(settings) {
+			maps.Copy(used, work.buckets())
+		}
+		limit := s.limit()
+		n = len(used) * int(settings.Length/limit.Period) * limit.Limit
 	}
 	return n
+}
+
+// limit is that of every bucket.
+func (s *Scenario) limit() discordsim.Quota {
+	if s.quota.Limit == 0 {
+		return quota
+	}
+	return s.quota
 }

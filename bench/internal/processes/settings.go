@@ -24,5 +24,5 @@ const (
 	// DefaultLength is how long a scenario takes, about.
 	DefaultLength = 20 * time.Second
 	// LengthOfAccidents is how long one takes at least in which accidents happen.
-	LengthOfAccidents = 40 * time.Second
+	LengthOfAccidents = 70 * time.Second
 )

@@ -57,6 +57,14 @@ type Send struct {
 // answered reports that the request came through.
 func (r Record) answered() bool { return r.Status >= 200 && r.Status < 300 && r.Error == "" }
 
+// sent is when it was last sent, never if it was not.
+func (r Record) sent() time.Duration {
+	if len(r.Sends) == 0 {
+		return -1
+	}
+	return r.Sends[len(r.Sends)-1].At
+}
+
 // queued is how long the request was held back by the client, round trips not counted.
 func (r Record) queued() (d time.Duration) {
 	since := r.Arrived

@@ -62,6 +62,30 @@ func contested(processes, requests int) []Work {
 	return works
 }
 
+// usedUp is work that uses up every window: two callers in each bucket of a process's own, and one of each process in those that all use.
+// The first windows of the buckets begin at times that are spread over one.
+func usedUp(processes int) []Work {
+	const common = 5
+	works := make([]Work, processes)
+	all := processes*each + common
+	for bucket := range all {
+		at := longWindow.Period * time.Duration(bucket) / time.Duration(all)
+		for i := range works {
+			callers := 0
+			switch bucket / each {
+			case i:
+				callers = 2
+			case processes:
+				callers = 1
+			}
+			for range callers {
+				works[i].Callers = append(works[i].Callers, Caller{At: at, Bucket: bucket})
+			}
+		}
+	}
+	return works
+}
+
 // own is work in buckets of one process each, at times that chance decides. One request in foreign is made by another process than
 // the bucket's own; 0: none is.
 func own(processes, foreign int, length time.Duration, seed uint64) []Work {
@@ -110,7 +134,24 @@ func together(works []Work) []Work {
 	return []Work{all}
 }
 
-// after is the part of the offers that begins at a time: what is left for whoever takes over.
-func (w Work) after(at time.Duration) Work {
-	return Work{Offers: slices.DeleteFunc(slices.Clone(w.Offers), func(o Offer) bool { return o.At < at })}
+// after is what is left at a time for whoever comes in somebody's place.
+func (w Work) after(at time.Duration) (left Work) {
+	for _, caller := range w.Callers {
+		caller.At = max(caller.At, at)
+		left.Callers = append(left.Callers, caller)
+	}
+	left.Offers = slices.DeleteFunc(slices.Clone(w.Offers), func(o Offer) bool { return o.At < at })
+	return left
+}
+
+// buckets are those that the work is in.
+func (w Work) buckets() map[int]bool {
+	all := make(map[int]bool)
+	for _, caller := range w.Callers {
+		all[caller.Bucket] = true
+	}
+	for _, offer := range w.Offers {
+		all[offer.Bucket] = true
+	}
+	return all
 }

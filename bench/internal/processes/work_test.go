@@ -79,9 +79,39 @@ func TestOnesWorkIsAllOfItInOrder(t *testing.T) {
 
 func TestWhoTakesOverGetsWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	work := Work{Callers: []Caller{{}}, Offers: []Offer{{At: 1}, {At: 5}, {At: 6}}}
-	assert.Equal(t, Work{Offers: []Offer{{At: 5}, {At: 6}}}, work.after(5))
+	work := Work{Callers: []Caller{{At: 1, Bucket: 2}, {At: 7}}, Offers: []Offer{{At: 1}, {At: 5}, {At: 6}}}
+	assert.Equal(t, Work{Callers: []Caller{{At: 5, Bucket: 2}, {At: 7}}, Offers: []Offer{{At: 5}, {At: 6}}}, work.after(5))
 	assert.Len(t, work.Offers, 3)
+	assert.EqualValues(t, 1, work.Callers[0].At)
+}
+
+func TestWindowsThatAreUsedUpBeginAtDifferentTimes(t *testing.T) {
+	t.Parallel()
+	works := usedUp(3)
+	require.Len(t, works, 3)
+	callers, users, begins := make(map[int]int), make(map[int]map[int]bool), make(map[time.Duration]bool)
+	for process, work := range works {
+		assert.Len(t, work.buckets(), each+5)
+		for _, caller := range work.Callers {
+			assert.Zero(t, caller.Count, "until the end")
+			assert.Less(t, caller.At, longWindow.Period)
+			callers[caller.Bucket]++
+			if users[caller.Bucket] == nil {
+				users[caller.Bucket] = make(map[int]bool)
+			}
+			users[caller.Bucket][process] = true
+			begins[caller.At] = true
+		}
+	}
+	assert.Len(t, begins, 3*each+5, "one for each bucket")
+	for bucket, n := range callers {
+		if bucket < 3*each {
+			assert.Equal(t, map[int]bool{bucket / each: true}, users[bucket])
+			assert.Equal(t, 2, n)
+		} else {
+			assert.Len(t, users[bucket], 3)
+		}
+	}
 }
 
 func TestIdealIsThatOfOneClient(t *testing.T) {

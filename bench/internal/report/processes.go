@@ -97,7 +97,7 @@ func processesOverview(results []processes.Result) Section {
 	}
 	return Section{ID: "overview", Tables: []Table{table}, Notes: []string{
 		"certain: efficiency against one ideal client that must be sure before it sends, and does the work of all; the small mark is the target.",
-		"inverted pairs: of the pairs of requests that two processes made one after the other, how many changed places.",
+		"inverted pairs: of the pairs of requests that two processes made one after the other, how many changed places, from a bucket's second window on.",
 		"calls per request: scripts that the engine ran for each request, in all and in the second half; engine time: its own for each request.",
 		"queued: time from handing a request to a client until it was sent: mean, that of the ideal client, 99th percentile.",
 	}}
@@ -124,7 +124,7 @@ func processesSection(r processes.Result, log trace.Log) Section {
 		section.Verdict.Line = "It was cut off and is not judged."
 	}
 	if len(r.Accidents) > 0 {
-		section.Tables = []Table{accidentTable(r.Accidents)}
+		section.Tables = []Table{accidentTable(r)}
 	}
 	var more []Chart
 	more, section.Notes = charts(&log, r.Queued, section.ID, false)
@@ -138,7 +138,9 @@ func processesSection(r processes.Result, log trace.Log) Section {
 	if len(r.Accidents) > 0 {
 		section.Notes = append(section.Notes,
 			"requests lost: how many fewer came through until the next accident than at the rate before, or than were made.",
-			"back after: from the end of the accident until the first request from which on the rate was what it had been.")
+			"rate back after: from the end of the accident until the first request from which on the rate was what it had been.",
+			"each bucket served after: the longest that requests waited until a bucket which the accident touched served one again.",
+			"avoidable: 429s that a client which knew all would have avoided; in buckets: how many different ones refused something.")
 	}
 	return section
 }
@@ -170,10 +172,12 @@ func processesTiles(r processes.Result) []Tile {
 	return tiles
 }
 
-func accidentTable(accidents []processes.Accident) Table {
-	table := Table{Title: "Accidents", Columns: []string{"<", "<accident", "from", "to", "rate before", "requests lost", "back after", "429s", "errors"}}
-	for i, a := range accidents {
-		table.Rows = append(table.Rows, append(Texts(fmt.Sprint(i+1)), Texts(output.AccidentRow(a)...)...))
+func accidentTable(r processes.Result) Table {
+	table := Table{Title: "Accidents", Columns: []string{"<", "<accident", "from", "to", "rate before", "requests lost", "rate back after", "each bucket served after", "429s", "avoidable", "in buckets", "errors", "<verdict"}}
+	for i, a := range r.Accidents {
+		row := append(Texts(fmt.Sprint(i+1)), Texts(output.AccidentRow(r, a)...)...)
+		verdict := map[string]Cell{"ok": {Text: "✓ ok", Status: Passed}, "MISSED": {Text: "✕ missed", Status: Failed}, "–": {Text: "–"}}
+		table.Rows = append(table.Rows, append(row, verdict[output.AccidentVerdict(r, a)]))
 	}
 	return table
 }

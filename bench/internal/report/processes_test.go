@@ -16,15 +16,15 @@ import (
 
 // withAccidents is a run in which one was harmless and the other one was not.
 func withAccidents() (processes.Settings, []processes.Result, []trace.Log) {
-	settings := processes.Settings{Processes: 3, Length: 40 * time.Second, Disturb: true}
+	settings := processes.Settings{Processes: 3, Length: 70 * time.Second, Disturb: true}
 	r := processes.Result{
 		Scenario: processes.Scenarios(settings)[0], Processes: 3, Length: 40 * time.Second, Requests: 20, Answered: 20, Took: 4 * time.Second,
 		Pairs: 100, Inverted: 1, Refused: discordsim.ByClass{User: 1}, Shared: true, Calls: processes.Effort{Calls: 60}, LateRequests: 10,
 		Late: processes.Effort{Calls: 20}, Stalled: time.Second,
 		Seconds: []processes.Second{{Served: 5, Calls: 20}, {Served: 0, Calls: math.NaN()}, {Served: 10, Calls: 20, Refused: 1}, {Served: 5, Calls: 20}},
 		Accidents: []processes.Accident{
-			{Name: "it is <frozen>", At: time.Second, Until: 2 * time.Second, Before: 5, Back: 20 * time.Millisecond, Refused: 1},
-			{Name: "it is killed", At: 3 * time.Second, Until: 3 * time.Second, Before: 5, Lost: 7, Back: -1},
+			{Name: "it is <frozen>", At: time.Second, Until: 2 * time.Second, Before: 5, Back: 20 * time.Millisecond, Served: 50 * time.Millisecond, Refused: 1, RefusedBuckets: 1},
+			{Name: "it is killed", At: 3 * time.Second, Until: 3 * time.Second, Before: 5, Lost: 7, Back: -1, Missed: []string{"it is killed: the rate was not back"}},
 		},
 		Missed: []string{"it is killed: the rate was not back"},
 	}
@@ -41,8 +41,8 @@ func TestPageOfAccidents(t *testing.T) {
 	tables := document.all("table", "")
 	assert.Equal(t, []string{"one-bucket", "✕ missed", "20/20", "4.00 s", "–", "1 user", "1 %", "3.000", "2.000", "0 µs", "0 s", "–", "0 s"}, rows(tables[0])[0])
 	assert.Equal(t, [][]string{
-		{"1", "it is <frozen>", "1 s", "2 s", "5.0/s", "0", "20 ms", "1", "0"},
-		{"2", "it is killed", "3 s", "–", "5.0/s", "7", "never", "0", "0"},
+		{"1", "it is <frozen>", "1 s", "2 s", "5.0/s", "0", "20 ms", "50 ms", "1", "0", "1", "0", "✓ ok"},
+		{"2", "it is killed", "3 s", "–", "5.0/s", "7", "never", "0 s", "0", "0", "0", "0", "✕ missed"},
 	}, rows(tables[1]))
 
 	chart := drawings(t, written)[0]
@@ -94,6 +94,9 @@ func TestPageOfWhatIsNotJudgedSaysSo(t *testing.T) {
 	results[0].Scenario, results[0].Missed = processes.Scenarios(settings)[0], nil
 	page := Processes(settings, results, logs)
 	assert.Equal(t, notJudged, page.Verdict.Line)
+	for _, row := range rows(parse(t, text(t, page)).all("table", "")[1]) {
+		assert.Equal(t, "–", row[len(row)-1], "no accident is, either")
+	}
 
 	results[0].Interrupted = true
 	page = Processes(settings, results, logs)
