@@ -61,7 +61,8 @@
 //	which buckets are evicted, and when?              evict.go
 //	how does a request begin and end?                 acquire.go, prepared.go, lease.go
 //	what do processes share?                          shared.go; buckets: shared_bucket.go, the global limit:
-//	                                                  shared_global.go, discovery: shared_discovery.go
+//	                                                  shared_global.go, discovery: shared_discovery.go,
+//	                                                  what is counted: shared_stats.go
 //	why does a bucket wait?                           snapshot.go
 //	how does a manager start, drain and end?          lifecycle.go
 //	what do hooks and logs get?                       hooks.go

@@ -50,7 +50,6 @@ type hubShare struct {
 	held    []*hubTicket // all of its tickets
 	offered bool
 	lent    bool
-	ended   []buckets.SharedOutcome
 	closed  bool
 }
 
@@ -125,7 +124,7 @@ func (u *hubShare) Join(now, arrived time.Duration) buckets.Ticket {
 	}
 	u.line = slices.Insert(u.line, i, ticket)
 	if u.hub.term > 0 && u.owner == nil && !u.others() && !u.hub.silent {
-		u.owner, u.offered, u.ended = u, true, nil
+		u.owner, u.offered = u, true
 		u.session.notify(u.changed)
 		return ticket.id
 	}
@@ -213,7 +212,7 @@ func (u *hubShare) Leave(now time.Duration, t buckets.Ticket) {
 	u.drop(ticket)
 	if slices.Contains(u.strays, ticket) {
 		u.strays = without(u.strays, ticket)
-	} else if ticket.granted && u.owner == nil {
+	} else if ticket.granted && (u.owner == nil || u.offered) {
 		u.window.Return(u.at(now), ticket.permit)
 	}
 	u.pump()
@@ -271,7 +270,7 @@ func (u *hubShare) Report(now time.Duration, t buckets.Ticket, r ratelimits.Resp
 	u.drop(ticket)
 	switch {
 	case u.offered:
-		u.ended = append(u.ended, buckets.SharedOutcome{Sent: ticket.sent - u.session.offset, Response: r})
+		u.window.Report(u.at(now), ticket.permit, r)
 	case u.owner != nil:
 		ticket.ended = &r
 	default:
@@ -363,13 +362,30 @@ func (u *hubShare) Loan(now time.Duration) *buckets.SharedLoan {
 	}
 	u.offered, u.lent, u.until = false, true, u.hub.now()+u.hub.term
 	u.hub.loans++
-	state := u.window.State(u.at(now))
+	loan := &buckets.SharedLoan{Processes: max(u.hub.divides, 1), Permits: map[buckets.Ticket]ratelimits.Permit{}}
+	loan.Window = shifted(&u.window, -u.session.offset)
+	for _, ticket := range u.held {
+		switch {
+		case ticket.taken:
+			loan.Permits[ticket.id] = ticket.permit.Shift(-u.session.offset, -u.session.offset)
+		case ticket.granted:
+			loan.Window.Return(now, ticket.permit)
+		}
+	}
+	if state := u.window.State(u.at(now)); loan.Processes > 1 && state.Limit > 0 {
+		state.Limit = max(state.Limit/loan.Processes, 1)
+		state.Used = min(state.Used, state.Limit)
+		loan.Window = ratelimits.NewWindow(now, state)
+		for id, permit := range loan.Permits {
+			loan.Permits[id] = loan.Window.Adopt(now, permit.Sent())
+		}
+	}
 	for _, ticket := range u.held {
 		u.line = without(u.line, ticket)
 	}
 	u.held = nil
 	u.renew(u.until)
-	return &buckets.SharedLoan{State: state, Ended: u.ended, Processes: max(u.hub.divides, 1)}
+	return loan
 }
 
 // renew extends a loan in good time, as long as nobody else wants the bucket. A loan that ends is noticed.
@@ -408,7 +424,17 @@ func (u *hubShare) Wanted() bool {
 	return u.lent && u.owner == u && u.wanted
 }
 
-func (u *hubShare) Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) (tickets []buckets.Ticket) {
+// shifted returns a copy of a window for another clock.
+func shifted(w *ratelimits.Window, by time.Duration) ratelimits.Window {
+	moved, _, err := ratelimits.DecodeWindow(w.Append(nil))
+	if err != nil {
+		panic(err) // it was written just now
+	}
+	moved.Shift(by, by)
+	return moved
+}
+
+func (u *hubShare) Return(now time.Duration, w *ratelimits.Window, inFlight []ratelimits.Permit) (tickets []buckets.Ticket) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if u.session.closed {
@@ -421,14 +447,14 @@ func (u *hubShare) Return(now time.Duration, s ratelimits.State, inFlight []time
 	u.lent = false
 	u.hub.returned++
 	if u.owner == u {
-		u.owner, u.wanted, u.window = nil, false, ratelimits.NewWindow(at, s)
+		u.owner, u.wanted, u.window = nil, false, shifted(w, u.session.offset)
 		u.flush(at)
 	}
-	for _, sent := range inFlight {
+	for _, permit := range inFlight {
 		ticket := u.issue()
-		ticket.granted, ticket.taken, ticket.sent = true, true, u.at(sent)
+		ticket.granted, ticket.taken, ticket.sent = true, true, u.at(permit.Sent())
 		if u.owner == nil {
-			ticket.permit = u.window.Adopt(at, ticket.sent)
+			ticket.permit = permit.Shift(u.session.offset, u.session.offset)
 		} else {
 			u.strays = append(u.strays, ticket)
 		}

@@ -237,6 +237,7 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	}
 	if b.window.Limit() != limit {
 		b.tellGroup()
+		b.link.limitChanged(now)
 	}
 	switch {
 	case r.Class == ratelimits.ClassOK && b.group.kind == hashGroup: // as almost always

@@ -67,6 +67,7 @@ type RESTBucketManager struct {
 	throttled ratelimits.Throttle // for authentications that are yet to come
 
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
+	shared SharedStats                   // what the sessions before have counted
 
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }

@@ -344,18 +344,10 @@ func (b *bucket) leaves(now time.Duration) bool {
 
 // outage returns why nobody can be asked at the moment, nil if that is not so or not known.
 func (m *RESTBucketManager) outage() error {
-	if session, ok := m.session().(SharedOutage); ok {
+	if session, ok := m.session().(SharedStatus); ok {
 		return session.Outage()
 	}
 	return nil
-}
-
-// away returns for how long nobody could be asked by now, 0 if somebody can be.
-func (m *RESTBucketManager) away() time.Duration {
-	if session, ok := m.session().(SharedOutage); ok {
-		return session.Away()
-	}
-	return 0
 }
 
 // unreachable returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.

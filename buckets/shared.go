@@ -42,13 +42,14 @@ type SharedSession interface {
 	Close()
 }
 
-// SharedOutage is implemented by a SharedSession that knows when the others cannot be asked. Both methods may be called after Close.
-type SharedOutage interface {
+// SharedStatus is implemented by a SharedSession that knows when the others cannot be asked, and counts what it does. Both methods may be
+// called after Close.
+type SharedStatus interface {
 	// Outage returns why the other processes cannot be reached at the moment, nil if they can. Requests go on waiting,
 	// unless what they wait for has an Err; if they wait too long, this is the cause of their error.
 	Outage() error
-	// Away returns for how long nobody has been reached by now, whether somebody has to wait for that or not; 0 if that is not so.
-	Away() time.Duration
+	// Stats returns what the session has counted. Its counters never shrink.
+	Stats() SharedStats
 }
 
 // SharedKey identifies a bucket in all processes.
@@ -109,9 +110,9 @@ type SharedBucket interface {
 	Until() time.Duration
 	// Wanted reports that the loan is to be returned now.
 	Wanted() bool
-	// Return ends a loan with the current state of the bucket, and returns one ticket for each request in flight, which
-	// were sent at the given times.
-	Return(now time.Duration, s ratelimits.State, inFlight []time.Duration) []Ticket
+	// Return ends a loan with the bucket's window, which is copied, and the permits of the requests in flight, which are all that are in
+	// flight in the window. It returns one ticket for each of them.
+	Return(now time.Duration, w *ratelimits.Window, inFlight []ratelimits.Permit) []Ticket
 
 	// Close ends the use of the bucket, when nothing waits. A loan is returned before. What is in flight stays charged if the session is
 	// closed, too, before it has ended.
@@ -128,20 +129,13 @@ type SharedForecast struct {
 
 // SharedLoan is a bucket that is lent to this process.
 type SharedLoan struct {
-	// State is the window to continue with. It does not count requests with a ticket that were in flight when it was
-	// taken: those that are still in flight in this process, and those in Ended.
-	State ratelimits.State
-	// Ended are requests that ended after the state was taken, with the responses given to Report.
-	Ended []SharedOutcome
+	// Window is the window to continue with. It contains the requests in flight.
+	Window ratelimits.Window
+	// Permits are those of the requests in flight, by their tickets.
+	Permits map[Ticket]ratelimits.Permit
 	// Processes is the number of processes among which the limit is divided, because nothing can be shared during an
 	// outage; 1 if this process has all of it.
 	Processes int
-}
-
-// SharedOutcome is the outcome of a request.
-type SharedOutcome struct {
-	Sent     time.Duration
-	Response ratelimits.Response
 }
 
 // SharedGlobal is a global limit that processes share: each has a part of it, according to its need.

@@ -17,10 +17,9 @@ type sharedLink struct {
 	remote    SharedBucket
 	until     time.Duration // when the loan ends, as of the last look
 	lent      bool
-	processes int   // how many divide the limit among them while it is lent
-	limit     int   // the whole of it that the latest response named
-	stamp     int64 // the largest of responses that came while it is lent
-	loans     int   // how many there have been
+	processes int      // how many divide the limit among them while it is lent
+	loans     int      // how many there have been
+	strays    []Ticket // of requests that only may belong here, and lost theirs by a loan
 }
 
 // newSharedLink returns the link of a bucket that was just made, nil if it is not shared.
@@ -99,20 +98,22 @@ func (l *sharedLink) syncLoan(now time.Duration) {
 // startLoan lets the window decide from now on.
 func (l *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 	b := l.bucket
-	others := b.window.InFlight() // charged here because they may belong here
-	l.lent, l.processes, l.limit, l.stamp = true, max(loan.Processes, 1), loan.State.Limit, loan.State.Stamp
+	l.lent, l.processes = true, max(loan.Processes, 1)
 	l.loans++
+	l.strays = nil
 	l.refreshLoan()
-	b.window = ratelimits.NewWindow(now, l.divide(loan.State))
+	others := b.window.InFlight() - len(loan.Permits) // charged here because they may belong here
+	b.window = loan.Window
 	for h := b.inFlight; h != nil; h = h.next {
-		h.permit, h.ticket = b.window.Adopt(now, h.permit.Sent()), 0
-		others--
+		permit, ok := loan.Permits[h.ticket]
+		if !ok {
+			permit = b.window.Adopt(now, h.permit.Sent())
+			others--
+		}
+		h.permit, h.ticket = permit, 0
 	}
 	for range others {
 		b.window.Adopt(now, now)
-	}
-	for _, o := range loan.Ended {
-		b.window.Report(now, b.window.Adopt(now, o.Sent), l.asSeen(o.Response))
 	}
 	for q := range b.queues.all {
 		for w := range q.waiters {
@@ -124,15 +125,21 @@ func (l *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 // endLoan lets all processes together decide from now on.
 func (l *sharedLink) endLoan(now time.Duration) {
 	b := l.bucket
-	var inFlight []time.Duration
+	var inFlight []ratelimits.Permit
 	for h := b.inFlight; h != nil; h = h.next {
-		inFlight = append(inFlight, h.permit.Sent())
+		inFlight = append(inFlight, h.permit)
 	}
-	tickets := l.remote.Return(now, l.state(now, len(inFlight)), inFlight)
+	leases := len(inFlight)
+	for others := b.window.InFlight() - leases; others > 0; others-- { // they only may belong here, and are not told apart
+		b.window.Return(now, ratelimits.Permit{})
+		inFlight = append(inFlight, b.window.Adopt(now, now))
+	}
+	tickets := l.remote.Return(now, &b.window, inFlight)
 	l.lent = false
 	for h := b.inFlight; h != nil && len(tickets) > 0; h = h.next {
 		h.ticket, tickets = tickets[0], tickets[1:]
 	}
+	l.strays = tickets
 	if b.queues != nil {
 		for w := range b.queues.main.waiters {
 			l.join(now, w)
@@ -141,27 +148,12 @@ func (l *sharedLink) endLoan(now time.Duration) {
 	}
 }
 
-// state is what has become of the window. So many requests are in flight that say so themselves.
-func (l *sharedLink) state(now time.Duration, inFlight int) ratelimits.State {
-	s := l.bucket.window.State(now)
-	if others := l.bucket.window.InFlight() - inFlight; others > 0 {
-		s.Used += others
-		s.Reset = max(s.Reset, s.Period)
+// limitChanged returns a bucket that is lent, so that whoever has to do without this process knows the limit. It is lent again with the
+// next permit.
+func (l *sharedLink) limitChanged(now time.Duration) {
+	if l != nil && l.lent && l.processes == 1 {
+		l.endLoan(now)
 	}
-	s.Stamp = l.stamp
-	if l.processes > 1 {
-		s.Limit = l.limit
-	}
-	return s
-}
-
-// divide returns this process's part of a limit that nobody keeps for all at the moment.
-func (l *sharedLink) divide(s ratelimits.State) ratelimits.State {
-	if l.processes > 1 && s.Limit > 0 {
-		s.Limit = max(s.Limit/l.processes, 1)
-		s.Used = min(s.Used, s.Limit)
-	}
-	return s
 }
 
 // asSeen returns a response as the window is to see it.
@@ -169,9 +161,7 @@ func (l *sharedLink) asSeen(r ratelimits.Response) ratelimits.Response {
 	if l == nil || !l.lent {
 		return r
 	}
-	l.stamp = max(l.stamp, r.Stamp)
 	if l.processes > 1 && r.Limited {
-		l.limit = r.Limit
 		r.Limit = max(r.Limit/l.processes, 1)
 		r.Remaining = min(r.Remaining, r.Limit)
 	}
@@ -197,10 +187,17 @@ func (l *sharedLink) report(now time.Duration, h *held, o *outcome) {
 // end tells the others what became of a request with a ticket, unless a loan has voided that.
 func (l *sharedLink) end(now time.Duration, t Ticket, loans int, o *outcome) {
 	switch {
-	case l == nil || t == 0 || l.lent || l.loans != loans:
-	case o.sent:
+	case l == nil || l.lent:
+		return
+	case t == 0 || l.loans != loans:
+		if len(l.strays) == 0 {
+			return
+		}
+		t, l.strays = l.strays[0], l.strays[1:]
+	}
+	if o.sent {
 		l.remote.Report(now, t, o.response)
-	default:
+	} else {
 		l.remote.Leave(now, t)
 	}
 }

@@ -36,12 +36,7 @@ func (s outageSession) Outage() error {
 	return nil
 }
 
-func (s outageSession) Away() time.Duration {
-	if s.Outage() != nil {
-		return time.Second
-	}
-	return 0
-}
+func (s outageSession) Stats() buckets.SharedStats { return buckets.SharedStats{} }
 
 // In an outage nobody waits for longer than it may, also if its route moves meanwhile.
 func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {

@@ -26,14 +26,16 @@ func nilPointer(s Shared) bool {
 // Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.
 func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 
-// joinSession starts the session of a manager that shares, and leaveSession ends it.
+// joinSession starts the session of a manager that shares. m.moves is held.
 func (m *RESTBucketManager) joinSession() {
 	if s := m.settings.shared; s != nil {
 		session := s.Join(m.settings.clock, m.origin)
+		m.shared = m.sharedStats()
 		m.joined.Store(&session)
 	}
 }
 
+// leaveSession ends it.
 func (m *RESTBucketManager) leaveSession() {
 	if session := m.session(); session != nil {
 		session.Close()

@@ -37,10 +37,10 @@ type Stats struct {
 	Invalid, InvalidLimit int
 	// Lost counts the requests whose outcome never became known.
 	Lost uint64
-	// Outage is for how long the other processes that share limits cannot be asked by now, 0 if they can be, or nothing is shared.
-	Outage time.Duration
 	// Evicted counts the buckets that were removed by the garbage collector.
 	Evicted uint64
+	// Shared is about what the manager shares with other processes, see WithShared.
+	Shared SharedStats
 }
 
 // MarshalJSON encodes the numbers with descriptive names: classes by name, times in seconds.
@@ -55,7 +55,7 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 		"granted": s.Granted, "waited": s.Waited, "wait_seconds": s.WaitTime.Seconds(),
 		"too_long": s.TooLong, "queue_full": s.QueueFull, "over_budget": s.OverBudget, "cancelled": s.Cancelled,
 		"responses": classes, "invalid": s.Invalid, "invalid_limit": s.InvalidLimit, "lost": s.Lost, "evicted": s.Evicted,
-		"outage_seconds": s.Outage.Seconds(),
+		"shared": s.Shared,
 	})
 }
 
@@ -103,6 +103,7 @@ func (m *RESTBucketManager) Stats() Stats {
 	for _, s := range m.servers {
 		all.add(s.budget.counters)
 	}
+	shared := m.sharedStats()
 	m.moves.Unlock()
 	return Stats{
 		Buckets: m.buckets.size(), Routes: m.entries.Size(), Authentications: m.authentications.Size(),
@@ -118,7 +119,7 @@ func (m *RESTBucketManager) Stats() Stats {
 		Lost:      all.lost,
 		Evicted:   uint64(c.evicted.Value()),
 
-		Outage:     m.away(),
+		Shared:     shared,
 		OverBudget: uint64(c.overBudget.Value()),
 		Invalid:    m.discord.budget.used(m.now()), InvalidLimit: m.discord.budget.limit,
 	}

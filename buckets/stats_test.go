@@ -149,11 +149,22 @@ func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	s := buckets.Stats{Granted: 7, WaitTime: 1500 * time.Millisecond, InvalidLimit: 9500}
 	s.Responses[ratelimits.ClassSubLimit] = 3
+	s.Shared = buckets.SharedStats{
+		Calls: map[string]buckets.SharedCalls{"swap": {Calls: 3, Errors: 1, Time: time.Millisecond}},
+		Loans: 4, LoansTaken: 12, LoansReturned: 5, LoansExpired: 3, LoansRecalled: 2, Losses: 6, ClockSteps: 7, Suspensions: 8,
+		Outage: time.Second, Outages: 9, OutageTime: 90 * time.Second, Quota: 10, QuotaNeed: 11,
+	}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
-		"buckets": 0, "routes": 0, "authentications": 0, "waiting": 0, "in_flight": 0, "granted": 7, "waited": 0, "wait_seconds": 1.5, "outage_seconds": 0,
+		"buckets": 0, "routes": 0, "authentications": 0, "waiting": 0, "in_flight": 0, "granted": 7, "waited": 0, "wait_seconds": 1.5,
 		"too_long": 0, "queue_full": 0, "over_budget": 0, "cancelled": 0, "invalid": 0, "invalid_limit": 9500, "lost": 0, "evicted": 0,
-		"responses": {"ok": 0, "user": 0, "shared": 0, "sub-limit": 3, "global": 0, "edge": 0}
+		"responses": {"ok": 0, "user": 0, "shared": 0, "sub-limit": 3, "global": 0, "edge": 0},
+		"shared": {
+			"calls": {"swap": {"calls": 3, "errors": 1, "seconds": 0.001}},
+			"loans": 4, "loans_taken": 12, "loans_returned": 5, "loans_expired": 3, "loans_recalled": 2,
+			"losses": 6, "clock_steps": 7, "suspensions": 8, "outage_seconds": 1, "outages": 9, "outage_seconds_total": 90,
+			"quota": 10, "quota_need": 11
+		}
 	}`, string(text))
 }

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,20 +20,28 @@ type agents struct {
 	active map[*bucket]struct{} // which have something to do, so that the session has to stay alive
 	stop   func()               // ends the ticks; nil if there are none
 	saw    time.Duration        // when the latest call that came through was begun
+	naps   int                  // of our clock that are known here
+	beatAt time.Duration        // when the latest beat that came through was begun
+	lease  time.Duration        // until when the server knows that the session is alive, by its clock
 	since  time.Duration        // when the first of them was begun since the others may have held the session for dead
 }
 
 func (s *session) startAgents() {
 	s.agents.beating = make(chan struct{}, 1)
+	s.agents.saw = -sessionTime // nobody has heard of it
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
-	s.listen("want", func(name string) {
+	s.listen("want", func(rest string) {
+		session, name, _ := strings.Cut(rest, " ")
 		if b := s.named(name); b != nil {
-			b.want()
+			b.want(session)
 		}
 	})
-	s.listen("wake", func(name string) {
-		if b := s.named(name); b != nil {
-			b.wake()
+	s.listen("state", func(rest string) {
+		length, rest, _ := strings.Cut(rest, " ")
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= len(rest) {
+			if b := s.named(rest[:n]); b != nil {
+				b.told(rest[n:])
+			}
 		}
 	})
 	s.watch(s.outageChanged)
@@ -71,29 +80,46 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw takes in how many sessions are alive, by a call that was begun at the given time.
-func (s *session) saw(live int, begun time.Duration) {
-	s.mu.Lock()
-	// Fewer are believed after a while: a server that has just lost its state knows nobody else yet.
-	if live >= s.live || begun-s.liveAt > 2*sessionTime {
-		s.live, s.liveAt = max(live, 1), begun
-	}
-	s.mu.Unlock()
-	now := s.now()
+// saw takes in that the others believe in the session, by a reply that begins with whether the server had forgotten it. Then it has
+// forgotten what it knew of buckets, too.
+func (s *session) saw(r *reply) {
+	now, lifetime := s.now(), s.lifetime()
 	s.agents.mu.Lock()
-	if now >= s.agents.saw+sessionTime*9/10 {
-		s.agents.since = begun
+	if now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime { // the latter: a reply was overtaken
+		s.agents.since = r.sent
 	}
-	s.agents.saw = max(s.agents.saw, begun)
+	s.agents.saw, s.agents.lease = max(s.agents.saw, r.sent), r.engine+lifetime
 	s.agents.mu.Unlock()
+	if r.values[0] == 1 {
+		s.lost()
+		s.endLoans()
+	}
 }
 
-// believed reports that the others have certainly believed all the time, from a moment until now, that the session is alive. If not,
-// permits that were granted at that moment may have been given to somebody else.
-func (s *session) believed(from, now time.Duration) bool {
+// believedTime is how long after the start of a call all others certainly believe in a session. Their clocks may run faster.
+const believedTime = sessionTime * 9 / 10
+
+// aliveUntil returns until when all others believe in the session if no other call comes through.
+func (s *session) aliveUntil() time.Duration {
+	naps := s.awake()
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
-	return from >= s.agents.since && now < s.agents.saw+sessionTime*9/10
+	if naps != s.agents.naps {
+		s.agents.naps, s.agents.saw = naps, -sessionTime
+	}
+	return s.agents.saw + believedTime
+}
+
+// believedUntil returns until when the others believe in the session if no other call comes through, and have certainly done so all the time
+// since a moment; 0 if they have not. What was granted or lent then may have been given to somebody else.
+func (s *session) believedUntil(from time.Duration) time.Duration {
+	alive := s.aliveUntil()
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	if from < s.agents.since {
+		return 0
+	}
+	return alive
 }
 
 // activate lets the session stay alive for the bucket. b.mu is held.
@@ -114,7 +140,7 @@ func (b *bucket) activate() {
 
 // forgetIdle ends that, if the bucket has nothing to do. A closed one is forgotten with it. b.mu is held.
 func (s *session) forgetIdle(b *bucket) {
-	if len(b.tickets)+len(b.outcomes)+len(b.drops) > 0 || b.hold > 0 || b.returned != nil || b.loan != nil || b.calling || b.due {
+	if len(b.tickets)+len(b.ended) > 0 || b.hold > s.now() || b.returned != nil || b.loan != nil || b.calling || b.due {
 		return
 	}
 	b.active = false
@@ -139,19 +165,23 @@ func (s *session) settle(begin string) {
 	}
 }
 
-// tickAgents does what is due once a second.
+// tickAgents does what is due once a second. The calls of buckets say that the session is alive, too, but not which of its loans are wanted.
 func (s *session) tickAgents() {
 	away, _ := s.away()
+	now, loans := s.now(), false
 	for _, b := range s.allAgents() {
-		b.tick(away)
+		loans = b.tick(away) || loans
 	}
-	if !away {
+	s.agents.mu.Lock()
+	silent := now-s.agents.saw >= beatPeriod*9/10 || now-s.agents.beatAt >= sessionTime-beatPeriod
+	s.agents.mu.Unlock()
+	if !away && (loans || silent) {
 		s.beat(s.context)
 	}
 }
 
-// tick ends what has lasted too long.
-func (b *bucket) tick(away bool) {
+// tick ends what has lasted too long, and reports whether the bucket is lent to this session.
+func (b *bucket) tick(away bool) (lent bool) {
 	now := b.session.now()
 	b.mu.Lock()
 	for _, t := range b.tickets {
@@ -160,12 +190,17 @@ func (b *bucket) tick(away bool) {
 		}
 	}
 	// Who waits may have waited too long by now, or a loan may have ended that the server did not renew.
-	news := away && b.line.Len() > 0 || b.loan != nil && (b.loan.until <= now || b.loan.offered)
+	news := away && b.line.Len() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
+	if b.returned != nil && !away {
+		b.say(now)
+	}
 	b.session.forgetIdle(b)
+	lent = b.loan != nil && !b.loan.alone
 	b.mu.Unlock()
 	if news {
 		b.notify()
 	}
+	return lent
 }
 
 // outageChanged lets all buckets know that the server is away, or back.
@@ -182,7 +217,7 @@ func (s *session) outageChanged() {
 			b.failing = 0
 			b.backAgain()
 			if l := b.loan; l != nil && s.endedErr() != nil {
-				l.until, l.wanted = 0, true
+				l.wanted = true
 			}
 			b.stopTimer()
 			if b.due || b.line.Len() > 0 {

@@ -2,151 +2,87 @@ package shared
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
-var beatScript = script("beat", "arguments.lua", "bucket.lua", "loan.lua", "beat.lua")
+var beatScript = script("beat", "beat.lua")
 
-// mostLoans is how many loans one call renews.
-const mostLoans = 500
-
-// What became of a loan that was to be renewed.
-const (
-	loanKept = iota
-	loanWanted
-	loanLost
-)
-
-// pulse is what one beat says.
-type pulse struct {
-	renewed  []*bucket
-	loans    []*loan
-	finished []*bucket
-	returned []*returned
-}
-
-// beat renews all loans, returns those that nobody waits for, and says that the session is alive if it was silent for long, or the
-// server is away.
+// beat says that the session is alive, unless something else has said so just now.
 func (s *session) beat(ctx context.Context) {
 	select {
 	case s.agents.beating <- struct{}{}:
 	default:
 		return
 	}
+	_ = s.sendBeat(ctx)
+	<-s.agents.beating
+}
+
+// introduce says that the session is alive before anything else is said, so that the server's clock is known.
+func (s *session) introduce() error {
+	s.awake()
+	if s.knowsEngine() {
+		return nil
+	}
+	s.agents.beating <- struct{}{}
 	defer func() { <-s.agents.beating }()
-	p := s.gather()
-	s.agents.mu.Lock()
-	silent := s.now()-s.agents.saw >= beatPeriod*9/10
-	s.agents.mu.Unlock()
-	for first := true; first || len(p.loans)+len(p.returned) > 0; first = false {
-		part := p.split(mostLoans)
-		if away, _ := s.away(); len(part.loans)+len(part.returned) == 0 && !silent && !away {
-			return
-		}
-		s.send(ctx, part)
-		if away, _ := s.away(); away || ctx.Err() != nil { // each of the other calls may take as long as that one
-			p.undone()
-			return
-		}
+	if s.knowsEngine() {
+		return nil
 	}
+	return s.sendBeat(s.context)
 }
 
-// undone takes in that what there was to say was not said.
-func (p *pulse) undone() {
-	for i, b := range p.finished {
-		b.finished(p.returned[i], false)
-	}
-}
-
-// gather collects what there is to say. Buckets whose loan is returned make no call until that is done.
-func (s *session) gather() (p pulse) {
-	for _, b := range s.allAgents() {
-		b.mu.Lock()
-		l := b.loan
-		switch {
-		case b.returned != nil && !b.calling && !b.due:
-			b.calling = true
-			p.finished, p.returned = append(p.finished, b), append(p.returned, b.returned)
-		case l != nil && !l.alone:
-			p.renewed, p.loans = append(p.renewed, b), append(p.loans, l)
-		}
-		b.mu.Unlock()
-	}
-	return p
-}
-
-// split takes the first n loans off.
-func (p *pulse) split(n int) (first pulse) {
-	k := min(n, len(p.loans))
-	first.renewed, p.renewed = p.renewed[:k], p.renewed[k:]
-	first.loans, p.loans = p.loans[:k], p.loans[k:]
-	k = min(n-k, len(p.returned))
-	first.finished, p.finished = p.finished[:k], p.finished[k:]
-	first.returned, p.returned = p.returned[:k], p.returned[k:]
-	return first
-}
-
-func (s *session) send(ctx context.Context, p pulse) {
-	now := s.now()
-	keys := []string{s.store.keys.sessions()}
-	a := arguments{s.id}
-	a.add(sessionTime.Milliseconds())
-	a.count(len(p.loans))
-	for i, l := range p.loans {
-		keys = append(keys, p.renewed[i].keys[0])
-		a.add(l.number)
-	}
-	a.count(len(p.returned))
-	for i, r := range p.returned {
-		keys = append(keys, p.finished[i].keys[0])
-		r.write(&a, now)
-	}
-	r, err := s.try(ctx, beatScript, keys, a...)
-	if err == nil && len(r.values) < 1+len(p.loans) {
+func (s *session) sendBeat(ctx context.Context) error {
+	k := s.store.keys
+	r, err := s.try(ctx, beatScript, []string{k.sessions(), k.wants()}, s.aliveArguments(s.id)...)
+	if err == nil && len(r.values) < 2 {
 		err = errReply
 	}
-	if err == nil {
-		s.saw(int(r.values[0]), r.sent)
-		for i, b := range p.renewed {
-			b.renewed(p.loans[i], r.sent+loanTime*9/10, int(r.values[1+i]))
+	if err != nil {
+		return err
+	}
+	s.count(int(r.values[1]), r.sent)
+	s.saw(&r)
+	s.agents.mu.Lock()
+	s.agents.beatAt = r.sent
+	s.agents.mu.Unlock()
+	for rest := r.values[2:]; len(rest) > 0 && rest[0] >= 0 && rest[0] < int64(len(rest)); rest = rest[1+rest[0]:] {
+		if b := s.named(bytesOf(rest[1 : 1+rest[0]])); b != nil {
+			b.want("")
 		}
 	}
-	for i, b := range p.finished {
-		b.finished(p.returned[i], err == nil)
+	return nil
+}
+
+// aliveArguments adds for how long the session is alive from now on, and until when the server knows already that it is.
+func (s *session) aliveArguments(arguments ...string) []string {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	return append(arguments, strconv.FormatInt(s.lifetime().Milliseconds(), 10), strconv.FormatInt(s.agents.lease.Milliseconds(), 10))
+}
+
+// count takes in how many sessions are alive, by a call that was begun at the given time.
+func (s *session) count(live int, begun time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Fewer are believed after a while: a server that has just lost its state knows nobody else yet.
+	if live >= s.live || begun-s.liveAt > 2*sessionTime {
+		s.live, s.liveAt = max(live, 1), begun
 	}
 }
 
-// renewed takes in what became of a loan.
-func (b *bucket) renewed(l *loan, until time.Duration, status int) {
-	b.mu.Lock()
-	if b.loan != l {
+// endLoans ends all loans, as the server may have lent the buckets to somebody else.
+func (s *session) endLoans() {
+	for _, b := range s.allAgents() {
+		b.mu.Lock()
+		if b.loan != nil {
+			b.loan.over = true
+		}
 		b.mu.Unlock()
-		return
-	}
-	if status == loanLost {
-		l.until, l.wanted = 0, true
-	} else {
-		l.until = max(l.until, until)
-		l.wanted = l.wanted || status == loanWanted
-	}
-	news := l.wanted
-	b.mu.Unlock()
-	if news {
-		b.notify()
+		b.want("")
 	}
 }
 
-// finished takes in that the state of a loan got to the server, or did not.
-func (b *bucket) finished(r *returned, delivered bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calling = false
-	if delivered && b.returned == r {
-		b.returned = nil
-	}
-	if b.due || b.line.Len() > 0 {
-		b.say(b.session.now())
-	} else {
-		b.session.forgetIdle(b)
-	}
-}
+// lost takes in that the server has not kept what it knew.
+func (s *session) lost() { s.meter.count(&s.meter.counted.Losses) }

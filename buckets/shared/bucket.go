@@ -12,7 +12,7 @@ import (
 )
 
 // bucket is what a session knows of one bucket, and has to tell the server of it. There is one call at a time, which says
-// all that there is to say; what comes up meanwhile is said by the next one. So what is said first takes effect first.
+// all that there is to say; what comes up meanwhile is said by the next one.
 type bucket struct {
 	session *session
 	name    string
@@ -23,33 +23,39 @@ type bucket struct {
 	closed  bool
 
 	tickets map[buckets.Ticket]*ticket
-	alive   map[uint64]*ticket // by number, until the server knows that they are over
-	numbers numbers
+	alive   map[uint64]*ticket  // by number, until the server knows that they are over
 	line    fifo.Queue[*ticket] // those that wait
 	granted fifo.Queue[*ticket]
+	ended   []*ticket // whose outcome the server does not know yet, in their order
 
-	// What the server is to be told.
-	flights  []*ticket
-	outcomes []outcome
-	drops    []uint64
+	// What else the server is to be told.
 	returned *returned
 	hold     time.Duration // until when, 0 if it is said
 	class    ratelimits.Class
 
-	known    known
-	loan     *loan // nil while the bucket is shared
-	wantedAt time.Duration
-	err      error // why the last call failed, if that is no outage
+	known    *state // the latest that is known; nil if nothing is
+	kept     string // the same as the server keeps it
+	knownAt  time.Duration
+	unsure   *turn                    // the latest call, if nobody knows whether it got through
+	loan     *loan                    // nil while the bucket is shared
+	wantedBy map[string]struct{}      // sessions that want the loan back
+	recalls  *ratelimits.Window       // what was known of the bucket before the server lost it
+	vouched  map[string]time.Duration // when sessions were alive for certain, by the server's clock
+	dead     []string                 // sessions of which the server has said so
+	err      error                    // why the last call failed, if that is no outage
 	errAt    time.Duration
 
 	active   bool // counted by the session as one that does something
 	calling  bool
-	calls    int       // that have ended
-	ended    sync.Cond // one has, or there are no more
-	due      bool      // there is something to say
-	failing  int       // calls in a row that failed
-	looks    int       // calls in a row that found the bucket lent to somebody else
-	failedTo uint64    // the last ticket that there was when a call failed
+	calls    int           // that have ended
+	over     sync.Cond     // one has, or there are no more
+	due      bool          // there is something to say, or to ask
+	asks     bool          // to ask
+	failing  int           // calls in a row that failed
+	looks    int           // calls in a row that found the bucket lent to somebody else
+	lookedAt time.Duration // when the latest of them ended
+	lentTill time.Duration // until when that one is alive if it says nothing else
+	failedTo uint64        // the last ticket that there was when a call failed
 	timer    clockwork.Timer
 	gathers  bool // nothing is said yet, as there is more to come
 }
@@ -67,10 +73,10 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 	if b == nil {
 		b = &bucket{
 			session: s, name: name,
-			keys:    []string{k.name("b", name), k.name("q", name), k.name("f", name), k.sessions()},
-			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedAt: -1,
+			keys:    []string{k.name("b", name), k.sessions(), k.wants()},
+			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
 		}
-		b.ended.L = &b.mu
+		b.over.L = &b.mu
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,20 +89,19 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 
 // enter gives a ticket a new number, and makes it known.
 func (b *bucket) enter(t *ticket) {
-	t.number = b.session.agents.next.Add(1)
+	t.number, t.known = b.session.agents.next.Add(1), false
 	b.alive[t.number] = t
-	b.numbers = append(b.numbers, t.number)
 }
 
 // Join asks for a permit.
 func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := newTicket(waiting)
-	t.Arrived = arrived
 	if b.loan != nil {
 		return buckets.Ticket(b.session.agents.next.Add(1)) // void
 	}
+	t := newTicket(waiting)
+	t.Arrived = arrived
 	b.enter(t)
 	t.id = buckets.Ticket(t.number)
 	b.tickets[t.id] = t
@@ -125,13 +130,10 @@ func (b *bucket) Leave(now time.Duration, id buckets.Ticket) {
 	b.forget(now, t)
 }
 
-// forget takes back the name of a ticket that is no longer queued here.
+// forget takes back the name of a ticket that is no longer queued here: whatever the server grants to it was never sent.
 func (b *bucket) forget(now time.Duration, t *ticket) {
 	delete(b.alive, t.number)
-	if t.said || b.calling { // or it is being said just now
-		b.drops = append(b.drops, t.number)
-		b.say(now)
-	}
+	b.say(now)
 }
 
 // Granted returns the first ticket that may be sent.
@@ -147,13 +149,13 @@ func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
 			return 0, false
 		}
 		t := head.Value
-		if now-t.since < b.session.store.options.lease/2 && b.session.believed(t.since, now) {
+		if now-t.since < b.session.store.options.lease/2 && now < b.session.believedUntil(t.since) {
 			return t.id, true
 		}
 		// Nobody took it for long, so others may have it, or have it already; it goes back into the queue.
 		b.granted.Remove(head)
 		b.forget(now, t)
-		t.stage, t.said = waiting, false
+		t.stage = waiting
 		b.enter(t)
 		b.line.Insert(head)
 		b.say(now)
@@ -184,12 +186,12 @@ func (b *bucket) Report(now time.Duration, id buckets.Ticket, r ratelimits.Respo
 // end takes a request out of those in flight.
 func (b *bucket) end(now time.Duration, t *ticket, r ratelimits.Response, unsent bool) {
 	delete(b.tickets, t.id)
+	t.stage, t.outcome = ended, outcome{at: now, unsent: unsent, response: r}
 	if b.loan != nil {
-		b.loan.ended(t, r, unsent)
+		b.loan.end(b, t)
 		return
 	}
-	t.stage = ended
-	b.outcomes = append(b.outcomes, outcome{number: t.number, window: t.window, at: now, sent: t.since, unsent: unsent, response: r})
+	b.ended = append(b.ended, t)
 	b.say(now)
 }
 
@@ -197,12 +199,10 @@ func (b *bucket) end(now time.Duration, t *ticket, r ratelimits.Response, unsent
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d <= 0 || now+d <= max(b.hold, b.known.hold) {
-		return
+	if d > 0 && now+d > max(b.hold, b.heldUntil()) {
+		b.hold, b.class = now+d, class
+		b.say(now)
 	}
-	b.hold, b.class = now+d, class
-	b.known.hold, b.known.holding = b.hold, class
-	b.say(now)
 }
 
 // Adopt charges a request that is in flight.
@@ -217,41 +217,53 @@ func (b *bucket) Adopt(now, sent time.Duration) buckets.Ticket {
 	return t.id
 }
 
-// fly makes a ticket of a request that is in flight, which the server is to be told.
+// fly makes a ticket of a request that is in flight.
 func (b *bucket) fly(sent time.Duration) *ticket {
 	t := newTicket(flying)
 	t.since = sent
 	b.enter(t)
 	t.id = buckets.Ticket(t.number)
 	b.tickets[t.id] = t
-	b.flights = append(b.flights, t)
 	return t
 }
 
 // Forecast returns how long one more request would wait, at least. How long an outage will last is not known.
-func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
+func (b *bucket) Forecast(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := &b.known
-	f := buckets.SharedForecast{Limit: k.limit, Period: k.period}
-	others := k.others
-	if ahead < b.line.Len() {
-		others = min(k.ahead, others) // somebody in our midst
+	if b.known != nil {
+		w := &b.known.window
+		engine := b.engineNow(now)
+		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
+			ahead += b.known.others(b.session.id, ahead < b.line.Len())
+		}
+		f.Limit, f.Period = w.Limit(), w.Period()
+		f.Wait, f.Class = w.Predict(engine, ahead), w.HoldClass(engine)
+		if w.HoldWait(engine) < f.Wait {
+			f.Class = ratelimits.ClassOK
+		}
 	}
-	if away, _ := b.session.away(); away || now-k.at > sessionTime {
-		others = 0 // who knows whether they still wait
-	}
-	left, rest := k.left, k.end-now
-	if rest <= 0 {
-		left, rest = k.limit, k.period
-	}
-	if n := ahead + others - left; k.limit > 0 && n >= 0 {
-		f.Wait = rest + time.Duration(n/k.limit)*k.period
-	}
-	if hold := max(k.hold, b.hold) - now; hold > 0 && hold >= f.Wait {
-		f.Wait, f.Class = hold, k.holding
+	if hold := b.hold - now; hold > 0 && hold >= f.Wait {
+		f.Wait, f.Class = hold, b.class
 	}
 	return f
+}
+
+// heldUntil is until when nothing may leave as far as the server knows.
+func (b *bucket) heldUntil() time.Duration {
+	if b.known == nil {
+		return 0
+	}
+	now := b.session.now()
+	return now + b.known.window.HoldWait(b.engineNow(now))
+}
+
+// engineNow returns a time of the server's that is certainly not later than now, for what is known.
+func (b *bucket) engineNow(now time.Duration) time.Duration {
+	engine := b.session.engineTime(now)
+	low, high := b.session.offset()
+	b.known.rewind(engine + high - low)
+	return engine
 }
 
 // Answered reports that the place of a ticket is known, or that a call failed that should have told.
@@ -259,7 +271,7 @@ func (b *bucket) Answered(id buckets.Ticket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tickets[id]
-	return t != nil && (t.said || t.number <= b.failedTo)
+	return t != nil && (t.known || t.number <= b.failedTo)
 }
 
 // errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.
@@ -290,7 +302,7 @@ func (b *bucket) Close() {
 			b.line.Remove(&t.Element)
 		case granted:
 			b.granted.Remove(&t.Element)
-		case flying:
+		default:
 			continue
 		}
 		delete(b.tickets, t.id)

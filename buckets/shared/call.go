@@ -17,7 +17,7 @@ var errTooLate = errors.New("shared: the call reached the server after its timeo
 type reply struct {
 	values         []int64
 	sent, received time.Duration
-	engine         int64 // milliseconds
+	engine         time.Duration // when it ran, by the server's clock
 }
 
 // call runs a script that is written for it: its first argument is when it is too late (milliseconds of the server, 0 if
@@ -38,18 +38,19 @@ func (s *session) call(script *Script, keys []string, arguments ...string) (repl
 }
 
 // try is call without the look at what is known of an outage.
-func (s *session) try(ctx context.Context, script *Script, keys []string, arguments ...string) (reply, error) {
+func (s *session) try(ctx context.Context, script *Script, keys []string, arguments ...string) (r reply, err error) {
 	if err := s.endedErr(); err != nil {
-		return reply{}, err
+		return r, err
 	}
 	timeout := s.store.options.callTimeout
 	ctx, cancel := clockwork.WithTimeout(ctx, s.clock, timeout)
 	defer cancel()
-	r := reply{sent: s.now()}
+	r.sent = s.now()
+	defer func() { s.meter.called(script.Name, r.received-r.sent, err) }()
 	limit := int64(0)
-	if s.tells(keys[0]) {
+	if s.tells(keys[0]) && s.knowsEngine() {
 		s.mu.Lock()
-		limit = s.engine.earliest(r.sent + timeout)
+		limit = s.engine.earliest(r.sent + timeout).Milliseconds()
 		s.mu.Unlock()
 	}
 	all := make([]string, 1, 1+len(arguments))
@@ -62,7 +63,7 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	if err != nil {
 		return r, s.failed(r, err, keys)
 	}
-	r.values, r.engine = values[2:], values[1]
+	r.values, r.engine = values[2:], time.Duration(min(max(values[1], 0), forever.Microseconds()*10))*time.Microsecond
 	s.came(r, s.tells(keys[0]))
 	if values[0] < 0 {
 		return r, errTooLate
@@ -80,7 +81,9 @@ func (s *session) came(r reply, tells bool) {
 		return
 	}
 	s.mu.Lock()
-	s.engine.tell(r.sent, r.received, r.engine)
+	if s.engine.tell(r.sent, r.received, r.engine) {
+		s.meter.count(&s.meter.counted.ClockSteps)
+	}
 	s.mu.Unlock()
 	s.answered()
 }
@@ -89,7 +92,7 @@ func (s *session) came(r reply, tells bool) {
 func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
-	ended := s.outage.succeeded()
+	ended := s.outage.end(s.now())
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()
@@ -132,7 +135,8 @@ func (s *session) end(err error) {
 	s.mu.Lock()
 	first := s.ended == nil
 	if first {
-		s.ended, s.outage = err, outage{}
+		s.ended = err
+		s.outage.end(s.now())
 	}
 	s.mu.Unlock()
 	if first {
@@ -186,16 +190,6 @@ func (s *session) Outage() error {
 		return nil
 	}
 	return s.outageErr()
-}
-
-// Away returns for how long the server has been away, 0 if it is not. No longer than the session lasts.
-func (s *session) Away() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.outage.away || s.closed {
-		return 0
-	}
-	return max(s.now()-s.outage.since, 1)
 }
 
 // outageErr returns the error of the outage, nil if there is none.

@@ -2,37 +2,38 @@ package shared
 
 import "time"
 
-// engineClock estimates the server's clock, from what replies say of it: it was read between the start and the end of the
-// call. Milliseconds, as scripts count.
+// clockMemory is how long after a reply the server's clock is known well enough: clocks drift apart by a millisecond in that time at most.
+const clockMemory = 10 * time.Second
+
+// engineClock estimates the server's clock from what replies say of it: it was read between the start and the end of the
+// call. All times are since 1970 by that clock, or since the origin by ours.
 type engineClock struct {
 	known     bool
-	low, high int64 // bounds of engine time minus ours
+	low, high time.Duration // bounds of the server's time minus ours
 	at        time.Duration
 }
 
-// tell takes in that the server's clock stood at engine between start and end.
-func (c *engineClock) tell(start, end time.Duration, engine int64) {
-	low, high := engine-ceilMillis(end), engine+1-start.Milliseconds()
+// tell takes in that the server's clock stood at engine, in whole microseconds, between start and end. It reports whether it was set
+// since the last time.
+func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
+	low, high := engine-end, engine+time.Microsecond-start
 	if c.known {
 		// Clocks drift apart: what was learnt earlier is less certain, by 1 in 1000, far more than clocks do.
-		drift := (end-c.at).Milliseconds()/1000 + 1
+		drift := max(end-c.at, 0) / 1000
 		c.low, c.high = c.low-drift, c.high+drift
 	}
-	if !c.known || low > c.high || high < c.low { // stepped
+	stepped = c.known && (low > c.high || high < c.low)
+	if !c.known || stepped {
 		c.low, c.high = low, high
 	} else {
 		c.low, c.high = max(c.low, low), min(c.high, high)
 	}
 	c.known, c.at = true, end
+	return stepped
 }
 
-// earliest returns an engine time that is certainly not later than t of ours, 0 if the clock is not known.
-func (c *engineClock) earliest(t time.Duration) int64 {
-	if !c.known {
-		return 0
-	}
-	return t.Milliseconds() + c.low
-}
+// earliest returns a time of the server's that is certainly not later than t of ours.
+func (c *engineClock) earliest(t time.Duration) time.Duration { return t + c.low }
 
 // ceilMillis counts the milliseconds that have begun.
 func ceilMillis(d time.Duration) int64 {

@@ -236,7 +236,7 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 
 func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
 	onStage(t, func(f *stage) {
-		key := "rl:{default}:d:bot:" + route
+		key := "rl2:{default}:d:bot:" + route
 		f.memory.Redis.Set(key, "x")
 		a := f.finder()
 		defer a.session.Close()

@@ -1,18 +1,21 @@
 // Package shared lets several processes share Discord's limits through a Redis or Valkey server, so that together they
 // behave like one client. Bot authors use buckets/shared/redis, which connects it to a client library; this package only
-// needs a [Runner], which runs scripts.
+// needs a [Runner], which runs scripts. The README has what operators need: how to set up the server, what to watch, how to upgrade.
 //
 // # How it works
 //
-// The server keeps, for each bucket, a queue of tickets, the permits in flight and the window. A ticket is the place of
-// one request. As many tickets at the head of the queue are granted permits as the window allows, whatever their
-// process. The script exchange does all of this by the server's clock: it records the outcomes of requests and grants
-// permits. Each process has at most one such call for each bucket in progress; the next call takes what came up
-// meanwhile.
+// The state of a bucket is one value on the server: a ratelimits.Window in bytes, with the requests that wait, those that are
+// in flight, and the processes that use the bucket. A process that has something to say works out the next state by itself, in
+// Go, and the script swap puts it in the place of the one that the process knows. If another process was faster, the reply
+// contains its state, and the process works out the next one from that. So the server compares, keeps and sends, and the rules of
+// windows exist once. Each process has at most one such call for each bucket in progress; the next call says what came up
+// meanwhile. All times in a state are those of the server's clock, of which each process knows bounds.
 //
-// A bucket that only one process uses is lent to it: that process decides by its own window, without any calls. One call
-// a second, beat, renews all loans of a process. When another process asks for the bucket, the holder is notified and
-// returns it with the outcomes of its requests.
+// A bucket that only one process uses is lent to it (the process has a loan of it): that process decides by its own window,
+// without any calls. A loan lasts as long as the server hears of the process: one call a second, beat, is enough for all its loans.
+// When another process asks for the bucket, the holder is told and returns it with the window and the requests in flight. A
+// bucket is lent to a process that has something to send now, if nobody else has used it for a second. One whose
+// period is longer than 10 s is never lent, because if its holder died, the next process would wait for a whole period.
 //
 // The global limit of a credential is divided: each process has a part of it and keeps to that. Once a second, or at
 // once if that is urgent, a call of the script part adapts the parts to the demand. A process gets what it needs, up to
@@ -24,34 +27,46 @@
 // A process without a global limit only registers for holds: every ten seconds, or every second if it receives no
 // messages.
 //
-// One process at a time finds out the bucket hash of a route (script discover), and gives it to all others. Invalid
-// responses are counted by application, or by address if WithAddress names one (script invalid); while there are none, a
-// process asks once a minute.
+// One process at a time finds out the bucket hash of a route (script discover), and gives it to all others. Until then
+// requests wait in each process by themselves: nobody else has asked for the bucket yet, so that process may use up its
+// first window. From the second window on all are in one queue.
+//
+// Invalid responses are counted by application, or by address if WithAddress names one (script invalid); while there are
+// none, a process asks once a minute.
 //
 // # What happens when something fails
 //
-// Calls can be lost, repeated or late: they identify what they are about, so repeating one does no harm, and a call does
-// nothing once its process has given it up.
+// Calls can be lost, repeated or late. A state contains the number of the latest call of each process, so a process whose reply was
+// lost sees whether the call has got through; and a call does nothing once its process has given it up.
 //
-//	a process closes                        what it knows of its buckets it has said before; its requests in flight as in the next line
-//	a process dies that has permits         its requests stay charged; the next window waits up to 3 s for them
-//	a process dies that waits               its tickets leave when they come to the head, after 3 s at most
+// Each state has a version that counts up. If what the server keeps is older than what a process has seen, or gone, it has lost
+// state. Then what the process knew is waited out: nothing is sent before the end of the window that it knew, and then one
+// request goes first. A process compares for as long as the server remembers (nine minutes), and the calls of beat are numbered for the same reason.
+//
+//	a process closes                        nothing: its loans are returned, and the others know what is in flight
+//	a process dies with requests in flight  they stay charged: for 3 s as in flight, then as sent at any time until then
+//	a process dies that waits               its requests leave the queue after 3 s
 //	a process dies that finds out a limit   the next one finds out, after 3 s
-//	a process dies that has a loan          the loan ends after 3 s at most; then one request goes first
+//	a process dies that has a loan          after 3 s the next one takes the bucket over, and waits for a whole period, 10 s at
+//	                                        most: nobody knows what was sent last
 //	a process dies that has a part of       the others get it 4.25 s after it was last heard of
 //	the global limit
 //	a process dies that finds out a route   the next one does, after 3 s
-//	a process is paused for longer          its permits and loans are void before others get them
+//	a process is suspended for longer       it compares its wall clock with the monotonic one, and uses nothing that it had: permits,
+//	                                        loans, its part of the global limit
 //	a request has no outcome                it counts as unanswered after its lease (WithLease)
-//	a call or its reply is lost             it is repeated after WithCallTimeout
+//	a call or its reply is lost             it is repeated; an answer is waited for as long as WithCallTimeout says
 //	the server is unavailable               see Outage
-//	the server has lost its state           the processes report the windows that they know, and each is waited out; then
-//	                                        one request goes first. A window that none reports in time may cause a 429.
-//	                                        Processes keep their parts of the global limit and report them within a
+//	the server has lost all its state, or   each process that has seen a later state waits out what it knew, as above; loans are
+//	has an older one                        returned and also waited out. Who has seen nothing later does not notice: an old state lets
+//	                                        one window's worth leave, none lets one request leave. A holder of a loan notices after
+//	                                        a second at most. Processes keep their parts of the global limit and report them within a
 //	                                        second; the rest is divided 4.25 s later. A process that starts in that first
 //	                                        second may get too much until the others have reported
-//	the server's clock steps back           the same
-//	the server's clock steps forward by d   windows and leases end up to d too early, once; the global limit as after a loss
+//	the server evicts a single key          the same, for that key only
+//	the server's clock steps back           no time has passed since a bucket was last used: its window and holds last
+//	                                        so much longer; the global limit as after a loss
+//	the server's clock steps forward by d   windows and sessions end up to d too early, once; the global limit as after a loss
 //	a key holds a foreign value             KeyError, for all requests that wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
@@ -67,20 +82,21 @@
 //
 // # What the server keeps
 //
-// All keys except that of WithAddress begin with "rl:{application}:", and are in one slot of a cluster. Each key expires
-// ten minutes after its last use, or later if a window or hold is longer; bucket hashes expire after a day. No key
-// contains a token.
+// All keys begin with the version of the protocol, "rl2:", so that processes of different versions never read each other's keys. All but
+// that of WithAddress begin with "rl2:{application}:", and are in one slot of a cluster. Each key expires by itself. No key contains a
+// token.
 //
-//	b:<bucket>              hash: the window, and the holder of the loan
-//	q:<bucket>              sorted set: waiting tickets
-//	f:<bucket>              sorted set: permits in flight, by the end of their lease
-//	s                       sorted set: sessions, by the time at which they count as dead without a call
-//	g:<credential>          hash: parts of the global limit, slots that are not free yet, the hold
-//	d:<credential>:<route>  hash: bucket hash of the route, or which session finds it out and which ones wait for it
-//	v                       string: identifies our keys and their version; for 30 days, by Open of buckets/shared/redis
-//	o:<session>             channel: what a session should check
-//	i                       hash: invalid responses of each session in the latest ten minutes; with WithAddress it is
-//	                        rl:ip:{<address>}
+//	b:<bucket>              string: the state of a bucket, for ten minutes after its last use and the end of its window. In front, as text, its
+//	                        version (two numbers) and who has the loan, "-" for nobody; the rest is numbers of variable length
+//	s                       sorted set: processes, by the time at which they count as dead without a call; ten minutes
+//	w                       set: loans that others want back, for holders who do not hear messages; six seconds
+//	n                       string: how many calls of beat there have been; ten minutes
+//	g:<credential>          hash: parts of the global limit, slots that are not free yet, the hold; ten minutes
+//	d:<credential>:<route>  hash: bucket hash of the route, for a day; or which process finds it out and which ones wait for it
+//	v                       string: says that the keys are ours; for 30 days, by Open of buckets/shared/redis
+//	o:<session>             channel: news for one process
+//	i                       hash: invalid responses of each process in the latest ten minutes; with WithAddress it is
+//	                        rl2:ip:{<address>}
 //
-// Messages only reduce delays: without them a process notices changes within a second.
+// Messages only reduce delays: without them a process notices changes within a second or two.
 package shared

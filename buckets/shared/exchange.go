@@ -2,202 +2,300 @@ package shared
 
 import (
 	"errors"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-var exchangeScript = script("exchange",
-	"arguments.lua", "bucket.lua", "window.lua", "queue.lua", "report.lua", "loan.lua", "lend.lua", "exchange.lua")
+var swapScript = script("swap", "swap.lua")
 
+// What became of a swap.
 const (
-	// loanTime is how long a loan lasts that is not renewed. The scripts know it, too.
-	loanTime = 3 * time.Second
-	// loanBias divided by three is how long nobody else must have used a bucket before it is lent.
-	loanBias = 3 * time.Second
-	// mostNames is how many tickets one call brings at most, how many it takes back, and how many outcomes it says, so that it does
-	// not keep others waiting at the server.
-	mostNames = 500
+	swapDone = iota
+	swapStale
+	swapLent
 )
 
-// request is what one call says. It is taken from the agent, which drops it when the call has got through.
-type request struct {
-	now      time.Duration
-	low      uint64
-	waiting  int // tickets that are queued at the server after the call
-	first    uint64
-	known    known
-	returned *returned
-	flying   []*ticket
-	outcomes []outcome
-	drops    []uint64
-	names    []*ticket
-	hold     time.Duration
-	class    ratelimits.Class
+const (
+	// loanBias is how long nobody else must have used a bucket before it is lent.
+	loanBias = time.Second
+	// longestLoanPeriod is the longest period of a bucket that is lent. If its holder dies, the next one waits for so long.
+	longestLoanPeriod = 10 * time.Second
+	// settleTime is how long it takes after an outage until all sessions have noticed that it is over. Until then they may send what
+	// nobody knows of.
+	settleTime = 1200 * time.Millisecond
+	// keyTime is how long a bucket is kept that nobody uses.
+	keyTime = 10 * time.Minute
+)
+
+// turn is one call: a state in the place of the one that is known.
+type turn struct {
+	number    uint64
+	at        time.Duration // by the server's clock
+	expected  version       // which is replaced
+	next      *state        // nil: only to learn what there is
+	kept      string
+	ended     []*ticket
+	hold      time.Duration
+	returned  *returned
+	granted   []place
+	lends     bool     // the bucket to this session
+	silent    []string // sessions that are asked about
+	told      []string // sessions that get the state by a message
+	arguments []string
 }
 
-// arguments is a list of arguments that grows.
-type arguments []string
-
-func (a *arguments) add(numbers ...int64) {
-	for _, n := range numbers {
-		*a = append(*a, strconv.FormatInt(n, 10))
+// compose returns the next call, nil if there is nothing to say. b.mu is held.
+func (b *bucket) compose(now time.Duration) *turn {
+	mine := b.session.id
+	early := b.session.engineTime(now)
+	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned, ended: slices.Clone(b.ended)}
+	if b.known != nil && now-b.knownAt >= knowledge {
+		b.known, b.kept = nil, ""
 	}
+	s, news := b.decoded(), b.asks
+	low, high := b.session.offset()
+	s.rewind(early + high - low)
+	if q.expected = s.version; s.version.life == 0 {
+		s.version.life = rand.Int64()
+	}
+	q.next = s
+	b.vouch(s)
+	q.silent, _ = s.silent(early, mine)
+	for _, session := range b.dead {
+		if slices.Contains(q.silent, session) { // else it has come back since
+			s.bury(early, session)
+			news = true
+		}
+	}
+	if q.silent, _ = s.silent(early, mine); len(q.silent) > 0 && b.line.Len() > 0 {
+		news = true
+	}
+	s.touch(early, mine, q.number, 0)
+	switch {
+	case b.returned != nil:
+		b.restore(s, q.expected, early)
+		news = true
+	case s.owner == mine: // which does not know of it, as the reply was lost
+		s.owner, news = "", true
+	}
+	if s.owner != "" { // he is dead, or the script will see that he is not
+		s.takeOver(early)
+	}
+	if b.recalls != nil {
+		s.recall(early, b.recalls, false)
+		news = true
+	}
+	news = b.reconcile(s, early) || news
+	if rest := b.hold - now; rest > 0 {
+		s.window.HoldFor(early, rest, b.class)
+		news = true
+	}
+	if q.lends = !b.closed && s.lendable(early, mine); q.lends {
+		s.owner, s.queue, news = mine, nil, true
+	} else if q.granted = s.serve(early); len(q.granted) > 0 {
+		news = true
+	}
+	if !news {
+		return nil
+	}
+	m := s.member(mine)
+	m.waiting = b.line.Len()
+	m.seen -= sessionTime - b.session.lifetime() // of one that closes the others know how long it lives on
+	s.version.number++
+	q.kept = s.encode()
+	q.arguments = b.arguments(q, early)
+	return q
 }
 
-func (a *arguments) count(n int) { a.add(int64(n)) }
-
-func bit(b bool) int64 {
-	if b {
-		return 1
+// decoded returns what is known as a state that may be changed.
+func (b *bucket) decoded() *state {
+	if b.known == nil {
+		return &state{}
 	}
-	return 0
+	s, err := decode(b.kept)
+	if err != nil {
+		return &state{} // it was read before
+	}
+	return &s
 }
 
-// until returns the milliseconds from now until t, none if it is past.
-func until(t, now time.Duration) int64 { return max(ceilMillis(t-now), 0) }
-
-// arguments writes the request as exchange.lua reads it.
-func (q *request) arguments(b *bucket) []string {
-	s := b.session
-	a := make(arguments, 0, 32+4*len(q.flying)+12*len(q.outcomes)+len(q.drops)+2*len(q.names))
-	a = append(a, s.id, b.name, s.store.keys.channel(""))
-	lease := s.store.options.lease
-	a.add(lease.Milliseconds(), sessionTime.Milliseconds(), loanBias.Milliseconds(), int64(q.low))
-	a.count(q.waiting)
-	a.add(int64(q.first), q.known.born, int64(q.known.limit), q.known.period.Milliseconds(), until(q.known.end, q.now))
-	a.count(int(bit(q.returned != nil)))
-	if q.returned != nil {
-		q.returned.write(&a, q.now)
+// takeOver takes a bucket from a session that has died with it. What it has sent of late nobody knows, so that a whole period is waited out.
+func (s *state) takeOver(now time.Duration) {
+	s.bury(now, s.owner)
+	s.owner = ""
+	period := s.window.Period()
+	if !s.window.Known() {
+		period = longestLoanPeriod
 	}
-	a.count(len(q.flying))
-	for _, t := range q.flying {
-		a.add(int64(t.number), max(until(t.since+lease, q.now), 1))
-	}
-	a.count(len(q.outcomes))
-	for i := range q.outcomes {
-		q.outcomes[i].write(&a, q.now)
-	}
-	a.count(len(q.drops))
-	for _, n := range q.drops {
-		a.add(int64(n))
-	}
-	a.add(q.hold.Milliseconds(), int64(q.class))
-	a.count(len(q.names))
-	for _, t := range q.names {
-		a.add(int64(t.number), (q.now - t.Arrived).Microseconds())
-	}
-	return a
+	s.window.HoldFor(now, max(period, s.window.Reset()-now), ratelimits.ClassOK)
 }
 
-// outcome is what became of a request, until the server knows.
-type outcome struct {
-	number   uint64
-	window   int64 // in which its permit was granted
-	at       time.Duration
-	sent     time.Duration
-	unsent   bool
-	response ratelimits.Response
+// reconcile makes the state say of this session's requests what is so. It reports whether it did not.
+func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
+	mine := b.session.id
+	for _, t := range b.flyingHere() {
+		if i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == t.number && f.session == mine }); i >= 0 {
+			s.flights[i].permit = s.flights[i].permit.SentAt(b.session.sentTime(t.since))
+			continue
+		}
+		s.member(mine)
+		s.flights = append(s.flights, flight{mine, t.number, s.window.Adopt(early, b.session.sentTime(t.since))})
+		news = true
+	}
+	for _, t := range b.ended {
+		news = true
+		if permit, ok := s.land(mine, t.number); ok {
+			b.session.report(&s.window, early, permit.SentAt(b.session.sentTime(t.since)), &t.outcome)
+		}
+	}
+	for _, f := range slices.Clone(s.flights) {
+		if f.session == mine && b.alive[f.number] == nil { // it left, and was never sent
+			permit, _ := s.land(mine, f.number)
+			s.window.Return(early, permit)
+			news = true
+		}
+	}
+	return b.enqueue(s) || news
 }
 
-func (o *outcome) write(a *arguments, now time.Duration) {
+// flyingHere returns the requests that were sent and, as far as is known, the server knows of.
+func (b *bucket) flyingHere() (all []*ticket) {
+	for _, t := range b.alive {
+		if t.stage == flying || t.stage == ended && !t.outcome.unsent {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(x, y *ticket) int { return int(x.number) - int(y.number) })
+	return all
+}
+
+// enqueue says who waits: the first ones, enough for the time until the next call.
+func (b *bucket) enqueue(s *state) (news bool) {
+	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), 64)
+	low, high := b.session.offset()
+	var places, before []place
+	for _, p := range s.queue {
+		if p.session == mine {
+			before = append(before, p)
+		}
+	}
+	for e := b.line.Head(); e != nil && len(places) < most; e = e.Next() {
+		t := e.Value
+		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == t.number && f.session == mine })
+		if flies { // granted, and the reply was lost
+			continue
+		}
+		places = append(places, place{mine, t.number, (t.Arrived + (low+high)/2).Truncate(time.Microsecond)})
+	}
+	same := len(places) == len(before)
+	for i := 0; same && i < len(places); i++ {
+		same = places[i].number == before[i].number
+	}
+	if same {
+		return false
+	}
+	// More of those that wait behind is no news as long as there are enough of them.
+	if len(before) > most/2 && len(places) > len(before) {
+		all := true
+		for i := range before {
+			all = all && places[i].number == before[i].number
+		}
+		if all {
+			return false
+		}
+	}
+	s.member(mine)
+	s.enqueue(mine, places)
+	return true
+}
+
+// report tells a window what became of a request. A response that was received a while ago says nothing of what has happened since.
+func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
+	_, high := s.offset()
 	r := &o.response
-	var hold time.Duration
-	if r.Class != ratelimits.ClassOK {
-		hold = r.AskedWait()
+	switch {
+	case o.unsent:
+		w.Return(now, p)
+		return
+	case !w.Known() && !r.Limited && r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError:
+		w.Unlimit()
 	}
-	reset := min(r.ResetAfter, ratelimits.LongestTrust)
-	a.add(int64(o.number), o.window, bit(o.unsent), int64(r.Status), int64(r.Class), bit(r.Limited), int64(r.Limit), int64(r.Remaining),
-		until(o.at+reset+time.Millisecond, now), reset.Milliseconds(), r.Stamp, until(o.at+hold, now))
+	w.ReportReceived(now, o.at+high, p, *r)
 }
 
-// returned is the state of a loan that ended, until the server has it.
-type returned struct {
-	number int64 // of the loan, 0 if it was one that the process gave itself
-	state  ratelimits.State
-	at     time.Duration
-	lost   bool // it is not known what became of the bucket
-	alone  bool // others may have used it by themselves at the same time
+// arguments writes the call as swap.lua reads it.
+func (b *bucket) arguments(q *turn, early time.Duration) []string {
+	s := b.session
+	n := func(i int64) string { return strconv.FormatInt(i, 10) }
+	wants := "0"
+	if b.line.Len() > 0 || len(b.ended) > 0 || len(b.tickets) > 0 || b.hold > 0 {
+		wants = "1"
+	}
+	a := append(s.aliveArguments(s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)
+	a = append(a, n((keyTime + max(q.next.window.Reset()-early, 0)).Milliseconds()))
+	a = append(append(a, n(int64(len(q.silent)))), q.silent...)
+	told := map[string]bool{}
+	if len(q.granted) > 0 { // those who get nothing need not ask then what has become of it
+		for _, p := range slices.Concat(q.granted, q.next.queue) {
+			told[p.session] = true
+		}
+	}
+	if b.line.Len() == 0 && len(q.next.queue) > 0 { // who is to act next
+		told[q.next.queue[0].session] = true
+	}
+	for session := range b.wantedBy {
+		told[session] = true
+	}
+	delete(told, s.id)
+	q.told = slices.Sorted(maps.Keys(told))
+	return append(append(a, n(int64(len(q.told)))), q.told...)
 }
 
-func (r *returned) write(a *arguments, now time.Duration) {
-	s := &r.state
-	limit := int64(s.Limit)
-	if r.lost {
-		limit = -1
-	}
-	rest := until(r.at+s.Reset, now)
-	if rest == 0 && s.Limit > 0 {
-		s.Used = 0
-	}
-	a.add(r.number, limit, int64(s.Used), rest, s.Period.Milliseconds(), s.Stamp, until(r.at+s.Hold, now), int64(s.HoldClass),
-		bit(s.Probing), bit(s.Unlimited), bit(r.alone))
-}
-
-// known is what the last reply said of the bucket.
-type known struct {
-	at      time.Duration // when it came
-	born    int64
-	window  int64
-	wait    time.Duration // until the first ticket that waits may be granted, from at
-	class   ratelimits.Class
-	limit   int
-	period  time.Duration
-	end     time.Duration // when the window is over
-	left    int           // permits that may be granted at once
-	ahead   int           // tickets of others ahead of our first
-	others  int           // tickets of others
-	hold    time.Duration // until when
-	holding ratelimits.Class
-}
+var errReply = errors.New("shared: the reply of script swap is malformed: do all processes use the same version?")
 
 // answer is a reply, read.
 type answer struct {
-	known
-	again   int64 // againNames, againAll
-	lent    int64 // lentMine, lentOther
-	live    int
-	loan    int64
-	granted []uint64
-	state   ratelimits.State
+	status int
+	alive  []time.Duration // for how long each of those is that were asked about
+	kept   string          // empty: nothing is kept
+	lent   time.Duration   // for how long the session is alive that the bucket is lent to
 }
 
-const (
-	againNames = 1 // the server does not know our tickets
-	againAll   = 2 // it has forgotten the bucket
-	lentMine   = 1
-	lentOther  = 2
-)
-
-var errReply = errors.New("shared: the reply of script exchange is malformed: do all processes use the same version?")
-
-// read reads a reply as exchange.lua writes it.
-func (r *reply) read() (answer, error) {
-	const fixed = 18
-	v := r.values
-	if len(v) < fixed || v[fixed-1] > int64(len(v)-fixed) || v[fixed-1] < 0 {
-		return answer{}, errReply
+func (r *reply) read() (a answer, err error) {
+	if len(r.values) < 1 {
+		return a, errReply
 	}
-	a := answer{again: v[0], lent: v[1], live: int(v[12]), loan: v[16]}
-	a.known = known{
-		at: r.received, born: v[2], window: v[3], wait: millis(v[4]), class: ratelimits.Class(v[5]), limit: int(v[6]), period: millis(v[7]),
-		end: r.received + millis(v[8]), left: int(v[9]), ahead: int(v[13]), others: int(v[14]),
-		hold: r.received + millis(v[15]), holding: ratelimits.Class(v[10]),
+	v := r.values[1:]
+	if len(v) < 2 || v[1] < 0 || v[1] > int64(len(v)-2) {
+		return a, errReply
 	}
-	rest := v[fixed:]
-	for _, n := range rest[:v[fixed-1]] {
-		a.granted = append(a.granted, uint64(n))
+	a.status = int(v[0])
+	for _, rest := range v[2 : 2+v[1]] {
+		a.alive = append(a.alive, millis(rest))
 	}
-	rest = rest[v[fixed-1]:]
-	if a.lent != lentMine {
+	rest := v[2+v[1]:]
+	if a.status == swapLent {
+		if len(rest) == 0 {
+			return a, errReply
+		}
+		a.lent = millis(rest[0])
 		return a, nil
 	}
-	if len(rest) < 5 {
-		return answer{}, errReply
-	}
-	a.state = ratelimits.State{
-		Limit: a.limit, Used: int(rest[0]), Reset: millis(rest[1]), Period: a.period, Stamp: rest[2], Probing: rest[3] == 1, Unlimited: rest[4] == 1,
-	}
+	a.kept = bytesOf(rest)
 	return a, nil
+}
+
+// bytesOf returns the string that a script has put into a reply byte by byte.
+func bytesOf(values []int64) string {
+	b := make([]byte, len(values))
+	for i, v := range values {
+		b[i] = byte(v)
+	}
+	return string(b)
 }

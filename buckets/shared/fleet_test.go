@@ -342,7 +342,7 @@ func TestFleetInBadWeather(t *testing.T) {
 		senders.Wait()
 		close(done)
 		f.all.Wait()
-		assert.Zero(t, f.refused())
+		assert.Zero(t, f.refused(), "%+v", f.discord.Refusals())
 		assert.Greater(t, f.discord.Report().Accepted, 3*60*3*5*6/10)
 	})
 }

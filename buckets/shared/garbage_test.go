@@ -75,7 +75,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 					u.answer(headers(5, 1, 500*ms, int64(w.now()/time.Second)*1000))
 				}
 				if u.loan != nil && u.bucket.Wanted() {
-					u.giveBack(u.loan.State)
+					u.giveBack(u.loan.Window.State(w.now()))
 				}
 				pass(700 * ms)
 			}
@@ -83,7 +83,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 			w.server.Flush()
 			pass(15 * time.Second)
 			if u.loan != nil {
-				u.giveBack(u.loan.State)
+				u.giveBack(u.loan.Window.State(w.now()))
 			}
 			other := p.use(buckets.SharedKey{Hash: "other"})
 			other.join(1)

@@ -39,6 +39,7 @@ type global struct {
 	limit   int
 	changed func() // nil: nobody uses it
 	holding holding
+	naps    int // of our clock that are known here
 	demand  demand
 	hold    ratelimits.Throttle
 	tell    bool // the server may not know of the hold
@@ -86,8 +87,13 @@ func (p *partOf) Close() { p.once.Do(p.leave) }
 
 // Part returns how many requests a second may be sent, and until when; with none, when that may change.
 func (g *global) Part(now time.Duration) (part int, until time.Duration) {
+	naps := g.session.awake()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.naps != naps {
+		g.naps = naps
+		g.holding.void(now)
+	}
 	return g.part(now)
 }
 

@@ -65,21 +65,24 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 	g.err = nil
 	answer.part = min(max(answer.part, 0), g.limit)
 	if answer.stale {
-		g.holding.answer(s, r.sent, r.engine, answer)
+		g.holding.answer(s, r.sent, r.engine.Milliseconds(), answer)
 		return 0
 	}
 	if leaving {
-		g.holding.left(r.sent, r.engine, answer)
+		g.holding.left(r.sent, r.engine.Milliseconds(), answer)
 		g.demand.told = 0
 		return g.rest()
 	}
 	if g.holding.born != 0 && g.holding.born != answer.born {
-		g.tell = g.hold.Wait(now) > 0 // it has forgotten
+		g.tell = g.hold.Wait(now) > 0   // it has forgotten
+		if s.born != 0 && s.ends == 0 { // though it should not have
+			g.session.lost()
+		}
 	} else if g.tell && g.hold.Wait(now) <= answer.hold+stepSlack {
 		g.tell = false
 	}
 	g.hold.Extend(r.received, answer.hold)
-	if g.holding.answer(s, r.sent, r.engine, answer) || g.tell {
+	if g.holding.answer(s, r.sent, r.engine.Milliseconds(), answer) || g.tell {
 		return 0
 	}
 	if g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0 {

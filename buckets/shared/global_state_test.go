@@ -65,7 +65,7 @@ func TestNewcomerDoesNotProfitFromAStepOfTheClock(t *testing.T) {
 
 func TestStateOfAnEarlierTimeIsNotBelieved(t *testing.T) {
 	onStage(t, func(f *stage) {
-		const key = "rl:{default}:g:bot"
+		const key = "rl2:{default}:g:bot"
 		first := f.sender(50)
 		defer first.end()
 		first.send(5000)

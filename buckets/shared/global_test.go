@@ -377,9 +377,9 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 
 func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
 	for name, spoil := range map[string]func(f *stage){
-		"type":  func(f *stage) { f.memory.Redis.Set("rl:{default}:g:bot", "x") },
-		"part":  func(f *stage) { f.memory.Redis.HSet("rl:{default}:g:bot", "u:x", "many") },
-		"state": func(f *stage) { f.memory.Redis.HSet("rl:{default}:g:bot", "born", "once") },
+		"type":  func(f *stage) { f.memory.Redis.Set("rl2:{default}:g:bot", "x") },
+		"part":  func(f *stage) { f.memory.Redis.HSet("rl2:{default}:g:bot", "u:x", "many") },
+		"state": func(f *stage) { f.memory.Redis.HSet("rl2:{default}:g:bot", "born", "once") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(f *stage) {
@@ -390,7 +390,7 @@ func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				var wrong *shared.KeyError
 				require.ErrorAs(t, s.global.Err(), &wrong)
-				assert.Equal(t, "rl:{default}:g:bot", wrong.Key)
+				assert.Equal(t, "rl2:{default}:g:bot", wrong.Key)
 				f.memory.Flush()
 				time.Sleep(1100 * time.Millisecond)
 				assert.NoError(t, s.global.Err())

@@ -70,6 +70,9 @@ func newPartAnswer(values []int64) (a partAnswer, ok bool) {
 	}, true
 }
 
+// void gives up a part at once.
+func (h *holding) void(now time.Duration) { h.until = min(h.until, now) }
+
 // lapse gives up a part whose end has come.
 func (h *holding) lapse(now time.Duration) {
 	if now < h.until {

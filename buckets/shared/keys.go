@@ -9,6 +9,10 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
+// protocol begins all keys. It is another one in each version of the scripts and of what they keep, so that processes of different
+// versions never read each other's keys. Package redis has it, too.
+const protocol = "rl2:"
+
 // keys builds the names of what is kept on the server. All of an application are in one slot of a cluster, because the braces
 // make the application's name the only part that counts for it.
 type keys struct {
@@ -17,7 +21,7 @@ type keys struct {
 }
 
 func newKeys(application string) keys {
-	return keys{prefix: "rl:{" + application + "}:", secret: []byte("ratelight:" + application)}
+	return keys{prefix: protocol + "{" + application + "}:", secret: []byte("ratelight:" + application)}
 }
 
 // name returns a key of a kind, which is a letter or two.
@@ -26,12 +30,15 @@ func (k keys) name(kind, of string) string { return k.prefix + kind + ":" + of }
 // sessions is the sorted set of sessions that are alive, by when they are not any more.
 func (k keys) sessions() string { return k.prefix + "s" }
 
+// wants is the set of buckets that are lent and wanted back, each behind its holder, who may not have heard the message.
+func (k keys) wants() string { return k.prefix + "w" }
+
 // invalid is where invalid responses are counted: those of an address if it is known, whatever the application, else those of the application.
 func (k keys) invalid(address string) string {
 	if address == "" {
 		return k.prefix + "i"
 	}
-	return "rl:ip:{" + address + "}"
+	return protocol + "ip:{" + address + "}"
 }
 
 // channel is where a session listens.

@@ -94,7 +94,7 @@ func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 func TestALoanThatComesWhenTheBucketIsClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
-		w.fates("exchange", redistest.Fate{After: 200 * ms})
+		w.fates("swap", redistest.Fate{After: 200 * ms})
 		ticket := a.bucket.Join(w.now(), w.now())
 		pass(100 * ms)
 		a.bucket.Leave(w.now(), ticket)

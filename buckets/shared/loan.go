@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -8,69 +9,66 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// loan is a bucket that this process has for itself: lent by the server, or taken while that is away.
+// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. It lasts as long as the session
+// does.
 type loan struct {
-	number  int64 // 0 if it was taken
-	until   time.Duration
-	offered bool // and not yet accepted
+	state   *state // as it was lent; nil if it was taken
+	offered bool   // and not yet accepted
 	wanted  bool
+	over    bool // the server has forgotten it
 	alone   bool // taken while the server is away
 	share   int
-	state   ratelimits.State
-	at      time.Duration // when the state was taken
-	over    []buckets.SharedOutcome
+	at      time.Duration     // when the call was begun that brought it, or it was taken
+	window  ratelimits.Window // of one that was taken, in our time
 }
 
 // forever is when a loan ends of which it is not known.
 const forever = 10 * 365 * 24 * time.Hour
 
-// ended takes in that a request has ended of which the state knows nothing.
-func (l *loan) ended(t *ticket, r ratelimits.Response, unsent bool) {
-	if !unsent {
-		l.over = append(l.over, buckets.SharedOutcome{Sent: t.since, Response: r})
-	}
+// returned is what has become of a bucket that was lent, until the server has it.
+type returned struct {
+	kept    string  // the state
+	version version // that was lent
+	wanted  bool    // by somebody else
+	lost    bool    // it is not known what became of the bucket
+	alone   bool    // others may have used it by themselves at the same time
 }
 
-// unused is the state of a loan that nobody accepted, or of which no more is known than that it was idle.
-func (l *loan) unused(now time.Duration) ratelimits.State {
-	s := l.state
-	s.Reset = max(s.Reset-(now-l.at), 0)
-	s.Hold = max(s.Hold-(now-l.at), 0)
-	if s.Reset == 0 {
-		s.Used = 0
+// end takes in that a request has ended before the loan was accepted.
+func (l *loan) end(b *bucket, t *ticket) {
+	if l.state == nil {
+		if !t.outcome.unsent {
+			l.window.Report(t.outcome.at, l.window.Adopt(t.outcome.at, t.since), t.outcome.response)
+		}
+		return
 	}
-	return s
+	now := b.session.now()
+	early := b.session.engineTime(now)
+	if permit, ok := l.state.land(b.session.id, t.number); ok {
+		b.session.report(&l.state.window, early, permit, &t.outcome)
+	}
 }
 
 // accept makes the loan that was offered the bucket's. All tickets are void, but those of requests in flight, until the loan
-// is accepted: their outcomes have to be handed over.
-func (b *bucket) accept(l *loan, pending []outcome) {
+// is accepted.
+func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
-	for _, o := range pending {
-		if !o.unsent {
-			l.over = append(l.over, buckets.SharedOutcome{Sent: o.sent, Response: o.response})
-		}
-	}
-	if hold := b.hold - l.at; hold > l.state.Hold {
-		l.state.Hold, l.state.HoldClass = hold, b.class
+	if !l.alone {
+		b.session.meter.count(&b.session.meter.counted.LoansTaken)
 	}
 	for id, t := range b.tickets {
 		if t.stage != flying {
 			delete(b.tickets, id)
+			delete(b.alive, t.number)
 		}
 	}
-	clear(b.alive)
-	b.line, b.granted, b.numbers = fifo.Queue[*ticket]{}, fifo.Queue[*ticket]{}, nil
-	b.flights, b.outcomes, b.drops, b.hold = nil, nil, nil, 0
+	b.line, b.granted = fifo.Queue[*ticket]{}, fifo.Queue[*ticket]{}
+	ended := b.ended
+	b.ended, b.unsure = nil, nil
+	for _, t := range ended {
+		l.end(b, t)
+	}
 	b.stopTimer()
-	b.activate()
-}
-
-// giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
-func (b *bucket) giveUp(now time.Duration) {
-	l := b.loan
-	b.loan = nil
-	b.returned = &returned{number: l.number, state: l.unused(now), at: now, lost: !l.offered}
 	b.activate()
 }
 
@@ -83,20 +81,64 @@ func (b *bucket) Loan(now time.Duration) *buckets.SharedLoan {
 		return nil
 	}
 	l.offered = false
+	offer := &buckets.SharedLoan{Processes: l.share, Permits: map[buckets.Ticket]ratelimits.Permit{}}
+	if l.state == nil {
+		offer.Window = l.window
+		for id, t := range b.tickets {
+			offer.Permits[id] = offer.Window.Adopt(now, t.since)
+		}
+	} else {
+		offer.Window = b.takeOut(l, now, offer.Permits)
+	}
+	if rest := b.hold - now; rest > 0 {
+		offer.Window.HoldFor(now, rest, b.class)
+	}
 	clear(b.tickets)
-	over := l.over
-	l.over = nil
-	return &buckets.SharedLoan{State: l.unused(now), Ended: over, Processes: l.share}
+	clear(b.alive)
+	b.hold = 0
+	return offer
+}
+
+// takeOut returns the window that was lent, in our time, with the permits of what is in flight.
+func (b *bucket) takeOut(l *loan, now time.Duration, permits map[buckets.Ticket]ratelimits.Permit) ratelimits.Window {
+	s := b.session
+	early := s.engineTime(now)
+	low, high := s.offset()
+	l.state.rewind(early + high - low)
+	w := &l.state.window
+	for _, f := range l.state.flights {
+		t := b.alive[f.number]
+		if t == nil || t.stage != flying { // it was never sent
+			w.Return(early, f.permit)
+			continue
+		}
+		permits[t.id] = f.permit.SentAt(t.since+low).Shift(-high, -low)
+	}
+	for id, t := range b.tickets {
+		if _, ok := permits[id]; !ok {
+			permits[id] = w.Adopt(early, s.sentTime(t.since)).Shift(-high, -low)
+		}
+	}
+	w.Shift(-high, -low)
+	return *w
 }
 
 // Until returns when the loan ends.
 func (b *bucket) Until() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.loan == nil {
+	return b.loanUntil()
+}
+
+// loanUntil is Until. b.mu is held.
+func (b *bucket) loanUntil() time.Duration {
+	switch {
+	case b.loan == nil || b.loan.over:
 		return 0
+	case b.loan.alone:
+		return b.loan.at + forever
 	}
-	return b.loan.until
+	return b.session.believedUntil(b.loan.at)
 }
 
 // Wanted reports that the loan is to be returned.
@@ -106,23 +148,50 @@ func (b *bucket) Wanted() bool {
 	return b.loan != nil && b.loan.wanted
 }
 
-// Return ends a loan.
-func (b *bucket) Return(now time.Duration, s ratelimits.State, sent []time.Duration) []buckets.Ticket {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	tickets := make([]buckets.Ticket, 0, len(sent))
+// giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
+func (b *bucket) giveUp(now time.Duration) {
 	l := b.loan
 	b.loan = nil
-	for _, at := range sent {
-		tickets = append(tickets, b.fly(at).id)
+	b.session.loanEnded(l)
+	switch {
+	case l.state == nil:
+	case l.offered:
+		b.returned = &returned{kept: l.state.encode(), version: l.state.version}
+	default:
+		b.returned = &returned{version: l.state.version, lost: true}
+	}
+	b.activate()
+}
+
+// Return ends a loan.
+func (b *bucket) Return(now time.Duration, window *ratelimits.Window, permits []ratelimits.Permit) []buckets.Ticket {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tickets := make([]buckets.Ticket, 0, len(permits))
+	held, over := window.HoldWait(now) > 0, now >= b.loanUntil()
+	l := b.loan
+	b.loan = nil
+	b.session.loanEnded(l)
+	low, high := b.session.offset()
+	w, _, _ := ratelimits.DecodeWindow(window.Append(nil)) // a copy
+	w.Shift(low, high)
+	s := &state{version: version{life: rand.Int64()}, window: w, owner: b.session.id}
+	if l != nil && l.state != nil {
+		s.version, s.members, s.user, s.mixed = l.state.version, l.state.members, l.state.user, l.state.mixed
+	}
+	s.member(b.session.id)
+	for _, permit := range permits {
+		t := b.fly(permit.Sent())
+		tickets = append(tickets, t.id)
+		s.flights = append(s.flights, flight{b.session.id, t.number, permit.Shift(low, high)})
 	}
 	if l == nil {
 		return tickets
 	}
-	b.returned = &returned{number: l.number, state: s, at: now, alone: l.alone && b.session.sessions() > 1}
-	b.remember(now, s)
+	b.returned = &returned{kept: s.encode(), version: s.version, alone: l.alone && b.session.sessions() > 1, wanted: l.wanted}
+	b.known, b.kept, b.knownAt = s, b.returned.kept, now
 	b.activate()
-	if l.wanted || l.until <= now || len(sent) > 0 || s.Hold > 0 {
+	if l.wanted || held || over || len(permits) > 0 {
 		// Those who wait join one after the other when this has returned, and nobody of another process must come between.
 		// Whoever calls holds a lock meanwhile that changed takes, so after that all have joined.
 		b.due = true
@@ -133,17 +202,42 @@ func (b *bucket) Return(now time.Duration, s ratelimits.State, sent []time.Durat
 			b.gathers = false
 			b.say(b.session.now())
 		})
-	} // else nobody waits for it: it travels with the next beat, or with what comes before
+	} // else nobody waits for it: the next tick says it
 	return tickets
 }
 
-// remember keeps what is known of a bucket that was lent, in case the server is away or has forgotten it.
-func (b *bucket) remember(now time.Duration, s ratelimits.State) {
-	k := &b.known
-	k.at, k.limit, k.period = now, s.Limit, s.Period
-	k.end, k.left = now+s.Reset, max(s.Limit-s.Used, 0)
-	k.hold, k.holding = now+s.Hold, s.HoldClass
-	k.ahead, k.others = 0, 0
+// restore takes in what has become of a bucket that was lent, in the place of a version of its state.
+func (b *bucket) restore(s *state, expected version, now time.Duration) {
+	r, mine := b.returned, b.session.id
+	if s.owner == mine {
+		s.owner = ""
+	}
+	if r.wanted {
+		s.mixed = now
+	}
+	was, err := decode(r.kept)
+	low, high := b.session.offset()
+	was.rewind(now + high - low)
+	switch {
+	case r.lost && expected == r.version:
+		s.takeOver(now)
+	case r.lost || err != nil:
+	case expected == r.version && !r.alone:
+		s.window, s.flights = was.window, was.flights
+	default: // somebody else has had it meanwhile, or the server has forgotten it
+		s.recall(now, &was.window, r.alone)
+	}
+}
+
+// recall takes in what somebody knew of a bucket whose state may be older, or lost: what he knew of is waited out, and then one request
+// goes first.
+func (s *state) recall(now time.Duration, w *ratelimits.Window, alone bool) {
+	rest := max(w.Reset()-now, time.Millisecond)
+	if alone {
+		rest = max(rest, settleTime)
+	}
+	s.window.Recall(w.Limit(), w.Period())
+	s.window.HoldFor(now, rest, max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
 // goAlone takes the bucket while the server is away, if the policy wants that. b.mu is held.
@@ -155,37 +249,24 @@ func (b *bucket) goAlone(now time.Duration) {
 	case policy == OutageShare:
 		share = b.session.sessions()
 	}
-	l := &loan{alone: true, until: now + forever, share: share, state: b.guess(now), at: now}
-	if b.returned != nil { // it never got there: the state that is returned in the end is the one that counts
-		l.number, b.returned = b.returned.number, nil
-	}
-	b.accept(l, b.outcomes)
+	l := &loan{alone: true, share: share, at: now, window: b.guess(now, share)}
+	b.returned = nil // the state that is returned in the end is the one that counts
+	b.accept(l)
 }
 
-// policyShares reports that others go on by themselves with their share of every limit.
-func policyShares(s *session) bool { return s.store.options.outage == OutageShare && s.sessions() > 1 }
-
-// guess is what is known of the window at the moment.
-func (b *bucket) guess(now time.Duration) ratelimits.State {
-	k := &b.known
-	s := ratelimits.State{Limit: k.limit, Period: k.period, Hold: max(k.hold-now, 0), HoldClass: k.holding}
-	if b.returned != nil {
-		s.Stamp, s.Unlimited = b.returned.state.Stamp, b.returned.state.Unlimited
+// guess is a window for a share of what is known of the bucket at the moment.
+func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
+	if b.known == nil {
+		return ratelimits.Window{}
 	}
-	switch {
-	case policyShares(b.session) && k.limit > 0:
+	s := b.known.window.State(b.engineNow(now))
+	if share > 1 && s.Limit > 0 {
 		// The others may have used all that was left, and a window that we have not heard of.
-		s.Reset, s.Used = max(k.end-now, k.period), k.limit
-	case k.end > now:
-		out := b.granted.Len() + len(b.outcomes)
-		for _, t := range b.tickets {
-			if t.stage == flying {
-				out++
-			}
-		}
-		s.Reset, s.Used = k.end-now, max(k.limit-k.left-out, 0)
+		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
+		s.Limit = max(s.Limit/share, 1)
+		s.Used = min(s.Used, s.Limit)
 	}
-	return s
+	return ratelimits.NewWindow(now, s)
 }
 
 // backAgain ends a loan that was taken while the server was away. b.mu is held.

@@ -85,7 +85,7 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 func TestAWrongKeyIsLoggedOnceAMinute(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log journal
-		w.server.Redis.Set("rl:{default}:b:0123456789abcdef/hash/1", "mine")
+		w.server.Redis.Set("rl2:{default}:b:0123456789abcdef/hash/1", "mine")
 		a := w.process(shared.WithLogger(log.logger())).use(someKey)
 		for range 58 {
 			a.join(1)
@@ -93,7 +93,7 @@ func TestAWrongKeyIsLoggedOnceAMinute(t *testing.T) {
 		}
 		lines := log.lines()
 		require.Len(t, lines, 1)
-		assert.Regexp(t, `level=WARN .*key="?rl:{default}:b:0123456789abcdef/hash/1"? problem=`, lines[0])
+		assert.Regexp(t, `level=WARN .*key="?rl2:{default}:b:0123456789abcdef/hash/1"? problem=`, lines[0])
 		a.join(1)
 		pass(4 * time.Second)
 		assert.Len(t, log.lines(), 1)

@@ -49,6 +49,9 @@ type outage struct {
 	failures int
 	failedAt time.Duration // when the latest of them did
 	cause    error
+
+	times uint64        // outages, this one included
+	spent time.Duration // in those that are over
 }
 
 // failed takes in that a call failed, and reports that with it an outage begins.
@@ -65,12 +68,21 @@ func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 		return false
 	}
 	o.away = true
+	o.times++
 	return true
 }
 
-// succeeded takes in that a call came through, and reports that an outage ends with it.
-func (o *outage) succeeded() (ends bool) {
+// end takes in that a call came through, or that there will be none, and reports that an outage ends with it.
+func (o *outage) end(now time.Duration) (ends bool) {
 	ends = o.away
-	*o = outage{}
+	*o = outage{times: o.times, spent: o.total(now)}
 	return ends
+}
+
+// total returns how long all outages were until now.
+func (o *outage) total(now time.Duration) time.Duration {
+	if !o.away {
+		return o.spent
+	}
+	return o.spent + now - o.since
 }

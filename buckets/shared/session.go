@@ -32,6 +32,9 @@ type session struct {
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
+	ahead    time.Duration // how far the wall clock is ahead of the one that times are measured by, since the origin
+	naps     int           // how often the latter stood still
+	napAt    time.Duration // when it last did
 	outage   outage
 	ended    error         // why there will be no more calls
 	live     int           // sessions, this one included
@@ -43,6 +46,7 @@ type session struct {
 	agents   agents
 	parts    parts
 	warnings warnings
+	meter    meter
 }
 
 type (
@@ -98,6 +102,9 @@ func (s *session) Close() {
 	s.closeParts()
 	s.closeAgents()
 	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outage.end(s.now())
 }
 
 // now returns the time since the origin.
@@ -112,6 +119,66 @@ func (s *session) spawn(f func()) bool {
 	}
 	s.running.Go(f)
 	return true
+}
+
+// awake finds out whether our clock has stood still, as that of a machine does that was suspended, and returns how often it has. Whoever
+// relied on it then may have used what belongs to others by now.
+func (s *session) awake() int {
+	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) leaves the wall clock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ahead > s.ahead+clockStep {
+		s.naps++
+		s.meter.count(&s.meter.counted.Suspensions)
+		s.napAt = s.now()
+		s.engine.known = false // what it was still holds for times before
+	}
+	s.ahead = ahead
+	return s.naps
+}
+
+// sentTime is a time of the server's that is certainly not later than when a request was sent at t of ours.
+func (s *session) sentTime(t time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.naps > 0 && t <= s.napAt {
+		return 0
+	}
+	return s.engine.earliest(t)
+}
+
+// engineTime returns a time of the server's that is certainly not later than t of ours.
+func (s *session) engineTime(t time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.earliest(t)
+}
+
+// offset returns the bounds of the server's time minus ours.
+func (s *session) offset() (low, high time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.low, s.engine.high
+}
+
+// knowsEngine reports that the server's clock is known well enough.
+func (s *session) knowsEngine() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.known && s.now() < s.engine.at+clockMemory
+}
+
+// travelTime is how long after it was sent a request has certainly got to Discord, if it ever does.
+const travelTime = time.Second
+
+// lifetime is for how long the others believe in the session from now on.
+func (s *session) lifetime() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return travelTime
+	}
+	return sessionTime
 }
 
 // sessions returns how many sessions are alive, as far as is known, this one included.

@@ -14,7 +14,7 @@ import (
 // TestASpoiltFieldStopsNobodyElse tests that who uses a bucket of which a field holds nonsense is told so or goes on, and that others do not
 // notice.
 func TestASpoiltFieldStopsNobodyElse(t *testing.T) {
-	const key = "rl:{default}:b:0123456789abcdef/hash/1"
+	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for _, field := range []string{"born", "lim", "rem", "fin", "per", "stamp", "free", "hold", "oend", "loan"} {
 		for _, value := range []string{"nan", "inf", "-5", "0", "0.5", "1e300", "9007199254740993000", "1.5"} {
 			t.Run(field+" "+value, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestASpoiltFieldStopsNobodyElse(t *testing.T) {
 						assert.True(t, errors.As(err, &wrong), err)
 					}
 					assert.NotNil(t, other.loan)
-					other.giveBack(other.loan.State)
+					other.giveBack(other.loan.Window.State(w.now()))
 				})
 			})
 		}

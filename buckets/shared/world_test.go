@@ -189,13 +189,18 @@ func (u *user) answer(r ratelimits.Response) {
 	u.bucket.Report(u.now(), t, r)
 }
 
-// giveBack returns the loan.
+// giveBack returns the loan with another state, and requests in flight that were sent at those times.
 func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []buckets.Ticket {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	require.NotNil(u.t, u.loan)
 	u.loan = nil
-	return u.bucket.Return(u.now(), s, flying)
+	w := ratelimits.NewWindow(u.now(), s)
+	var permits []ratelimits.Permit
+	for _, sent := range flying {
+		permits = append(permits, w.Adopt(u.now(), sent))
+	}
+	return u.bucket.Return(u.now(), &w, permits)
 }
 
 func (u *user) leaves() int {

@@ -13,5 +13,9 @@
 //	})
 //
 // It is for bubbles of testing/synctest: everything is made in there, and runs in the time of the bubble. A process can die in the
-// middle of whatever it does, see [Process.Kill], or lose its connection to the server of shared limits, see [Process.Cut].
+// middle of whatever it does, see [Process.Kill], lose its connection to the server of shared limits, see [Process.Cut], or stand still
+// with its clock, see [Process.Suspend]. [Fleet.Story] tells what became of the requests of a bucket, and what else happened meanwhile.
+//
+// The tests of this package are the judge of everything that processes share. TestWorlds plays what can happen to a fleet, and counts every
+// 429 that could have been avoided.
 package fleet

@@ -27,6 +27,11 @@ type Config struct {
 	Apart bool
 	// Deaf leaves out messages: processes notice by their timers alone what others want.
 	Deaf bool
+	// Share returns what a process shares with the others by running scripts on their server: by another protocol, or another version of
+	// it than the others have. Nil: a store of package shared, with the options in Store.
+	Share func(process int, runner shared.Runner) (buckets.Shared, error)
+	// Clocks gives each process a clock of its own, which can stand still: Suspend and StepClock need that.
+	Clocks bool
 }
 
 // Fleet is a number of processes and what they share.
@@ -43,6 +48,7 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	records []*record // of the requests, by their sequence numbers less one
+	notes   []note
 	trips   []time.Duration
 }
 
@@ -82,16 +88,27 @@ func (f *Fleet) Join() (*Process, error) {
 		if f.config.Deaf {
 			runner = struct{ shared.Runner }{runner}
 		}
-		store, err := shared.New(runner, f.config.Store...)
+		share := f.config.Share
+		if share == nil {
+			share = func(_ int, runner shared.Runner) (buckets.Shared, error) {
+				return shared.New(runner, f.config.Store...)
+			}
+		}
+		s, err := share(p.Number, runner)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, buckets.WithShared(store))
+		options = append(options, buckets.WithShared(s))
+	}
+	if f.config.Clocks {
+		p.clock = newClock()
+		options = append(options, buckets.WithClock(p.clock))
 	}
 	p.Transport = httpclient.NewTransport(append([]httpclient.Option{
 		httpclient.WithBase(&network{p}), httpclient.WithBuckets(options...),
 	}, f.config.Transport...)...)
 	f.Processes = append(f.Processes, p)
+	f.Note("process %d starts", p.Number)
 	return p, nil
 }
 
@@ -129,6 +146,9 @@ func (f *Fleet) Now() time.Duration { return time.Since(f.epoch) }
 
 // Close ends everything.
 func (f *Fleet) Close() {
+	for _, p := range f.Processes {
+		p.Resume()
+	}
 	f.cancel()
 	f.all.Wait()
 	var closing sync.WaitGroup

@@ -14,6 +14,8 @@ var _ shared.Subscriber = (*line)(nil)
 // Run is that of shared.Runner.
 func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	p := l.process
+	p.awake()
+	defer p.awake()
 	p.mu.Lock()
 	dead, cut := p.dead, p.cut
 	if !dead {
@@ -43,9 +45,12 @@ func (l *line) Subscribe(ctx context.Context, channel string, received func(mess
 	defer stop()
 	return p.fleet.Memory.Subscribe(ctx, channel, func(message string) {
 		p.mu.Lock()
-		lost := p.dead || p.cut != nil
+		lost, waits := p.dead || p.cut != nil, p.suspended != nil
+		if waits && !lost {
+			p.backlog = append(p.backlog, func() { received(message) })
+		}
 		p.mu.Unlock()
-		if !lost {
+		if !lost && !waits {
 			received(message)
 		}
 	})

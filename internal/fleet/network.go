@@ -19,6 +19,8 @@ type flight struct {
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := n.process
+	p.awake()
+	defer p.awake()
 	sequence, err := strconv.ParseInt(r.Header.Get(discordsim.SequenceHeader), 10, 64)
 	if err != nil {
 		return nil, err

@@ -175,31 +175,36 @@ func (p play) tolerance() time.Duration {
 	return 5*time.Millisecond + 8*p.away
 }
 
-// blames reports whether refusals in this world can be blamed on the fleet at all.
-func (p play) blames() bool {
-	switch p.outage {
-	case "flushed", "restarted": // forgets what was in flight
-		return false
-	}
+// excuse is why refusals in this world are only counted, "" if they can be blamed on the fleet.
+func (p play) excuse() string {
 	if (p.policy == shared.OutageShare || p.policy == shared.OutageFull) && (p.outage != "none" || p.lost > 0 || p.cuts > 0) {
-		return false // that is what these policies cost
+		return "policy " + p.policy.String() // that is what these policies cost
 	}
 	switch p.world {
 	case "one hash", "changing hash", "sub-limit", "edge": // no client can know which bucket it is, or processes do not share it
-		return false
+		return "Discord: " + p.world
 	case "changing limit": // permits that were granted before stay so
-		return false
+		return "Discord: " + p.world
 	case "shared", "foreign", "global block":
-		// Who dies takes what it was told along, and who waits for the global limit with a permit does not hear of a hold.
-		return p.deaths == 0 && (p.global == 0 || p.global == 50)
+		// Who dies takes what it was told along, as an engine does that forgets, and who waits for the global limit with a permit does not
+		// hear of a hold.
+		if p.deaths > 0 || p.forgets() || p.global != 0 && p.global != 50 {
+			return "Discord: " + p.world + ", and who knew of it is gone"
+		}
 	}
-	return true
+	return ""
 }
+
+// forgets reports that the engine loses its state.
+func (p play) forgets() bool { return p.outage == "flushed" || p.outage == "restarted" }
 
 // allowance is how many refusals may be the price of what goes wrong with the server of shared limits or with processes: what only one
 // of them knew is lost with it, and one request finds out. Buckets that give back one request after the other are not known as
 // exactly as others while permits wait for the global limit.
 func (p play) allowance() int {
+	if p.forgets() {
+		return 3 + p.channels // one for each bucket
+	}
 	if p.lost+p.deaths+p.cuts+p.comers > 0 || p.outage != "none" || p.troubles > 0 || p.quota.Kind != discordsim.KindFixed {
 		return 3
 	}

@@ -26,14 +26,17 @@ type Process struct {
 	Transport *httpclient.Transport
 
 	fleet  *Fleet
+	clock  *clock          // nil: that of the bubble
 	ctx    context.Context // of its requests
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	dead   bool
-	cut    chan struct{} // closed when the connection is back, nil while it is there
-	flying map[int64]*flight
-	calls  map[string]int
+	mu        sync.Mutex
+	dead      bool
+	cut       chan struct{} // closed when the connection is back, nil while it is there
+	suspended chan struct{} // closed when it goes on, nil while it does
+	backlog   []func()      // messages that came meanwhile
+	flying    map[int64]*flight
+	calls     map[string]int
 }
 
 // Request is one request as a caller makes it.
@@ -65,6 +68,7 @@ type Outcome struct {
 
 // Do sends a request and waits for its outcome.
 func (p *Process) Do(ctx context.Context, r Request) Outcome {
+	p.awake()
 	start := p.fleet.Now()
 	sequence := p.fleet.arrived(p, r)
 	status, err := p.do(ctx, r, sequence)
@@ -108,6 +112,7 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 // Kill ends the process in the middle of whatever it does: nobody is told anything any more. Requests that have left are processed all the
 // same, and their answers lost.
 func (p *Process) Kill() {
+	p.Resume()
 	p.mu.Lock()
 	p.dead = true
 	for _, f := range p.flying {
@@ -117,6 +122,7 @@ func (p *Process) Kill() {
 	}
 	p.mu.Unlock()
 	p.cancel()
+	p.fleet.Note("process %d is killed", p.Number)
 }
 
 // Dead reports that it was killed.
@@ -133,10 +139,31 @@ func (p *Process) Cut(broken bool) {
 	switch {
 	case broken && p.cut == nil:
 		p.cut = make(chan struct{})
+		p.fleet.Note("process %d is cut off from the engine", p.Number)
 	case !broken && p.cut != nil:
 		close(p.cut)
 		p.cut = nil
+		p.fleet.Note("process %d reaches the engine again", p.Number)
 	}
+}
+
+// Close ends the process, and tells the others.
+func (p *Process) Close() error {
+	p.fleet.Note("process %d closes", p.Number)
+	defer p.fleet.Note("process %d is closed", p.Number)
+	return p.Transport.Close()
+}
+
+// Shutdown ends the process, and tells the others, when its requests are over. It is closed after ten seconds in any case.
+func (p *Process) Shutdown() error {
+	p.fleet.Note("process %d shuts down", p.Number)
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	if err := p.Transport.Shutdown(ctx); err != nil {
+		return p.Close()
+	}
+	p.fleet.Note("process %d is shut down", p.Number)
+	return nil
 }
 
 // Calls returns how many calls it has made to the server of shared limits, of each script by its name.

@@ -18,6 +18,7 @@ type record struct {
 	accepted,
 	over bool
 	processed time.Duration // when it was accepted
+	answers   []discordsim.Event
 }
 
 // arrived notes a request that a caller makes, and numbers it.
@@ -48,6 +49,7 @@ func (f *Fleet) processed(e discordsim.Event) {
 	f.mu.Lock()
 	r := f.records[e.Sequence-1]
 	at := e.At.Sub(f.epoch)
+	r.answers = append(r.answers, e)
 	if e.Status != 0 {
 		f.trips = append(f.trips, at)
 	}

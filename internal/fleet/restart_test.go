@@ -15,25 +15,28 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
+type ending = func(t *testing.T, p *fleet.Process)
+
 // endings are the ways in which a process ends that tells the others.
-var endings = map[string]func(t *testing.T, p *fleet.Process){
+var endings = map[string]ending{
 	"Close":    func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Close()) },
 	"Shutdown": func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Shutdown(t.Context())) },
 }
 
 // successor is a fleet whose first process ends the given time after it has sent five requests, which is the limit, in each of 50
-// buckets that are lent to it. Round trips take 300 ms. At once afterwards, another process sends one request in each.
-func successor(t *testing.T, after time.Duration) {
+// buckets that are lent to it, with windows of the given length. Round trips take 300 ms. At once afterwards, another process sends one
+// request in each.
+func successor(t *testing.T, period, after time.Duration, endings map[string]ending) {
 	const channels = 50
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
-			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 4*time.Second), Hash: "messages"})
+			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, period), Hash: "messages"})
 			config.Latency = discordsim.Latency{RoundTrip: 300 * time.Millisecond, Jitter: 20 * time.Millisecond}
 			inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 				first, next := f.Processes[0], f.Processes[1]
 				require.NoError(t, first.Do(t.Context(), fleet.Message(1)).Err) // the bucket hash is known
 				require.NoError(t, next.Do(t.Context(), fleet.Message(1)).Err)
-				time.Sleep(10 * time.Second)
+				time.Sleep(period + 6*time.Second)
 				for channel := range channels {
 					for range 5 {
 						f.Go(func() { first.Do(t.Context(), fleet.Message(10+channel)) })
@@ -58,12 +61,31 @@ func successor(t *testing.T, after time.Duration) {
 
 func TestEndOfAProcessTellsWhatItsLoansHaveUsed(t *testing.T) {
 	t.Parallel()
-	successor(t, time.Second)
+	successor(t, 4*time.Second, time.Second, endings)
 }
 
 func TestEndOfAProcessTellsWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	successor(t, 200*time.Millisecond)
+	successor(t, 4*time.Second, 200*time.Millisecond, endings) // the first request of each bucket
+}
+
+func TestEndOfAProcessTellsThatAllTheRestIsInFlight(t *testing.T) {
+	long(t)
+	t.Parallel()
+	successor(t, 4*time.Second, 450*time.Millisecond, endings) // all but the first
+}
+
+// kill ends a process that tells nobody.
+var kill = map[string]ending{"Kill": func(_ *testing.T, p *fleet.Process) { p.Kill() }}
+
+func TestDeathOfAProcessAfterItHasUsedUpWhatWasLent(t *testing.T) {
+	t.Parallel()
+	successor(t, 20*time.Second, time.Second, kill)
+}
+
+func TestDeathOfAProcessWithAllThatWasLentInFlight(t *testing.T) {
+	t.Parallel()
+	successor(t, 20*time.Second, 450*time.Millisecond, kill)
 }
 
 // Each process of a fleet is replaced by a new one while all of them send, as a deployment does it.

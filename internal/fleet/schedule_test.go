@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,10 +25,67 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// injected counts what all plays together were made of.
+// injected counts what all plays together were made of, and the avoidable 429s of each kind of play.
 var injected struct {
 	plays, requests, calls, lost, late, outages, deaths, cuts, faults atomic.Int64
-	accepted, refused, blamed                                         atomic.Int64
+	accepted, refused                                                 atomic.Int64
+
+	mu     sync.Mutex
+	blamed map[string]*[3]int // plays, requests, avoidable 429s; by what happened
+}
+
+// happened names what is to blame for avoidable 429s in the first place.
+func (p play) happened() string {
+	switch {
+	case p.apart:
+		return "nothing is shared"
+	case p.excuse() != "":
+		return "only counted: " + p.excuse()
+	case p.outage != "none":
+		return "engine " + p.outage
+	case p.cuts > 0:
+		return "processes are cut off"
+	case p.deaths > 0:
+		return "processes die"
+	case p.lost > 0:
+		return "calls are lost or late"
+	case p.troubles > 0:
+		return "Discord's answers are lost or late"
+	case p.quota.Kind != discordsim.KindFixed:
+		return "places come back one by one"
+	case p.leavers+p.comers > 0:
+		return "processes come or go"
+	}
+	return "nothing"
+}
+
+func (p play) blame(avoidable int) {
+	n := &injected
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.blamed == nil {
+		n.blamed = map[string]*[3]int{}
+	}
+	of := n.blamed[p.happened()]
+	if of == nil {
+		of = &[3]int{}
+		n.blamed[p.happened()] = of
+	}
+	of[0], of[1], of[2] = of[0]+1, of[1]+p.requests, of[2]+avoidable
+}
+
+// blames is the table of them.
+func blames() string {
+	n := &injected
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-60s %6s %9s %9s\n", "what happened", "plays", "requests", "avoidable")
+	for _, name := range slices.Sorted(maps.Keys(n.blamed)) {
+		of := n.blamed[name]
+		fmt.Fprintf(&b, "%-60s %6d %9d %9d\n", name, of[0], of[1], of[2])
+	}
+	return b.String()
 }
 
 // outcomes counts what became of the requests.
@@ -93,7 +153,7 @@ func (p play) inBubble(t *testing.T) string {
 	injected.faults.Add(int64(report.Failed + report.Lost))
 	injected.accepted.Add(int64(report.Accepted))
 	injected.refused.Add(int64(report.Refused.Total()))
-	injected.blamed.Add(int64(report.Avoidable.Total()))
+	p.blame(report.Avoidable.Total())
 	ends := 0
 	for _, n := range o.ends {
 		ends += n
@@ -105,7 +165,7 @@ func (p play) inBubble(t *testing.T) string {
 		return o.unexpected
 	case ends != o.started:
 		return fmt.Sprintf("%d requests, outcomes %v", o.started, o.ends)
-	case p.blames() && report.Avoidable.Total() > p.allowance():
+	case p.excuse() == "" && report.Avoidable.Total() > p.allowance():
 		return fmt.Sprintf("avoidable refusals %+v: %+v", report.Avoidable, f.Discord.Refusals())
 	}
 	return p.leftovers(f)
@@ -181,10 +241,10 @@ func (p play) request(i int, chance *rand.Rand) fleet.Request {
 func TestWhateverHappensToAFleetNothingIsLostAndNothingAvoidable(t *testing.T) {
 	t.Cleanup(func() {
 		n := &injected
-		t.Logf("%d schedules, %d requests, %d accepted, %d refused (%d of them avoidable, where outages and the like are to blame), %d answers lost or failed; "+
-			"%d calls, %d lost, %d late; %d outages, %d deaths, %d broken connections",
-			n.plays.Load(), n.requests.Load(), n.accepted.Load(), n.refused.Load(), n.blamed.Load(), n.faults.Load(),
-			n.calls.Load(), n.lost.Load(), n.late.Load(), n.outages.Load(), n.deaths.Load(), n.cuts.Load())
+		t.Logf("%d schedules, %d requests, %d accepted, %d refused, %d answers lost or failed; "+
+			"%d calls, %d lost, %d late; %d outages, %d deaths, %d broken connections%s",
+			n.plays.Load(), n.requests.Load(), n.accepted.Load(), n.refused.Load(), n.faults.Load(),
+			n.calls.Load(), n.lost.Load(), n.late.Load(), n.outages.Load(), n.deaths.Load(), n.cuts.Load(), blames())
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)

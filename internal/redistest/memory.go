@@ -44,8 +44,11 @@ type Memory struct {
 	fate   func(script string) Fate
 	quiet  bool
 
-	connection sync.Mutex
+	connection sync.Mutex // held while a script runs
 	client     *client
+	saved      int           // snapshots there are
+	ahead      time.Duration // by which the server's clock is
+	stepped    bool          // it was stepped, so that it has to be told the time
 }
 
 var (
@@ -111,8 +114,8 @@ func (m *Memory) SetQuiet(quiet bool) {
 	m.quiet = quiet
 }
 
-// Flush forgets everything.
-func (m *Memory) Flush() { m.Redis.FlushAll() }
+// Flush forgets everything but what Save has copied.
+func (m *Memory) Flush() { m.Redis.DB(0).FlushDB() }
 
 // Calls returns how many calls were made, of each script by its name.
 func (m *Memory) Calls() map[string]int {
@@ -197,6 +200,7 @@ func (m *Memory) run(script *shared.Script, keys, arguments []string) ([]int64, 
 	command := append([]string{"EVAL", script.Source, strconv.Itoa(len(keys))}, keys...)
 	m.connection.Lock()
 	defer m.connection.Unlock()
+	m.setClock()
 	answer, err := m.client.do(append(command, arguments...)...)
 	if err != nil {
 		return nil, err

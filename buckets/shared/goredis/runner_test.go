@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const key = "rl:{test-bot}:test"
+const key = "rl2:{test-bot}:test"
 
 var (
 	count   = &shared.Script{Name: "count", Source: "return {redis.call('INCR', KEYS[1])}"}
@@ -182,7 +182,7 @@ func TestCluster(t *testing.T) {
 	r := goredis.New(client)
 	loses(t, r, dialer.lose)
 	for i := range 20 {
-		got, err := r.Run(within(t, 5*time.Second), count, []string{"rl:{" + strconv.Itoa(i) + "}:test"})
+		got, err := r.Run(within(t, 5*time.Second), count, []string{"rl2:{" + strconv.Itoa(i) + "}:test"})
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1}, got)
 	}

@@ -1,13 +1,15 @@
 -- The first part of every script. ARGV[1] is the time after which it must not run any more, as whoever called has given up
--- by then; 0 if that is not known. All times are milliseconds of the server's clock.
+-- by then; 0 if that is not known. All times are milliseconds of the server's clock. A reply begins with 0, or -1 if it was too late,
+-- and the time in microseconds.
 
 -- Redis 5 and 6 refuse writes after TIME unless effects are replicated; later ones always do.
 if redis.replicate_commands then redis.replicate_commands() end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local micros = clock[1] * 1000000 + clock[2]
 local notAfter = tonumber(ARGV[1])
-if notAfter > 0 and now > notAfter then return {-1, now} end
+if notAfter > 0 and now > notAfter then return {-1, micros} end
 
 local IDLE = 600000 -- how long a key lives that nobody uses
 
@@ -47,3 +49,23 @@ local function arg()
   return ARGV[at]
 end
 local function int() return tonumber(arg()) end
+
+-- append adds the bytes of a string to a reply.
+local function append(reply, bytes)
+  for from = 1, #bytes, 1000 do
+    local some = {string.byte(bytes, from, from + 999)}
+    for i = 1, #some do reply[#reply + 1] = some[i] end
+  end
+end
+
+-- live says that a session is alive, and reports whether the server has forgotten that it was: when it was to be alive until then. It
+-- returns nil if the key is not ours.
+local function live(key, session, lifetime, till)
+  local before = redis.pcall('ZSCORE', KEYS[key], session)
+  if type(before) == 'table' and before.err then
+    notOurs(key, 'is no sorted set')
+    return nil
+  end
+  redis.call('ZADD', KEYS[key], text(now + lifetime), session)
+  return now < till and (tonumber(before or 0) or 0) < till and 1 or 0
+end

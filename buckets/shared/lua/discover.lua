@@ -33,17 +33,17 @@ if wants == 'found' then
     redis.call('HDEL', KEYS[1], 'own', 'till')
     tell()
   end
-  return {0, now, 0, 0}
+  return {0, micros, 0, 0}
 end
 
 if hash then
   alive(1, HINT)
-  return {0, now, 0, 0, string.byte(hash, 1, -1)}
+  return {0, micros, 0, 0, string.byte(hash, 1, -1)}
 end
 if own and own ~= who then
   if wants == 'ask' then redis.call('HSET', KEYS[1], 'w:' .. session, now) end
-  return {0, now, 0, math.max(10, math.min(till - now, 1000))}
+  return {0, micros, 0, math.max(10, math.min(till - now, 1000))}
 end
 redis.call('HSET', KEYS[1], 'own', who, 'till', string.format('%.0f', now + LEASE))
 alive(1, WAITS)
-return {0, now, 1, 0}
+return {0, micros, 1, 0}

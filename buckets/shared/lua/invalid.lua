@@ -48,4 +48,4 @@ if count > told then
   redis.call('HSET', KEYS[1], session, text)
   alive(1, PERIOD + 2 * SLOT)
 end
-return {0, now, others}
+return {0, micros, others}

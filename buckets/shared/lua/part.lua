@@ -46,7 +46,7 @@ end
 load()
 if wrong then return wrong end
 local me = users[user]
-if latest > 0 and now > latest or me and seq <= me.seq then return {0, now, 1, state.born, 0, 0, 0, 0, 0} end
+if latest > 0 and now > latest or me and seq <= me.seq then return {0, micros, 1, state.born, 0, 0, 0, 0, 0} end
 
 -- Is what is kept here what this user left behind?
 local old = state.born
@@ -221,4 +221,4 @@ local function save()
 end
 save()
 
-return {0, now, 0, state.born, target(me), #sharing, math.max(0, state.hold - now), math.max(10, wait), comes()}
+return {0, micros, 0, state.born, target(me), #sharing, math.max(0, state.hold - now), math.max(10, wait), comes()}

@@ -19,8 +19,8 @@ import (
 var checkSource string
 
 const (
-	// marker is what the key of that name holds: what else is under the prefix is of this version of the protocol.
-	marker     = "ratelight 1"
+	// marker is what the key of that name holds: what else is under the prefix is ours.
+	marker     = "ratelight"
 	markerName = "v"
 	// markerLife is renewed by every Open.
 	markerLife = 30 * 24 * time.Hour
@@ -36,7 +36,7 @@ func (s *settings) check(ctx context.Context, c *Client) error {
 		return err
 	}
 	if s.address != "" {
-		if err := c.checkAddress(ctx, "rl:ip:{"+s.address+"}"); err != nil {
+		if err := c.checkAddress(ctx, addressKey(s.address)); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,6 @@
 // # Checks
 //
 // Open tries every command that will be needed, on keys of its own, and checks the memory policy, so that it refuses a
-// server on which later calls would fail. It also checks the key rl:{application}:v, which identifies the keys of this
-// application and their version.
+// server on which later calls would fail. It also checks the key rl2:{application}:v, which says that the keys of
+// the application are ours.
 package redis

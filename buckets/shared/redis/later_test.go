@@ -38,14 +38,14 @@ func TestStoreThatConnectsLaterStartsWithoutAnEngine(t *testing.T) {
 	defer m.Close()
 	sent := make(chan error, 1)
 	go func() { sent <- send(within(t, 20*time.Second), m, discord, "1") }()
-	require.Eventually(t, func() bool { return m.Stats().Outage > 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Shared.Outage > 0 }, 5*time.Second, 10*time.Millisecond)
 	require.ErrorIs(t, store.Outage(), redis.ErrUnreachable)
 	require.Zero(t, discord.Report().Requests)
 
 	require.NoError(t, e.Restart(t.Context()))
 	require.NoError(t, <-sent)
 	require.NoError(t, store.Outage())
-	exists, err := administrator(t, e.URL())("EXISTS", "rl:{test-bot}:v").AsInt64()
+	exists, err := administrator(t, e.URL())("EXISTS", "rl2:{test-bot}:v").AsInt64()
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), exists, "it was checked")
 }
@@ -59,7 +59,7 @@ func TestStoreThatConnectsLaterListensThen(t *testing.T) {
 	require.NoError(t, e.Restart(t.Context()))
 	ask := administrator(t, e.URL())
 	require.Eventually(t, func() bool {
-		channels, err := ask("PUBSUB", "CHANNELS", "rl:{test-bot}:o:*").AsStrSlice()
+		channels, err := ask("PUBSUB", "CHANNELS", "rl2:{test-bot}:o:*").AsStrSlice()
 		return err == nil && len(channels) == 1
 	}, 10*time.Second, 10*time.Millisecond)
 }

@@ -23,7 +23,7 @@ import (
 // seven is a script that says something.
 var seven = &shared.Script{Name: "seven", Source: "return {3, 4, tonumber(redis.call('INCR', KEYS[1])), tonumber(ARGV[1])}"}
 
-const key = "rl:{test-bot}:test"
+const key = "rl2:{test-bot}:test"
 
 func TestOpenReachesAnEngineByAllKindsOfURL(t *testing.T) {
 	t.Parallel()
@@ -78,9 +78,8 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		"disk":              {[]string{"--min-replicas-to-write", "1"}, "", nil, redis.ErrRefused, []string{"NOREPLICAS"}},
 		"full of clients":   {[]string{"--maxclients", "1"}, "", nil, redis.ErrRefused, []string{"max number of clients"}},
 		"tls":               {nil, "rediss://HOST", nil, redis.ErrUnreachable, []string{"is the port a TLS port?"}},
-		"foreign text":      {nil, "", []string{"SET", "rl:{test-bot}:v", "hello"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "hello", "delete it"}},
-		"foreign kind":      {nil, "", []string{"RPUSH", "rl:{test-bot}:v", "x"}, redis.ErrForeignKey, []string{`"rl:{test-bot}:v"`, "list"}},
-		"another version":   {nil, "", []string{"SET", "rl:{test-bot}:v", "ratelight 2"}, redis.ErrForeignKey, []string{"ratelight 2"}},
+		"foreign text":      {nil, "", []string{"SET", "rl2:{test-bot}:v", "hello"}, redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "hello", "delete it"}},
+		"foreign kind":      {nil, "", []string{"RPUSH", "rl2:{test-bot}:v", "x"}, redis.ErrForeignKey, []string{`"rl2:{test-bot}:v"`, "list"}},
 		"not in a database": {[]string{"--databases", "1"}, "redis://HOST/1", nil, redis.ErrDatabase, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,12 +288,24 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 func TestOpenRefusesAnAddressWhoseKeyIsNotOurs(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
-	require.NoError(t, administrator(t, e.URL())("SET", "rl:ip:{10.0.0.1}", "x").Error())
+	require.NoError(t, administrator(t, e.URL())("SET", "rl2:ip:{10.0.0.1}", "x").Error())
 	err := refused(t, e.URL(), redis.WithAddress("10.0.0.1"))
 	assert.ErrorIs(t, err, redis.ErrForeignKey)
-	assert.ErrorContains(t, err, `"rl:ip:{10.0.0.1}"`)
+	assert.ErrorContains(t, err, `"rl2:ip:{10.0.0.1}"`)
 	assert.ErrorContains(t, err, "string")
 	open(t, e.URL())
+}
+
+// As while a new version of the protocol is rolled out.
+func TestOpenTouchesNothingOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	e := redistest.NewEngine(t)
+	ask := administrator(t, e.URL())
+	require.NoError(t, ask("SET", "rl:{test-bot}:v", "ratelight 1").Error())
+	open(t, e.URL())
+	old, err := ask("GET", "rl:{test-bot}:v").ToString()
+	require.NoError(t, err)
+	assert.Equal(t, "ratelight 1", old)
 }
 
 func TestOpenWarnsOfAnEngineThatMayEvict(t *testing.T) {
@@ -325,11 +336,11 @@ func TestOpenLeavesOnlyTheMarkerBehind(t *testing.T) {
 	ask := administrator(t, e.URL())
 	keys, err := ask("KEYS", "*").AsStrSlice()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"rl:{test-bot}:v"}, keys)
+	assert.Equal(t, []string{"rl2:{test-bot}:v"}, keys)
 
-	require.NoError(t, ask("PEXPIRE", "rl:{test-bot}:v", "5000").Error())
+	require.NoError(t, ask("PEXPIRE", "rl2:{test-bot}:v", "5000").Error())
 	open(t, e.URL())
-	life, err := ask("PTTL", "rl:{test-bot}:v").AsInt64()
+	life, err := ask("PTTL", "rl2:{test-bot}:v").AsInt64()
 	require.NoError(t, err)
 	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "it is renewed")
 }

@@ -9,8 +9,8 @@ var Permissions = []string{
 	// From here.
 	"eval", "evalsha", "ping", "subscribe",
 	// In scripts.
-	"del", "exists", "get", "hdel", "hgetall", "hmget", "hmset", "hset", "pexpire", "publish", "set", "time", "type", "zadd", "zcard",
-	"zrange", "zrangebyscore", "zrank", "zrem", "zremrangebyscore", "zscore",
+	"del", "get", "hdel", "hgetall", "hmget", "hset", "pexpire", "publish", "sadd", "set", "smembers", "srem", "time", "type", "zadd", "zcard",
+	"zremrangebyscore", "zscore",
 }
 
 // ACLRules returns the arguments of ACL SETUSER, after the user's name and password, for a user with the commands of
@@ -33,11 +33,17 @@ func ACLRules(application string) ([]string, error) {
 
 // keyPatterns match all keys of an application, and those of WithAddress, which all applications have in common.
 func keyPatterns(application string) []string {
-	return []string{prefix(application) + "*", "rl:ip:{*}"}
+	return []string{prefix(application) + "*", addressKey("*")}
 }
 
-// prefix begins all keys and channels of an application, see buckets/shared.
-func prefix(application string) string { return "rl:{" + application + "}:" }
+// protocol is that of buckets/shared.
+const protocol = "rl2:"
+
+// prefix begins all keys and channels of an application.
+func prefix(application string) string { return protocol + "{" + application + "}:" }
+
+// addressKey is where the invalid responses of an IP address are counted.
+func addressKey(address string) string { return protocol + "ip:{" + address + "}" }
 
 // probes are harmless uses of the commands of scripts. $2 to $4 are keys that live for a second: a string, a hash and a sorted set.
 // $5 is a channel that nobody listens to. TIME comes first, so that a server that takes no writes after it is noticed.
@@ -46,21 +52,18 @@ var probes = [][]string{
 	{"type", "$2"},
 	{"set", "$2", "1", "PX", "1000"},
 	{"get", "$2"},
-	{"exists", "$2"},
 	{"pexpire", "$2", "1000"},
 	{"hset", "$3", "f", "1"},
-	{"hmset", "$3", "f", "1"},
 	{"hmget", "$3", "f"},
 	{"hgetall", "$3"},
 	{"hdel", "$3", "f"},
 	{"zadd", "$4", "1", "m"},
 	{"zcard", "$4"},
-	{"zrange", "$4", "0", "0"},
-	{"zrangebyscore", "$4", "0", "1"},
-	{"zrank", "$4", "m"},
 	{"zscore", "$4", "m"},
-	{"zrem", "$4", "m"},
 	{"zremrangebyscore", "$4", "0", "1"},
 	{"publish", "$5", ""},
 	{"del", "$2", "$3", "$4"},
+	{"sadd", "$2", "m"}, // another kind now
+	{"smembers", "$2"},
+	{"srem", "$2", "m"},
 }

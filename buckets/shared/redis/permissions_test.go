@@ -28,10 +28,10 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 
 	store := open(t, url)
 	heard := make(chan string, 1)
-	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
 	hello := &shared.Script{Name: "hello", Source: "return {redis.call('PUBLISH', ARGV[1], 'hello')}"}
 	require.Eventually(t, func() bool {
-		got, err := store.Runner().Run(within(t, 5*time.Second), hello, nil, "rl:{test-bot}:o:x")
+		got, err := store.Runner().Run(within(t, 5*time.Second), hello, nil, "rl2:{test-bot}:o:x")
 		return err == nil && got[0] == 1
 	}, 5*time.Second, 5*time.Millisecond)
 	assert.Equal(t, "hello", <-heard)
@@ -86,18 +86,18 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 	user(rules(t, "another-bot")...)
 	err = refused(t, url)
 	assert.ErrorIs(t, err, redis.ErrPermission)
-	assert.ErrorContains(t, err, `"rl:{test-bot}:*"`)
+	assert.ErrorContains(t, err, `"rl2:{test-bot}:*"`)
 
-	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "~rl:ip") })...)
+	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "~rl2:ip") })...)
 	err = refused(t, url, redis.WithAddress("10.0.0.1"))
 	assert.ErrorIs(t, err, redis.ErrPermission)
-	assert.ErrorContains(t, err, `"rl:ip:{10.0.0.1}"`)
+	assert.ErrorContains(t, err, `"rl2:ip:{10.0.0.1}"`)
 
 	user(slices.DeleteFunc(slices.Clone(all), func(rule string) bool { return strings.HasPrefix(rule, "&") })...)
 	err = refused(t, url)
 	assert.ErrorIs(t, err, redis.ErrPermission)
 	assert.ErrorContains(t, err, "channel")
-	assert.ErrorContains(t, err, "rl:{test-bot}:")
+	assert.ErrorContains(t, err, "rl2:{test-bot}:")
 }
 
 func TestPermissionThatIsLostLaterIsNamed(t *testing.T) {

@@ -145,12 +145,12 @@ func TestKilledEngineIsFoundAgain(t *testing.T) {
 		}
 	}))
 	heard := make(chan string, 100)
-	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
 	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
 	hears := func(message string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			got, err := store.Runner().Run(within(t, 500*time.Millisecond), publish, nil, "rl:{test-bot}:o:x", message)
+			got, err := store.Runner().Run(within(t, 500*time.Millisecond), publish, nil, "rl2:{test-bot}:o:x", message)
 			return err == nil && got[0] == 1
 		}, 10*time.Second, 10*time.Millisecond)
 		assert.Equal(t, message, <-heard)
@@ -182,7 +182,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	subscribe := func() (cancel func(), ended chan error) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended = make(chan error, 1)
-		go func() { ended <- store.Runner().Subscribe(ctx, "rl:{test-bot}:o:x", func(string) {}) }()
+		go func() { ended <- store.Runner().Subscribe(ctx, "rl2:{test-bot}:o:x", func(string) {}) }()
 		return stop, ended
 	}
 	promptly := func(ended chan error, want error) {
@@ -198,7 +198,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	listeners := func(want int64) {
 		t.Helper()
 		assert.Eventually(t, func() bool {
-			n, err := ask("PUBSUB", "NUMSUB", "rl:{test-bot}:o:x").ToArray()
+			n, err := ask("PUBSUB", "NUMSUB", "rl2:{test-bot}:o:x").ToArray()
 			if err != nil || len(n) != 2 {
 				return false
 			}
@@ -237,7 +237,7 @@ func TestSlowReceiverHoldsNobodyUp(t *testing.T) {
 	store := open(t, e.URL())
 	release := make(chan struct{})
 	var heard atomic.Int64
-	listen(t, store, "rl:{test-bot}:o:x", func(string) {
+	listen(t, store, "rl2:{test-bot}:o:x", func(string) {
 		<-release
 		heard.Add(1)
 	})
@@ -247,7 +247,7 @@ func TestSlowReceiverHoldsNobodyUp(t *testing.T) {
 	}()
 	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], '')}"}
 	for sent := 0; sent < 100; {
-		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl:{test-bot}:o:x")
+		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl2:{test-bot}:o:x")
 		require.NoError(t, err)
 		sent += int(got[0])
 	}

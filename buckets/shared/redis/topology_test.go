@@ -32,7 +32,7 @@ func hears(t testing.TB, store *redis.Store, heard <-chan string, message string
 	t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
-		_, _ = store.Runner().Run(within(t, 500*time.Millisecond), publish, []string{key}, "rl:{test-bot}:o:x", message)
+		_, _ = store.Runner().Run(within(t, 500*time.Millisecond), publish, []string{key}, "rl2:{test-bot}:o:x", message)
 		select {
 		case m := <-heard:
 			if m == message {
@@ -51,12 +51,12 @@ func TestCluster(t *testing.T) {
 	store := open(t, nodes[1].URL()+"?addr="+nodes[2].Address())
 	assert.Equal(t, rueidis.ClientModeCluster, store.Runner().Mode())
 	for i := range 20 { // of different applications, that is, in different slots
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{"rl:{" + strconv.Itoa(i) + "}:test"})
+		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{"rl2:{" + strconv.Itoa(i) + "}:test"})
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1}, got)
 	}
 	heard := make(chan string, 1000)
-	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
 	hears(t, store, heard, "one")
 	open(t, nodes[4].URL()) // a replica knows the others too
 
@@ -125,10 +125,10 @@ func TestSentinel(t *testing.T) {
 	store := open(t, sentinel.URL()+"?master_set=bots&addr=127.0.0.1:1")
 	assert.Equal(t, rueidis.ClientModeSentinel, store.Runner().Mode())
 	heard := make(chan string, 1000)
-	listen(t, store, "rl:{test-bot}:o:x", func(m string) { heard <- m })
+	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
 	hears(t, store, heard, "one")
 	require.Eventually(t, func() bool {
-		n, err := replica.Do("EXISTS", "rl:{test-bot}:v")
+		n, err := replica.Do("EXISTS", "rl2:{test-bot}:v")
 		return err == nil && n == int64(1)
 	}, 20*time.Second, 10*time.Millisecond)
 

@@ -105,7 +105,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 		return found
 	}
 	require.Eventually(t, func() bool {
-		return strings.Contains(strings.Join(keys(), " "), "rl:ip:{")
+		return strings.Contains(strings.Join(keys(), " "), "rl2:ip:{")
 	}, 10*time.Second, 20*time.Millisecond, "counts of the address")
 
 	report := discord.Report()
@@ -118,7 +118,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 			life, err := node.Do("PTTL", name.(string))
 			require.NoError(t, err)
 			assert.NotEqual(t, int64(-1), life, "%s would stay for ever", name)
-			assert.Regexp(t, `^rl:(\{test-bot\}:|ip:\{)`, name)
+			assert.Regexp(t, `^rl2:(\{test-bot\}:|ip:\{)`, name)
 			for _, secret := range []string{"MTk4NjIy", "secret"} {
 				assert.NotContains(t, name, secret)
 			}

@@ -247,7 +247,7 @@ func (b *bucket) Until() time.Duration { return 0 }
 
 func (b *bucket) Wanted() bool { return false }
 
-func (b *bucket) Return(time.Duration, ratelimits.State, []time.Duration) []buckets.Ticket {
+func (b *bucket) Return(time.Duration, *ratelimits.Window, []ratelimits.Permit) []buckets.Ticket {
 	return nil
 }
 

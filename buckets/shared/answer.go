@@ -1,0 +1,167 @@
+package shared
+
+import (
+	"slices"
+	"time"
+)
+
+// take takes in the answer to a call. b.mu is held.
+func (b *bucket) take(q *turn, a *answer, r *reply) error {
+	now := r.received
+	defer func() {
+		for i, rest := range a.alive[:min(len(a.alive), len(q.silent))] {
+			if rest == 0 {
+				b.dead, b.due = append(b.dead, q.silent[i]), true
+			} else {
+				b.vouched[q.silent[i]] = q.at + rest - sessionTime
+			}
+		}
+		if b.known != nil {
+			b.vouch(b.known)
+		}
+	}()
+	switch a.status {
+	case swapDone:
+		b.delivered(q)
+		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number { // else a message was faster
+			b.learn(q.next, q.kept, now)
+		}
+		if len(q.granted) > 0 && b.line.Len() > 0 && !q.next.waits(b.session.id) { // there are more than were said
+			b.due = true
+		}
+		if q.lends {
+			b.accept(&loan{state: b.decoded(), share: 1, at: r.sent})
+			if b.closed { // nobody would use it
+				b.giveUp(now)
+				b.due = true
+			}
+		}
+	case swapLent:
+		b.looks++
+		b.lookedAt, b.lentTill = now, now+a.lent
+		b.asks, b.unsure = false, nil
+		for _, t := range b.waiting() {
+			t.known = true
+		}
+	default:
+		if a.kept == "" {
+			b.read(nil, "", r)
+			return nil
+		}
+		s, err := decode(a.kept)
+		if err != nil {
+			return &KeyError{Key: b.keys[0], Problem: err.Error()}
+		}
+		b.read(&s, a.kept, r)
+	}
+	return nil
+}
+
+// vouch takes in how long sessions have been alive.
+func (b *bucket) vouch(s *state) {
+	for i, m := range s.members {
+		s.members[i].seen = max(m.seen, b.vouched[m.session])
+	}
+}
+
+// delivered drops what was said. b.mu is held.
+func (b *bucket) delivered(q *turn) {
+	b.unsure, b.asks, b.looks = nil, false, 0
+	b.recalls, b.dead = nil, nil
+	clear(b.vouched)
+	for _, session := range q.told {
+		delete(b.wantedBy, session)
+	}
+	for _, t := range q.ended {
+		delete(b.alive, t.number)
+	}
+	b.ended = slices.DeleteFunc(b.ended, func(t *ticket) bool { return slices.Contains(q.ended, t) })
+	if b.returned == q.returned {
+		b.returned = nil
+	}
+	if b.hold == q.hold {
+		b.hold = 0
+	}
+}
+
+// read takes in another state than was expected, nil if there is none. b.mu is held.
+func (b *bucket) read(s *state, kept string, r *reply) {
+	b.due = true
+	now, before := r.received, b.knownAt <= r.sent // else a message may have overtaken the reply
+	if q := b.unsure; q != nil && s != nil && s.member(b.session.id).call >= q.number {
+		b.delivered(q)
+	}
+	b.unsure = nil
+	if k := b.known; k != nil && k.version.life != 0 && b.returned == nil && now-b.knownAt < knowledge &&
+		(s == nil || s.version.life != k.version.life || s.version.number < k.version.number) {
+		if !before {
+			return
+		}
+		b.recalls = &k.window
+		b.session.lost()
+	}
+	if s == nil {
+		s = &state{}
+		kept = ""
+	}
+	b.learn(s, kept, now)
+}
+
+// learn takes in the state that is kept now, and what it grants. b.mu is held.
+func (b *bucket) learn(s *state, kept string, now time.Duration) {
+	b.known, b.kept, b.knownAt = s, kept, now
+	b.looks = 0
+	for _, p := range s.queue {
+		if t := b.alive[p.number]; t != nil && p.session == b.session.id {
+			t.known = true
+		}
+	}
+	if s.owner != "" {
+		return
+	}
+	for _, f := range s.flights {
+		t := b.alive[f.number]
+		if f.session != b.session.id || t == nil || t.stage != waiting {
+			continue
+		}
+		b.line.Remove(&t.Element)
+		t.stage, t.known, t.since = granted, true, now
+		b.granted.Insert(&t.Element)
+	}
+}
+
+// told takes in a state that another session has sent, as it grants something to this one.
+func (b *bucket) told(kept string) {
+	s, err := decode(kept)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	k := b.known
+	news := b.loan == nil && b.returned == nil && b.unsure == nil &&
+		(k == nil || k.version.life == 0 || s.version.life == k.version.life && s.version.number > k.version.number)
+	if news {
+		now := b.session.now()
+		b.learn(&s, kept, now)
+		b.stopTimer()
+		if b.line.Len() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
+			b.say(now)
+		} else if !b.calling {
+			b.rest(now)
+		}
+	}
+	b.mu.Unlock()
+	if news {
+		b.notify()
+	} else {
+		b.wake()
+	}
+}
+
+// waiting returns the tickets that wait.
+func (b *bucket) waiting() (all []*ticket) {
+	for e := b.line.Head(); e != nil; e = e.Next() {
+		all = append(all, e.Value)
+	}
+	return all
+}

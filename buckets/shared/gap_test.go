@@ -1,0 +1,64 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// TestALoanDoesNotOutliveAGap tests that a holder which the others held for dead for a moment, between two of its ticks, does not go on.
+func TestALoanDoesNotOutliveAGap(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a, other, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"}), w.process().use(someKey)
+		a.join(1)
+		pass(500 * ms)
+		require.NotNil(t, a.loan)
+		other.join(1) // half way between two ticks: until 3.5 s the others believe in the session
+		pass(10 * ms)
+		p.link.kill(true)
+		pass(3050 * ms)
+		b.join(1) // takes over
+		pass(100 * ms)
+		p.link.kill(false)
+		pass(300 * ms)
+		assert.LessOrEqual(t, a.bucket.Until(), w.now())
+		pass(2 * time.Second)
+		assert.LessOrEqual(t, a.bucket.Until(), w.now())
+	})
+}
+
+// TestLoansThatComeInAnotherOrderAreBelieved tests that the first calls after a time without any may overtake each other.
+func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		pass(10 * time.Second)
+		p.session.Bucket(buckets.SharedKey{Hash: "third"}, func() {}).Hold(w.now(), ms, 0) // so that the clock is known
+		pass(10 * time.Second)
+		slow := true
+		w.server.Decide(func(script string) redistest.Fate {
+			fate := redistest.Fate{Before: ms / 2, After: ms / 2}
+			if script == "swap" && slow {
+				fate.After, slow = 200*ms, false
+			}
+			if script == "beat" {
+				fate.Lost = true
+			}
+			return fate
+		})
+		a.join(1)
+		pass(20 * ms)
+		b.join(1)
+		pass(300 * ms)
+		for _, u := range []*user{a, b} {
+			require.NotNil(t, u.loan)
+			assert.Greater(t, u.bucket.Until(), w.now())
+		}
+	})
+}

@@ -1,0 +1,63 @@
+-- swap replaces what is kept of a bucket, if that is what the caller knows. KEYS: bucket, sessions, wants.
+-- A value begins with its version (a life and a number in it) and the session that the bucket is lent to, "-" if it is shared.
+-- Reply: whether the session was forgotten; what became of it; how many sessions are asked about, and for how long each is alive; then what is kept, if it is another value,
+-- or for how long the session is alive that the bucket is lent to.
+
+local DONE, STALE, LENT = 0, 1, 2
+
+local caller, bucket, channels, lifetime, known = arg(), arg(), arg(), int(), int()
+local wants, expected, value, ttl = int(), arg(), arg(), int()
+local USUAL = 3000 -- a session lives for so long after a call, unless it closes
+
+-- refused takes in what a command on a key has returned, and reports whether the key has not the type that it needs.
+local function refused(key, kind, got)
+  if type(got) ~= 'table' or not got.err then return false end
+  if string.find(got.err, 'WRONGTYPE', 1, true) then
+    notOurs(key, 'is no ' .. kind)
+  else
+    wrong = wrong or got
+  end
+  return true
+end
+
+local forgotten = live(2, caller, lifetime, known)
+if wrong then return wrong end
+local kept = redis.pcall('GET', KEYS[1])
+if refused(1, 'string', kept) then return wrong end
+local version, owner = '', '-'
+if kept then
+  version, owner = string.match(kept, '^(%d+ %d+) (%S+) ')
+  if not version then
+    notOurs(1, 'does not begin with a version')
+    return wrong
+  end
+end
+
+-- till returns until when a session is alive. No later than is usual: the clock may have been set back.
+local function till(session)
+  local at = tonumber(redis.call('ZSCORE', KEYS[2], session) or 0) or 0
+  if at > now + USUAL then
+    at = now + USUAL
+    redis.call('ZADD', KEYS[2], text(at), session)
+  end
+  return at
+end
+
+if owner ~= '-' and owner ~= caller and till(owner) > now then
+  if wants == 1 then
+    redis.call('PUBLISH', channels .. owner, 'want ' .. caller .. ' ' .. bucket)
+    if refused(3, 'set', redis.pcall('SADD', KEYS[3], owner .. ' ' .. bucket)) then return wrong end
+    alive(3, 2 * USUAL)
+  end
+  return {0, micros, forgotten, LENT, 0, till(owner) - now}
+end
+
+local reply = {0, micros, forgotten, version == expected and DONE or STALE, int()}
+for _ = 1, reply[5] do reply[#reply + 1] = math.max(till(arg()) - now, 0) end
+if version == expected and value ~= '' then
+  redis.call('SET', KEYS[1], value, 'PX', ttl)
+  for _ = 1, int() do redis.call('PUBLISH', channels .. arg(), 'state ' .. #bucket .. ' ' .. bucket .. value) end
+elseif kept then
+  append(reply, kept)
+end
+return reply

@@ -1,0 +1,85 @@
+package shared
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// meter counts what a session does. Its lock is taken after all others.
+type meter struct {
+	mu      sync.Mutex
+	counted buckets.SharedStats
+}
+
+func (m *meter) count(counter *uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*counter++
+}
+
+// called counts a call that has ended.
+func (m *meter) called(script string, took time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.counted.Calls == nil {
+		m.counted.Calls = map[string]buckets.SharedCalls{}
+	}
+	c := m.counted.Calls[script]
+	c.Calls++
+	c.Time += took
+	if err != nil {
+		c.Errors++
+	}
+	m.counted.Calls[script] = c
+}
+
+// loanEnded counts the end of a loan.
+func (s *session) loanEnded(l *loan) {
+	counted := &s.meter.counted
+	switch {
+	case l == nil || l.alone:
+	case l.over || s.now() >= s.aliveUntil():
+		s.meter.count(&counted.LoansExpired)
+	default:
+		s.meter.count(&counted.LoansReturned)
+	}
+}
+
+// Stats returns what the session has counted.
+func (s *session) Stats() buckets.SharedStats {
+	quota, need := s.quota()
+	s.meter.mu.Lock()
+	stats := s.meter.counted
+	stats.Calls = maps.Clone(stats.Calls)
+	s.meter.mu.Unlock()
+	stats.Loans = int(stats.LoansTaken - stats.LoansReturned - stats.LoansExpired)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	stats.Outages, stats.OutageTime = s.outage.times, s.outage.total(now)
+	if s.closed {
+		return stats
+	}
+	stats.Quota, stats.QuotaNeed = quota, need
+	if s.outage.away {
+		stats.Outage = max(now-s.outage.since, 1)
+	}
+	return stats
+}
+
+// quota returns how many requests a second may be sent of all global limits, and how many would be.
+func (s *session) quota() (have, need int) {
+	globals, _ := s.parts.all()
+	for _, g := range globals {
+		now := s.now()
+		part, _ := g.Part(now)
+		have += part
+		g.mu.Lock()
+		need += min(g.demand.need(now), g.limit)
+		g.mu.Unlock()
+	}
+	return have, need
+}

@@ -1,0 +1,83 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// sleeper is a process's clock that has stood still for some time, as that of a machine does that was suspended. The wall clock went on.
+type sleeper struct {
+	clockwork.Clock
+	asleep *time.Duration
+}
+
+func (s sleeper) Now() time.Time {
+	look()
+	return s.Clock.Now().Add(*s.asleep)
+}
+
+// sleepy is a process that was asleep for so long.
+func (w *world) sleepy(asleep *time.Duration) *process {
+	w.t.Helper()
+	l := &link{Memory: w.server}
+	store, err := shared.New(l)
+	require.NoError(w.t, err)
+	p := &process{world: w, session: store.Join(sleeper{clockwork.NewRealClock(), asleep}, w.start), link: l}
+	w.processes = append(w.processes, p)
+	return p
+}
+
+func TestWhatAProcessHadIsVoidWhenItWasSuspended(t *testing.T) {
+	inWorld(t, func(w *world) {
+		asleep := time.Duration(0)
+		p := w.sleepy(&asleep)
+		a, global := p.use(someKey), p.session.Global("bot", 50, func() {})
+		a.join(1)
+		global.Need(w.now(), 1, 0)
+		pass(100 * ms)
+		require.NotNil(t, a.loan)
+		require.Greater(t, a.bucket.Until(), w.now())
+		part, until := global.Part(w.now())
+		require.Positive(t, part)
+		require.Greater(t, until, w.now())
+		asleep = time.Minute
+		assert.Less(t, a.bucket.Until(), w.now())
+		part, until = global.Part(w.now())
+		assert.True(t, part == 0 || until <= w.now())
+	})
+}
+
+func TestAPermitIsVoidWhenItsProcessWasSuspended(t *testing.T) {
+	inWorld(t, func(w *world) {
+		asleep := time.Duration(0)
+		a, b := w.sleepy(&asleep).use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		b.join(1)
+		pass(10 * ms)
+		a.giveBack(w.five())
+		pass(50 * ms)
+		a.asleep = true
+		ticket := a.bucket.Join(w.now(), w.now())
+		require.NotZero(t, ticket)
+		pass(10 * ms)
+		_, ok := a.bucket.Granted(w.now())
+		require.True(t, ok)
+		asleep = time.Minute
+		_, ok = a.bucket.Granted(w.now())
+		assert.False(t, ok)
+		pass(10 * ms)
+		_, ok = a.bucket.Granted(w.now())
+		assert.True(t, ok, "it asks again")
+	})
+}
+
+// five is what is known of an unused bucket of five in a second.
+func (w *world) five() ratelimits.State { return ratelimits.State{Limit: 5, Period: time.Second} }

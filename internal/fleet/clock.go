@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// clock is the clock of one process, as Go programs have it on Linux: a monotonic reading, by which timers go, and a wall clock.
+// While a machine is suspended the former stands still and the latter goes on, so that the two are apart afterwards; and the wall clock
+// alone may be stepped.
+//
+// The times of Now have both readings: Sub and Since go by the monotonic one, what a Time is without it ([time.Time.Round]) by the
+// wall clock. Use them with the methods of the clock only, as time.Since knows nothing of it.
+type clock struct {
+	start time.Time
+
+	mu     sync.Mutex
+	behind time.Duration // the monotonic reading, by what it has stood still so far
+	wall   time.Duration // by which the wall clock was stepped
+	frozen time.Time     // since when no timer fires; zero: they do
+	still  bool          // the monotonic reading stands still since then
+	timers map[*timer]struct{}
+}
+
+var _ clockwork.Clock = (*clock)(nil)
+
+func newClock() *clock { return &clock{start: time.Now(), timers: map[*timer]struct{}{}} }
+
+// freeze lets no timer fire until thaw. The monotonic reading stands still meanwhile, or goes on.
+func (c *clock) freeze(still bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen, c.still = time.Now(), still
+	for t := range c.timers {
+		t.real.Stop()
+	}
+}
+
+// thaw lets timers go on. Those whose time has come meanwhile fire at once.
+func (c *clock) thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.still {
+		c.behind += time.Since(c.frozen)
+	}
+	c.frozen = time.Time{}
+	for t := range c.timers {
+		t.start()
+	}
+}
+
+// step steps the wall clock.
+func (c *clock) step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += d
+}
+
+// Now returns the time by both readings.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now()
+}
+
+func (c *clock) now() time.Time {
+	now := time.Now()
+	monotonic := now.Sub(c.start) - c.behind
+	if !c.frozen.IsZero() && c.still {
+		monotonic -= now.Sub(c.frozen)
+	}
+	return both(now.Add(c.wall), monotonic)
+}
+
+// both returns a time with a wall clock's and a monotonic reading. Package time makes such times only of the machine's clocks, which in
+// a bubble have no monotonic reading, and are never apart. TestClockThatStoodStill finds out if it no longer looks like this.
+func both(wall time.Time, monotonic time.Duration) time.Time {
+	const has = 1 << 63
+	seconds := wall.Sub(time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)) / time.Second
+	fields := (*struct {
+		wall     uint64
+		ext      int64
+		location unsafe.Pointer
+	})(unsafe.Pointer(&wall))
+	fields.wall, fields.ext = has|uint64(seconds)<<30|uint64(wall.Nanosecond()), int64(monotonic)+1
+	return wall
+}
+
+// Since returns the time from t on by the monotonic reading.
+func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// Until returns the time up to t by the monotonic reading.
+func (c *clock) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
+
+// Sleep blocks for a time.
+func (c *clock) Sleep(d time.Duration) { <-c.After(d) }
+
+// After returns a channel that gets the time then.
+func (c *clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).Chan() }
+
+// NewTimer returns a timer that sends the time then.
+func (c *clock) NewTimer(d time.Duration) clockwork.Timer {
+	t := &timer{clock: c, ticks: make(chan time.Time, 1)}
+	t.Reset(d)
+	return t
+}
+
+// AfterFunc calls f then, in a goroutine of its own.
+func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	t := &timer{clock: c, call: f}
+	t.Reset(d)
+	return t
+}
+
+// NewTicker returns a ticker.
+func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
+	t := &timer{clock: c, ticks: make(chan time.Time, 1)}
+	ticker{t}.Reset(d)
+	return ticker{t}
+}
+
+// timer is a timer or a ticker. The clock's lock guards it.
+type timer struct {
+	clock  *clock
+	call   func() // nil: the time is sent
+	ticks  chan time.Time
+	period time.Duration // of a ticker
+	due    time.Time
+	real   *time.Timer
+}
+
+type ticker struct{ *timer }
+
+func (t ticker) Reset(d time.Duration) { t.set(d, d) }
+func (t ticker) Stop()                 { t.timer.Stop() }
+
+// Chan returns where the time is sent.
+func (t *timer) Chan() <-chan time.Time { return t.ticks }
+
+// Reset sets the timer anew, and reports whether it was set.
+func (t *timer) Reset(d time.Duration) bool { return t.set(d, 0) }
+
+func (t *timer) set(d, period time.Duration) (was bool) {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	was = t.unset()
+	t.due, t.period = t.clock.now().Add(d), period
+	t.clock.timers[t] = struct{}{}
+	if t.clock.frozen.IsZero() {
+		t.start()
+	}
+	return was
+}
+
+// Stop reports whether the timer was set.
+func (t *timer) Stop() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return t.unset()
+}
+
+func (t *timer) unset() (was bool) {
+	_, was = t.clock.timers[t]
+	delete(t.clock.timers, t)
+	if t.real != nil {
+		t.real.Stop()
+	}
+	return was
+}
+
+// start lets a timer that is set fire when it is due.
+func (t *timer) start() {
+	var real *time.Timer
+	real = time.AfterFunc(t.due.Sub(t.clock.now()), func() { t.fire(&real) })
+	t.real = real
+}
+
+// fire does nothing if the timer was stopped or set anew meanwhile, or the clock was frozen.
+func (t *timer) fire(real **time.Timer) {
+	c := t.clock
+	c.mu.Lock()
+	_, set := c.timers[t]
+	if !set || t.real != *real || !c.frozen.IsZero() {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.timers, t)
+	now := c.now()
+	if t.period > 0 {
+		t.due = t.due.Add(max(now.Sub(t.due).Truncate(t.period), 0) + t.period)
+		c.timers[t] = struct{}{}
+		t.start()
+	}
+	c.mu.Unlock()
+	if t.call != nil {
+		t.call()
+		return
+	}
+	select {
+	case t.ticks <- now:
+	default:
+	}
+}

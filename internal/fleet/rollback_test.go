@@ -1,0 +1,48 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// backward is a fleet of two whose engine goes back to what it kept before a bucket of 5 in 10 s was used up. Once they contend for the
+// bucket, and once it is lent to the first of them.
+func backward(t *testing.T, contended bool) {
+	t.Parallel()
+	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+		first, other := f.Processes[0], f.Processes[1]
+		if !contended {
+			other = first
+		}
+		callers(t, f, first, 1, 1, fleet.Message(1))
+		callers(t, f, other, 1, 1, fleet.Message(1))
+		time.Sleep(500 * time.Millisecond)
+		snapshot := f.Memory.Save()
+		f.Note("the engine is copied")
+		callers(t, f, first, 5, 1, fleet.Message(1)) // two more than the window has left
+		time.Sleep(500 * time.Millisecond)
+		f.Note("the engine goes back: %s", strings.Join(f.Memory.Restore(snapshot), ", "))
+		callers(t, f, other, 5, 1, fleet.Message(1))
+		if !contended {
+			callers(t, f, f.Processes[1], 5, 1, fleet.Message(1))
+		}
+		finish(t, f, 2*time.Minute)
+		if n := f.Discord.Report().Refused.Total(); n > 1 {
+			t.Errorf("%d refused\n%s", n, f.Story("/channels/1/messages", 0, f.Now()))
+		}
+	})
+}
+
+func TestEngineThatGoesBackGivesNoWindowAgain(t *testing.T) {
+	missed(t, "a process that has not used the bucket since cannot notice it: 3 of 3 requests that are sent again are refused")
+	backward(t, true)
+}
+
+func TestEngineThatGoesBackGivesNoLentWindowAgain(t *testing.T) {
+	backward(t, false)
+}

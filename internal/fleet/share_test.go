@@ -1,0 +1,35 @@
+package fleet_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// As while a new version of the protocol is rolled out.
+func TestProcessesMayShareInDifferentWays(t *testing.T) {
+	t.Parallel()
+	var asked []int
+	share := func(process int, runner shared.Runner) (buckets.Shared, error) {
+		asked = append(asked, process)
+		return shared.New(runner, shared.WithApplication(fmt.Sprintf("version %d", process%2)))
+	}
+	config := bucket(discordsim.Rule{Quota: discordsim.Unlimited()})
+	inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: share}, func(t *testing.T, f *fleet.Fleet) {
+		for _, p := range f.Processes {
+			require.Equal(t, 200, p.Do(t.Context(), fleet.Message(1)).Status)
+		}
+		assert.Equal(t, []int{0, 1, 2, 3}, asked)
+		keys := strings.Join(f.Memory.Keys(), " ")
+		assert.Contains(t, keys, "{version 0}")
+		assert.Contains(t, keys, "{version 1}")
+	})
+}

@@ -1,0 +1,280 @@
+package fleet_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for itself, but for
+// a few requests of strangers, and what happens to them.
+type stage struct {
+	*fleet.Fleet
+	scene
+	trouble *rand.Rand // of whoever makes trouble; see at
+
+	mu      sync.Mutex
+	places  []*fleet.Process // who has the channels of a place now; nil: nobody yet
+	joining sync.Mutex       // one process after the other
+	killing sync.Mutex       // guards avenger
+	timers  []*time.Timer
+	over    bool
+	lost    []time.Duration // when the engine lost its state
+	bad     string          // the first outcome that cannot be, and its story
+	avenger func(place int)
+
+	counts tally
+	work   sync.WaitGroup // of those who make trouble
+}
+
+// scene is what a play is made of, drawn from its seed.
+type scene struct {
+	seed      uint64
+	places    int
+	channels  int
+	strangers int // percent of the requests of a channel that come from some other process
+	quota     discordsim.Quota
+	global    int // 0: no such limit
+	latency   time.Duration
+	away      time.Duration // one way to the engine, at most
+	lossy     int           // percent of the calls that are lost, whose reply is lost, and that are late: each of them
+	deaf      bool
+	covered   bool // others work for those who are dead or stand still
+	policy    shared.Outage
+	length    time.Duration
+}
+
+func (w *world) scene(seed uint64) scene {
+	chance := rand.New(rand.NewPCG(seed, w.number()))
+	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
+	period := time.Duration(pick(1000, 1000, 2000, 2000, 5000, 10000, 30000, 60000)) * time.Millisecond
+	s := scene{
+		seed: seed, places: 2 + chance.IntN(3), strangers: pick(0, 0, 2, 2, 20, 20, 70), quota: discordsim.Fixed(pick(1, 2, 5, 5, 10), period),
+		global: pick(0, 0, 0, 50), latency: time.Duration(pick(20, 100, 300)) * time.Millisecond,
+		away: time.Duration(pick(1, 1, 10)) * time.Millisecond, deaf: chance.IntN(5) == 0, covered: chance.IntN(2) == 0,
+		length: min(max(4*period, 12*time.Second), 150*time.Second),
+	}
+	s.channels = s.places * (1 + chance.IntN(4))
+	if w.scenery != nil {
+		w.scenery(&s, pick)
+	}
+	return s
+}
+
+func (s scene) String() string {
+	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, %v to Discord and back, up to %v to the engine, "+
+		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
+		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length)
+}
+
+// play plays a world once, in a bubble.
+func (w *world) play(seed uint64) (tally, error) {
+	s := &stage{scene: w.scene(seed), trouble: rand.New(rand.NewPCG(seed, w.number()+1))}
+	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
+	config.Seed, config.Latency = seed, discordsim.Latency{RoundTrip: s.latency, Jitter: s.latency / 4}
+	if s.global > 0 {
+		config.Global = discordsim.Aligned(s.global, time.Second, time.Duration(seed%1000)*time.Millisecond)
+	}
+	f, err := fleet.New(fleet.Config{
+		Processes: s.scene.places, Share: w.share, Apart: w.apart, Discord: config, Deaf: s.deaf, Clocks: true,
+		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: []buckets.Option{buckets.WithGlobalLimit(s.global)},
+	})
+	if err != nil {
+		return tally{}, err
+	}
+	defer f.Close()
+	s.Fleet, s.places = f, append([]*fleet.Process(nil), f.Processes...)
+	s.engine()
+	ctx, cancel := context.WithCancel(context.Background())
+	for channel := range s.channels {
+		s.channel(ctx, channel)
+	}
+	if w.trouble != nil {
+		w.trouble(s)
+	}
+	time.Sleep(s.length)
+	s.calm()
+	cancel()
+	s.work.Wait()
+	if _, err := f.Wait(s.length + time.Minute); err != nil {
+		return tally{}, fmt.Errorf("%v\n%w", s.scene, err)
+	}
+	return s.verdict(w)
+}
+
+// calm ends all trouble.
+func (s *stage) calm() {
+	s.mu.Lock()
+	s.over = true
+	for _, timer := range s.timers {
+		timer.Stop()
+	}
+	s.mu.Unlock()
+	s.Memory.SetDown(false)
+	s.Memory.SetFrozen(false)
+	s.joining.Lock()
+	defer s.joining.Unlock()
+	for _, p := range s.Processes {
+		p.Cut(false)
+		p.Resume()
+	}
+}
+
+// engine lets the way to the engine take its time, and lose calls.
+func (s *stage) engine() {
+	chance := rand.New(rand.NewPCG(s.seed, 3))
+	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(s.away))) }
+	s.Memory.Decide(func(string) redistest.Fate {
+		fate := redistest.Fate{Before: way(), After: way()}
+		switch n := chance.IntN(100); {
+		case n < s.lossy:
+			fate.Lost = true
+		case n < 2*s.lossy:
+			fate.LostReply = true
+		case n < 3*s.lossy:
+			fate.Before = time.Duration(chance.Int64N(int64(4 * time.Second)))
+		default:
+			return fate
+		}
+		s.count(func(t *tally) { t.late++ })
+		return fate
+	})
+}
+
+// channel lets those who use a channel do so until the play is over: as much as they can, in bursts that use up a window, or now and
+// then.
+func (s *stage) channel(ctx context.Context, channel int) {
+	chance := rand.New(rand.NewPCG(s.seed, 100+uint64(channel)))
+	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }
+	start := pause(2 * time.Second)
+	callers := 1 + chance.IntN(2*s.quota.Limit)
+	style := chance.IntN(3)
+	s.Go(func() {
+		time.Sleep(start)
+		var burst sync.WaitGroup
+		for !s.ended() {
+			for range callers {
+				of := chance.IntN(100) < s.strangers
+				by := chance.IntN(s.scene.places)
+				if !of {
+					by = channel % s.scene.places
+				}
+				burst.Go(func() { s.send(ctx, channel, by) })
+				if style == 2 {
+					time.Sleep(pause(2 * s.quota.Period / time.Duration(s.quota.Limit)))
+				}
+			}
+			burst.Wait()
+			s.avenge(channel % s.scene.places)
+			if style == 1 {
+				time.Sleep(pause(2 * s.quota.Period))
+			}
+		}
+		burst.Wait()
+	})
+}
+
+// send sends one request to a channel by the process of a place.
+func (s *stage) send(ctx context.Context, channel, place int) {
+	p := s.who(place)
+	for i := 1; s.covered && (p == nil || p.Suspended()) && i < s.scene.places; i++ {
+		p = s.who((place + i) % s.scene.places)
+	}
+	if p == nil {
+		time.Sleep(50 * time.Millisecond)
+		return
+	}
+	r := fleet.Message(1 + channel)
+	o := p.Do(ctx, r)
+	switch {
+	case o.Err == nil && o.Status == http.StatusOK, errors.Is(o.Err, context.Canceled):
+		if o.Wait > 30*time.Second+s.quota.Period*4 {
+			s.blame(r.Path, "a request of process %d waited for %v", p.Number, o.Wait)
+		}
+	case errors.Is(o.Err, fleet.ErrDead), errors.Is(o.Err, buckets.ErrClosed):
+		time.Sleep(50 * time.Millisecond)
+	case errors.Is(o.Err, shared.ErrOutage) && s.policy == shared.OutageFail:
+		time.Sleep(100 * time.Millisecond)
+	default:
+		s.blame(r.Path, "a request of process %d: status %d, error %v", p.Number, o.Status, o.Err)
+	}
+}
+
+func (s *stage) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// blame notes what must not happen.
+func (s *stage) blame(path, format string, arguments ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bad == "" {
+		s.bad = fmt.Sprintf("after %v ", s.Now()) + fmt.Sprintf(format, arguments...) + "\n" + s.story(path, s.Now())
+	}
+}
+
+// story is what happened to a channel of late.
+func (s *stage) story(path string, until time.Duration) string {
+	return s.Story(path, until-2*s.quota.Period-5*time.Second, until)
+}
+
+func (s *stage) count(add func(*tally)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(&s.counts)
+}
+
+// verdict counts all 429s, and says what is wrong with the play.
+func (s *stage) verdict(w *world) (tally, error) {
+	report := s.Discord.Report()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts
+	c.requests, c.refused, c.calls = report.Requests, report.Refused.Total(), s.Calls()
+	c.lost = len(s.lost)
+	refusals := s.Refusals()
+	slices.SortFunc(refusals, func(a, b fleet.Refusal) int { return cmp.Compare(a.At, b.At) })
+	avoidable := map[string]int{}
+	var excess []fleet.Refusal
+	for _, r := range refusals {
+		if r.Verdict != discordsim.Avoidable {
+			continue
+		}
+		c.avoidable++
+		losses := 0
+		for _, at := range s.lost {
+			if at <= r.At {
+				losses++
+			}
+		}
+		if avoidable[r.Path]++; avoidable[r.Path] > losses {
+			excess = append(excess, r)
+		}
+	}
+	if s.bad == "" {
+		s.bad = play{}.leftovers(s.Fleet)
+	}
+	if s.bad != "" {
+		return c, fmt.Errorf("%v\n%s", s.scene, s.bad)
+	}
+	if w.costs != "" || len(excess) == 0 {
+		return c, nil
+	}
+	c.excess = len(excess)
+	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states in their buckets\n%s",
+		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
+}

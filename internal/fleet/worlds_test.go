@@ -1,0 +1,205 @@
+package fleet_test
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+var playSeed = flag.Uint64("fleet.seed", 1, "number of the first play of each world")
+
+// world is what happens to a fleet.
+type world struct {
+	name    string
+	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
+	trouble func(s *stage)
+	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have the current one.
+	share  func(process int, runner shared.Runner) (buckets.Shared, error)
+	apart  bool   // nothing is shared
+	costs  string // names the costs for which 429s are only counted, "" if there are none
+	missed string // why it is not played today
+}
+
+// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has lost its state
+// before.
+var worlds = []world{
+	{name: "nothing happens"},
+	{name: "calls are lost or late",
+		scenery: func(s *scene, pick func(...int) int) { s.lossy = pick(1, 5) }},
+	{name: "engine is away", trouble: (*stage).outages, scenery: strict},
+	{name: "engine is away, policy share", trouble: (*stage).outages, costs: "policy share",
+		scenery: func(s *scene, _ func(...int) int) { s.policy = shared.OutageShare }},
+	{name: "engine is away, policy full", trouble: (*stage).outages, costs: "policy full",
+		scenery: func(s *scene, _ func(...int) int) { s.policy = shared.OutageFull }},
+	{name: "processes are cut off", trouble: (*stage).cuts, scenery: strict},
+	{name: "engine is flushed", trouble: (*stage).flushes},
+	{name: "engine goes back", trouble: (*stage).rollbacks, scenery: strict},
+	{name: "engine evicts keys", trouble: (*stage).evictions},
+	{name: "clock of the engine steps back",
+		missed:  "a process that has not heard of it yet writes times of before: 15 avoidable 429s in 5,000 requests, 8 too many for 37 steps",
+		trouble: func(s *stage) { s.steps(-1) }},
+	{name: "clock of the engine steps forward",
+		missed:  "windows end early, and all of them are used again: 151 avoidable 429s in 3,300 requests, 90 too many for 46 steps",
+		trouble: func(s *stage) { s.steps(1) }},
+	{name: "processes are suspended", trouble: func(s *stage) { s.suspensions(true) }},
+	{name: "processes are stopped", trouble: func(s *stage) { s.suspensions(false) }},
+	{name: "wall clocks step", trouble: (*stage).wallClocks},
+	{name: "processes die", trouble: (*stage).deaths},
+	{name: "processes die after a used-up window", trouble: (*stage).murders},
+	{name: "rolling restart", trouble: (*stage).rolling},
+	{name: "everything",
+		scenery: func(s *scene, pick func(...int) int) {
+			strict(s, pick)
+			s.lossy = pick(0, 2)
+		}, trouble: func(s *stage) {
+			all := []func(*stage){
+				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions, (*stage).deaths, (*stage).murders,
+				(*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
+			}
+			for _, trouble := range all {
+				if s.trouble.IntN(3) == 0 {
+					trouble(s)
+				}
+			}
+		}},
+}
+
+// number makes each world draw its own plays.
+func (w *world) number() uint64 {
+	h := fnv.New64()
+	h.Write([]byte(w.name))
+	return h.Sum64()
+}
+
+// strict policies never send what may be refused.
+func strict(s *scene, pick func(...int) int) {
+	s.policy = []shared.Outage{shared.OutageWait, shared.OutageFail}[pick(0, 0, 1)]
+}
+
+// tally counts what plays were made of and what they cost.
+type tally struct {
+	plays, requests, calls, refused, avoidable int
+	excess, failed                             int // avoidable 429s beyond those that may be, and plays with any
+	lost, late, dead, closed, suspended        int
+}
+
+func (t *tally) add(o tally) {
+	t.plays, t.requests, t.calls, t.refused, t.avoidable = t.plays+o.plays, t.requests+o.requests, t.calls+o.calls, t.refused+o.refused, t.avoidable+o.avoidable
+	t.excess, t.failed = t.excess+o.excess, t.failed+o.failed
+	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
+}
+
+// TestWorlds plays the worlds, each as often as -rapid.checks says, and a few times if it says nothing. For a million requests, which take
+// half an hour on one core, also in the worlds in which the protocol fails today:
+//
+//	go test ./internal/fleet -run TestWorlds -fleet.all -rapid.checks=350 -timeout 3h -v
+func TestWorlds(t *testing.T) {
+	plays, longest := uint64(2), 20*time.Second
+	switch {
+	case briefly && testing.Short():
+		plays = 1
+	case !briefly:
+		longest = time.Hour
+		_, err := fmt.Sscan(flag.Lookup("rapid.checks").Value.String(), &plays)
+		require.NoError(t, err)
+	}
+	var mu sync.Mutex
+	results := map[string]*tally{}
+	count := func(line string, counts tally) {
+		mu.Lock()
+		defer mu.Unlock()
+		if results[line] == nil {
+			results[line] = &tally{}
+		}
+		results[line].add(counts)
+	}
+	t.Cleanup(func() { t.Log(table(results)) })
+	for i := range worlds {
+		w := &worlds[i]
+		t.Run(w.name, func(t *testing.T) {
+			if w.missed != "" {
+				missed(t, w.missed)
+			}
+			t.Parallel()
+			told := 0
+			for seed, played := *playSeed, uint64(0); played < plays; seed++ {
+				if w.scene(seed).length > longest {
+					continue
+				}
+				played++
+				var counts tally
+				var err error
+				synctest.Test(t, func(*testing.T) { counts, err = w.play(seed) })
+				counts.plays = 1
+				if err != nil {
+					counts.failed = 1
+				}
+				count(w.name, counts)
+				count(strangers(w.scene(seed).strangers), counts)
+				count("all", counts)
+				if err == nil {
+					continue
+				}
+				if told++; told <= 2 {
+					t.Errorf("%v\nAgain: go test ./internal/fleet -run 'TestWorlds/%s$' -fleet.all -fleet.seed=%d -rapid.checks=1",
+						err, strings.ReplaceAll(w.name, " ", "_"), seed)
+				}
+			}
+			if told > 2 {
+				t.Errorf("and %d more plays with a fault", told-2)
+			}
+		})
+	}
+}
+
+// table is what all worlds have cost.
+func table(results map[string]*tally) string {
+	var b strings.Builder
+	line := func(name string) {
+		t := results[name]
+		if t == nil {
+			return
+		}
+		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n", name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess,
+			t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
+	}
+	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n", "world", "plays", "requests", "calls", "429s", "avoidable", "excess",
+		"failed", "losses", "late", "dead", "closed", "suspended")
+	for _, w := range worlds {
+		line(w.name)
+	}
+	for percent := range 101 {
+		line(strangers(percent))
+	}
+	line("all")
+	return b.String()
+}
+
+// strangers names the plays with so many of them.
+func strangers(percent int) string { return fmt.Sprintf("of these, with %d %% strangers", percent) }
+
+// A world has to be able to find out that something is wrong, and tell it.
+func TestWorldsBlameWhatIsNotShared(t *testing.T) {
+	t.Parallel()
+	w := world{name: "nothing is shared", apart: true, scenery: func(s *scene, _ func(...int) int) {
+		s.strangers, s.channels, s.length = 20, 4, 5*time.Second
+		s.quota = discordsim.Fixed(2, time.Second)
+	}}
+	var counts tally
+	var err error
+	synctest.Test(t, func(*testing.T) { counts, err = w.play(1) })
+	require.ErrorContains(t, err, "avoidable 429s in all")
+	require.ErrorContains(t, err, "status 429, user, avoidable")
+	require.Positive(t, counts.avoidable)
+}
