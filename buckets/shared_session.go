@@ -23,7 +23,7 @@ func nilPointer(s Shared) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Shares reports whether the manager was made with WithShared. Then responses should have a Stamp.
+// Shares reports whether the manager was made with WithShared. Then responses should have a Stamp, as buckets/shared/spectacles needs it.
 func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 
 // joinSession starts the session of a manager that shares. m.moves is held.

@@ -13,8 +13,6 @@ type State struct {
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
-	// Stamp is the largest Response.Stamp that was seen, 0 if there was none. It identifies the window.
-	Stamp int64
 	// Hold is how long nothing may be sent, and HoldClass the class of the 429 that caused it.
 	Hold      time.Duration
 	HoldClass Class

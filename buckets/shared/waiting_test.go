@@ -66,7 +66,7 @@ func TestTheReturnOfABucketThatIsUsedUpWakesWhoWaits(t *testing.T) {
 		require.NotNil(t, a.loan)
 		b.join(1)
 		pass(2 * time.Second) // it looks seldom now
-		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second, Stamp: 1000})
+		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second})
 		pass(79 * ms)
 		assert.Zero(t, b.leaves())
 		pass(10 * ms)
@@ -79,7 +79,7 @@ func TestAReturnThatWaitsForTheNextBeatIsMadeAtOnceIfItIsWanted(t *testing.T) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		a.join(1)
 		pass(10 * ms)
-		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second, Stamp: 1000})
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
 		b.join(1)
 		pass(10 * ms)
 		assert.True(t, b.served(1))
