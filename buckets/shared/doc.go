@@ -41,7 +41,8 @@
 //
 // Each state has a version that counts up. If what the server keeps is older than what a process has seen, or gone, it has lost
 // state. Then what the process knew is waited out: nothing is sent before the end of the window that it knew, and then one
-// request goes first. A process compares for as long as the server remembers (nine minutes), and the calls of beat are numbered for the same reason.
+// request goes first. A process compares for as long as the server remembers (nine minutes), and with each call until when the
+// server knows that it is alive.
 //
 //	a process closes                        nothing: its loans are returned, and the others know what is in flight
 //	a process dies with requests in flight  they stay charged: for 3 s as in flight, then as sent at any time until then
@@ -90,7 +91,6 @@
 //	                        version (two numbers) and who has the loan, "-" for nobody; the rest is numbers of variable length
 //	s                       sorted set: processes, by the time at which they count as dead without a call; ten minutes
 //	w                       set: loans that others want back, for holders who do not hear messages; six seconds
-//	n                       string: how many calls of beat there have been; ten minutes
 //	g:<credential>          hash: parts of the global limit, slots that are not free yet, the hold; ten minutes
 //	d:<credential>:<route>  hash: bucket hash of the route, for a day; or which process finds it out and which ones wait for it
 //	v                       string: says that the keys are ours; for 30 days, by Open of buckets/shared/redis

@@ -38,7 +38,7 @@ type turn struct {
 	number    uint64
 	at        time.Duration // by the server's clock
 	expected  version       // which is replaced
-	next      *state        // nil: only to learn what there is
+	next      *state
 	kept      string
 	ended     []*ticket
 	hold      time.Duration
@@ -193,22 +193,9 @@ func (b *bucket) enqueue(s *state) (news bool) {
 		}
 		places = append(places, place{mine, t.number, (t.Arrived + (low+high)/2).Truncate(time.Microsecond)})
 	}
-	same := len(places) == len(before)
-	for i := 0; same && i < len(places); i++ {
-		same = places[i].number == before[i].number
-	}
-	if same {
+	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], func(x, y place) bool { return x.number == y.number })
+	if said && (len(before) == len(places) || len(before) > most/2) { // more that wait behind enough of them are no news
 		return false
-	}
-	// More of those that wait behind is no news as long as there are enough of them.
-	if len(before) > most/2 && len(places) > len(before) {
-		all := true
-		for i := range before {
-			all = all && places[i].number == before[i].number
-		}
-		if all {
-			return false
-		}
 	}
 	s.member(mine)
 	s.enqueue(mine, places)

@@ -74,4 +74,6 @@
 //   - After a 429 all processes continue at once when its wait is over. Invalid requests are not counted together.
 //   - Requests of other clients that are in flight when a window ends are charged to no window; with many slow responses
 //     that causes a 429 now and then.
+//
+// If you drive a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp: windows are told by it here.
 package spectacles
