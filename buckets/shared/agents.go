@@ -165,6 +165,9 @@ func (s *session) settle(begin string) {
 	}
 }
 
+// countPeriod is how old what is known of the number of sessions may be.
+const countPeriod = 10 * time.Second
+
 // tickAgents does what is due once a second. The calls of buckets say that the session is alive, too, but not which of its loans are wanted.
 func (s *session) tickAgents() {
 	away, _ := s.away()
@@ -173,7 +176,7 @@ func (s *session) tickAgents() {
 		loans = b.tick(away) || loans
 	}
 	s.agents.mu.Lock()
-	silent := now-s.agents.saw >= beatPeriod*9/10 || now-s.agents.beatAt >= sessionTime-beatPeriod
+	silent := now-s.agents.saw >= beatPeriod*9/10 || now-s.agents.beatAt >= countPeriod
 	s.agents.mu.Unlock()
 	if !away && (loans || silent) {
 		s.beat(s.context)

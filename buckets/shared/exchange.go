@@ -29,6 +29,8 @@ const (
 	// settleTime is how long it takes after an outage until all sessions have noticed that it is over. Until then they may send what
 	// nobody knows of.
 	settleTime = 1200 * time.Millisecond
+	// mostTold is how many sessions hear of a new state that grants them nothing.
+	mostTold = 8
 	// keyTime is how long a bucket is kept that nobody uses.
 	keyTime = 10 * time.Minute
 )
@@ -228,13 +230,13 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	a = append(a, n((keyTime + max(q.next.window.Reset()-early, 0)).Milliseconds()))
 	a = append(append(a, n(int64(len(q.silent)))), q.silent...)
 	told := map[string]bool{}
-	if len(q.granted) > 0 { // those who get nothing need not ask then what has become of it
-		for _, p := range slices.Concat(q.granted, q.next.queue) {
-			told[p.session] = true
-		}
+	for _, p := range q.granted {
+		told[p.session] = true
 	}
-	if b.line.Len() == 0 && len(q.next.queue) > 0 { // who is to act next
-		told[q.next.queue[0].session] = true
+	for _, m := range q.next.members { // who knows the latest state need not ask for it before he says something
+		if len(told) < mostTold && q.next.uses(m.session) {
+			told[m.session] = true
+		}
 	}
 	for session := range b.wantedBy {
 		told[session] = true
