@@ -2,6 +2,7 @@ package shared
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -87,7 +88,6 @@ func (b *bucket) speak() (more bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls++
 	b.over.Broadcast()
 	if err == nil {
 		err = b.take(q, &a, &r)
@@ -101,11 +101,13 @@ func (b *bucket) speak() (more bool) {
 	return true
 }
 
-// settle waits until what there is to say has been said, unless no call is being made.
+// settle waits until what there is to say now of requests that have ended, and of a loan, has been said, unless no call is being made.
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.calling && (b.due || len(b.ended) > 0) {
+	ended, returned := slices.Clone(b.ended), b.returned
+	unsaid := func(t *ticket) bool { return slices.Contains(b.ended, t) }
+	for b.calling && (slices.ContainsFunc(ended, unsaid) || returned != nil && b.returned == returned) {
 		b.over.Wait()
 	}
 }

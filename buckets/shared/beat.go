@@ -8,7 +8,7 @@ import (
 
 var beatScript = script("beat", "beat.lua")
 
-// beat says that the session is alive, unless something else has said so just now.
+// beat says that the session is alive, unless that is being said.
 func (s *session) beat(ctx context.Context) {
 	select {
 	case s.agents.beating <- struct{}{}:

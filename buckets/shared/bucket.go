@@ -47,7 +47,6 @@ type bucket struct {
 
 	active   bool // counted by the session as one that does something
 	calling  bool
-	calls    int           // that have ended
 	over     sync.Cond     // one has, or there are no more
 	due      bool          // there is something to say, or to ask
 	asks     bool          // to ask

@@ -11,6 +11,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const route = "POST /channels/{channel_id}/messages"
@@ -249,5 +250,38 @@ func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		assert.NoError(t, a.Err())
 		assert.True(t, a.may())
+	})
+}
+
+// A hash is told when what was known of its bucket has been said, although there is always more to say of a bucket that is busy.
+func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		finder := a.session.Discovery(someKey.Credential, route, func() {})
+		other := b.session.Discovery(someKey.Credential, route, func() {})
+		finder.Ask(w.now())
+		pass(10 * ms)
+		require.True(t, finder.May(w.now()))
+		other.Ask(w.now())
+		pass(10 * ms)
+		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 5 * ms, After: 5 * ms} })
+		a.answer(ratelimits.Response{Status: 204})
+		for range 60 {
+			a.join(5)
+			for a.inFlight() > 0 {
+				a.answer(ratelimits.Response{Status: 204})
+			}
+			pass(3 * ms)
+		}
+		require.NotEmpty(t, a.flying)
+		finder.Found(w.now(), someKey.Hash)
+		for range 60 {
+			a.join(5)
+			for a.inFlight() > 0 {
+				a.answer(ratelimits.Response{Status: 204})
+			}
+			pass(3 * ms)
+		}
+		assert.Equal(t, someKey.Hash, other.Hash())
 	})
 }

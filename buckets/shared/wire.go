@@ -85,18 +85,18 @@ func decode(text string) (s state, err error) {
 	if r.byte() != wireFormat {
 		return s, errors.New("holds the state of another version of Ratelight")
 	}
-	for range r.count() {
+	for n := r.count(); n > 0 && r.err == nil; n-- {
 		s.members = append(s.members, member{session: r.session(), call: r.number(), seen: r.time(time.Millisecond), waiting: r.count()})
 	}
 	s.mixed, s.user = r.time(time.Millisecond), r.session()
 	last := time.Duration(0)
-	for range r.count() {
+	for n := r.count(); n > 0 && r.err == nil; n-- {
 		p := place{session: r.name(&s), number: r.number()}
 		last += r.time(time.Microsecond)
 		p.arrived = last
 		s.queue = append(s.queue, p)
 	}
-	for range r.count() {
+	for n := r.count(); n > 0 && r.err == nil; n-- {
 		f := flight{session: r.name(&s), number: r.number()}
 		if r.err == nil {
 			f.permit, r.data, r.err = ratelimits.DecodePermit(r.data)
