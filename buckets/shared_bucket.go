@@ -129,8 +129,7 @@ func (l *sharedLink) endLoan(now time.Duration) {
 	for h := b.inFlight; h != nil; h = h.next {
 		inFlight = append(inFlight, h.permit)
 	}
-	leases := len(inFlight)
-	for others := b.window.InFlight() - leases; others > 0; others-- { // they only may belong here, and are not told apart
+	for range b.window.InFlight() - len(inFlight) { // they only may belong here, and are not told apart
 		b.window.Return(now, ratelimits.Permit{})
 		inFlight = append(inFlight, b.window.Adopt(now, now))
 	}

@@ -259,10 +259,8 @@ func (b *bucket) heldUntil() time.Duration {
 
 // engineNow returns a time of the server's that is certainly not later than now, for what is known.
 func (b *bucket) engineNow(now time.Duration) time.Duration {
-	engine := b.session.engineTime(now)
-	low, high := b.session.offset()
-	b.known.rewind(engine + high - low)
-	return engine
+	b.known.rewind(b.session.engineLatest(now))
+	return b.session.engineTime(now)
 }
 
 // Answered reports that the place of a ticket is known, or that a call failed that should have told.

@@ -35,6 +35,9 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 // earliest returns a time of the server's that is certainly not later than t of ours.
 func (c *engineClock) earliest(t time.Duration) time.Duration { return t + c.low }
 
+// latest returns a time of the server's that is certainly not earlier than t of ours.
+func (c *engineClock) latest(t time.Duration) time.Duration { return t + c.high }
+
 // ceilMillis counts the milliseconds that have begun.
 func ceilMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)

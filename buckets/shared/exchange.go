@@ -61,8 +61,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 		b.known, b.kept = nil, ""
 	}
 	s, news := b.decoded(), b.asks
-	low, high := b.session.offset()
-	s.rewind(early + high - low)
+	s.rewind(b.session.engineLatest(now))
 	if q.expected = s.version; s.version.life == 0 {
 		s.version.life = rand.Int64()
 	}
@@ -206,7 +205,6 @@ func (b *bucket) enqueue(s *state) (news bool) {
 
 // report tells a window what became of a request. A response that was received a while ago says nothing of what has happened since.
 func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
-	_, high := s.offset()
 	r := &o.response
 	switch {
 	case o.unsent:
@@ -215,7 +213,7 @@ func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.P
 	case !w.Known() && !r.Limited && r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError:
 		w.Unlimit()
 	}
-	w.ReportReceived(now, o.at+high, p, *r)
+	w.ReportReceived(now, s.engineLatest(o.at), p, *r)
 }
 
 // arguments writes the call as swap.lua reads it.

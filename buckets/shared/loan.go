@@ -104,7 +104,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration, permits map[buckets.Ticket]
 	s := b.session
 	early := s.engineTime(now)
 	low, high := s.offset()
-	l.state.rewind(early + high - low)
+	l.state.rewind(s.engineLatest(now))
 	w := &l.state.window
 	for _, f := range l.state.flights {
 		t := b.alive[f.number]
@@ -216,8 +216,7 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 		s.mixed = now
 	}
 	was, err := decode(r.kept)
-	low, high := b.session.offset()
-	was.rewind(now + high - low)
+	was.rewind(b.session.engineLatest(b.session.now()))
 	switch {
 	case r.lost && expected == r.version:
 		s.takeOver(now)

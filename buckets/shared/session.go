@@ -154,6 +154,13 @@ func (s *session) engineTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
+// engineLatest returns a time of the server's that is certainly not earlier than t of ours.
+func (s *session) engineLatest(t time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.latest(t)
+}
+
 // offset returns the bounds of the server's time minus ours.
 func (s *session) offset() (low, high time.Duration) {
 	s.mu.Lock()
