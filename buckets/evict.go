@@ -36,7 +36,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	}
 	b.tellGroup()
 	b.group.remove(b)
-	b.link.close(now) // before there can be another bucket of that name
+	b.link.close() // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)
 	return true

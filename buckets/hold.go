@@ -105,9 +105,12 @@ func (q *queue) refuse(now time.Duration, r *ratelimits.Response) time.Duration 
 
 // hold lets nothing leave for d, in no process.
 func (b *bucket) hold(now, d time.Duration, class ratelimits.Class) {
-	if d > 0 {
+	switch {
+	case d <= 0:
+	case b.link != nil:
+		b.link.remote.Hold(now, d, class)
+	default:
 		b.window.HoldFor(now, d, class)
-		b.link.hold(now, d, class)
 	}
 }
 
