@@ -190,7 +190,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
-		b.group.authentication.queueOpened(b)
+		b.noteBusy()
 	}
 	return b.queues
 }
@@ -201,7 +201,7 @@ func (b *bucket) dropQueues() {
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
 		b.queues = nil
-		b.group.authentication.queueClosed(b)
+		b.noteBusy()
 	}
 }
 
