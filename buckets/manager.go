@@ -42,7 +42,8 @@ type RESTBucketManager struct {
 	origin   time.Time
 	seed     maphash.Seed
 	counters counters
-	groupIDs atomic.Uint64 // how many there have been
+	hooks    atomic.Pointer[Hooks] // never nil
+	groupIDs atomic.Uint64         // how many there have been
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -89,6 +90,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
+	m.hooks.Store(&s.hooks)
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m
