@@ -155,10 +155,12 @@ func (m *RESTBucketManager) acquire(ctx context.Context, r *Request) (Lease, err
 
 // request grants what is asked for, or lets it wait as a waiter of its own: async if that is not nil.
 func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *waiter) (Lease, *waiter, error) {
+	if r != nil {
+		r.waited = 0
+	}
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, nil, err
 	}
-	r.waited = 0
 	if err := m.admits(r); err != nil {
 		return Lease{}, nil, err
 	}

@@ -182,6 +182,13 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
 		require.Error(t, err)
 		assert.Zero(t, r.Waited(), "it was refused at once")
+		acquire(limited("messages", 1, 0, 5*time.Second))
+		assert.Positive(t, r.Waited())
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_, err = m.AcquireRequest(ended, &r)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, r.Waited(), "it had ended before")
 	})
 }
 
