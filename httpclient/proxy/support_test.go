@@ -59,7 +59,11 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 	server := far.serve(t, upstream)
 	base := far.transport()
 	base.DisableCompression = true
-	t.Cleanup(func() { base.CloseIdleConnections(); _ = server.Close() })
+	t.Cleanup(func() {
+		base.CloseIdleConnections()
+		_ = server.Close()
+		time.Sleep(time.Second) // in which net/http keeps a connection whose request it has not read
+	})
 	return serve(t, append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))}, options...)...)
 }
 
@@ -237,4 +241,10 @@ func assertOwn(t *testing.T, got response, status int, reason string) {
 	if e := got.error(t); assert.NotNil(t, e.Code) {
 		assert.NotEmpty(t, e.Message)
 	}
+}
+
+// withCancel returns the request with a context that can be cancelled.
+func withCancel(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	return r.WithContext(ctx), cancel
 }
