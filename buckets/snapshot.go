@@ -198,6 +198,14 @@ func (group *limitGroup) shown() string {
 	return group.hash
 }
 
+// named returns the bucket hash as responses name it, empty if there is none or it must not be shown.
+func (group *limitGroup) named() string {
+	if group.kind != hashGroup || group.secret.Load() || len(group.hash) > longestShown {
+		return ""
+	}
+	return group.hash
+}
+
 // waitsFor returns what the first of those who wait waits for, and how long.
 func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	if b.queues.waiting() == 0 {
