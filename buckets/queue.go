@@ -22,6 +22,7 @@ type waiter struct {
 	fifo.Element[*waiter]
 	ask
 	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
+	reason WaitsFor               // what it waited for in the beginning
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held
@@ -185,7 +186,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
-		b.group.authentication.queueOpened(b)
+		b.noteBusy()
 	}
 	return b.queues
 }
@@ -196,7 +197,7 @@ func (b *bucket) dropQueues() {
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
 		b.queues = nil
-		b.group.authentication.queueClosed(b)
+		b.noteBusy()
 	}
 }
 

@@ -69,6 +69,7 @@ func (l *sharedLink) tell(now time.Duration) {
 	if l != nil && !l.bucket.evicted.Load() {
 		l.at = now
 		l.remote.Demand(now, l.bucket.queues.queued(now), l.arrivals)
+		l.bucket.noteBusy() // the window may be another one
 	}
 }
 
