@@ -2,10 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,35 +27,7 @@ type authentication struct {
 	unused map[*limitGroup]struct{} // to which no route belongs
 	routes map[*routeEntry]struct{}
 
-	queuedLock sync.Mutex
-	queued     map[*bucket]struct{} // those with a queue
-}
-
-// queueOpened and queueClosed are told when a bucket, which is locked, has got a queue, and has none any more.
-func (a *authentication) queueOpened(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	a.queued[b] = struct{}{}
-}
-
-func (a *authentication) queueClosed(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	delete(a.queued, b)
-}
-
-// eachQueued calls a function with all buckets in which somebody may wait, each locked.
-func (a *authentication) eachQueued(f func(*bucket)) {
-	a.queuedLock.Lock()
-	all := slices.Collect(maps.Keys(a.queued))
-	a.queuedLock.Unlock()
-	for _, b := range all {
-		func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			f(b)
-		}()
-	}
+	busy busyBuckets
 }
 
 // hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is
@@ -92,7 +61,6 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request, globalLimit in
 	a := &authentication{
 		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
 		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
-		queued: make(map[*bucket]struct{}),
 	}
 	a.global = &gate{
 		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,

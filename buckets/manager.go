@@ -42,7 +42,8 @@ type RESTBucketManager struct {
 	origin   time.Time
 	seed     maphash.Seed
 	counters counters
-	groupIDs atomic.Uint64 // how many there have been
+	hooks    atomic.Pointer[Hooks] // never nil
+	groupIDs atomic.Uint64         // how many there have been
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -58,6 +59,7 @@ type RESTBucketManager struct {
 	entries         *xsync.Map[uint64, *routeEntry] // see findEntry
 	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
+	listed          *xsync.Map[*authentication, struct{}] // those in whose buckets somebody waits, or that are held
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
@@ -88,7 +90,9 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		entries:         xsync.NewMap[uint64, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
+		listed:          xsync.NewMap[*authentication, struct{}](),
 	}
+	m.hooks.Store(&s.hooks)
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m

@@ -272,7 +272,7 @@ func (g *gate) refuseLate() {
 	if g.manager.waiting.Load() == 0 {
 		return
 	}
-	g.eachQueued(func(b *bucket) {
+	g.eachBusy(func(b *bucket) {
 		b.dispatchNow(b.now()) // nobody is refused who can leave, but has not been looked at yet
 		b.refuseLate(b.now())
 	})
@@ -282,7 +282,7 @@ func (g *gate) refuseLate() {
 // must not wait for it.
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
-	g.eachQueued(func(b *bucket) {
+	g.eachBusy(func(b *bucket) {
 		if b.queues == nil || b.queues.line != g {
 			return
 		}
@@ -293,15 +293,15 @@ func (g *gate) refuseClosed(now time.Duration) {
 	})
 }
 
-// eachQueued calls a function with all buckets below the gate in which somebody may wait, each locked.
-func (g *gate) eachQueued(f func(*bucket)) {
+// eachBusy calls a function with all buckets below the gate in which somebody may wait, each locked.
+func (g *gate) eachBusy(f func(*bucket)) {
 	if g.authentication != nil {
-		g.authentication.eachQueued(f)
+		g.authentication.eachBusy(f)
 		return
 	}
 	for _, a := range g.manager.authentications.All() {
 		if a.edge == g {
-			a.eachQueued(f)
+			a.eachBusy(f)
 		}
 	}
 }

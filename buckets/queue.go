@@ -22,6 +22,7 @@ type waiter struct {
 	fifo.Element[*waiter]
 	ask
 	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
+	reason WaitsFor               // what it waited for in the beginning
 	ticket Ticket                 // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
@@ -190,7 +191,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
-		b.group.authentication.queueOpened(b)
+		b.noteBusy()
 	}
 	return b.queues
 }
@@ -201,7 +202,7 @@ func (b *bucket) dropQueues() {
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
 		b.queues = nil
-		b.group.authentication.queueClosed(b)
+		b.noteBusy()
 	}
 }
 

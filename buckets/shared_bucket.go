@@ -104,6 +104,7 @@ func (l *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
 	l.refreshLoan()
 	others := b.window.InFlight() - len(loan.Permits) // charged here because they may belong here
 	b.window = loan.Window
+	b.noteBusy()
 	for h := b.inFlight; h != nil; h = h.next {
 		permit, ok := loan.Permits[h.ticket]
 		if !ok {

@@ -99,6 +99,7 @@ func (g *gate) changed() {
 	first := g.part.asked && !g.part.known
 	g.mu.Unlock()
 	if longer {
+		g.noteHeld()
 		g.refuseLate()
 	}
 	if closed {
