@@ -18,12 +18,13 @@ import (
 // without a credential share one, as Discord counts them by IP address. The credential itself is not kept, only a keyed hash.
 type authentication struct {
 	server       *server
-	id           uint64
-	credential   string       // what stands for it in all processes, if limits are shared
-	anonymous    bool         // there is no credential
-	edge         *gate        // of the server
-	global       *gate        // its global limit
-	undiscovered atomic.Int64 // requests in flight whose bucket is not known
+	id           atomic.Uint64 // see hash; the digest until a request has come with the credential
+	digest       uint64        // see digestOf
+	credential   string        // what stands for it in all processes, if limits are shared
+	anonymous    bool          // there is no credential
+	edge         *gate         // of the server
+	global       *gate         // its global limit
+	undiscovered atomic.Int64  // requests in flight whose bucket is not known
 
 	// Guarded by the manager's lock for moves.
 	groups map[groupKey]*limitGroup
@@ -61,7 +62,7 @@ func (a *authentication) eachQueued(f func(*bucket)) {
 	}
 }
 
-// hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is
+// hash returns what stands for a request's credential and server: a fast hash with a key that only this manager has, 0 if there is
 // no credential and the server is Discord.
 func (m *RESTBucketManager) hash(r *Request) uint64 {
 	switch {
@@ -73,15 +74,39 @@ func (m *RESTBucketManager) hash(r *Request) uint64 {
 	return 0
 }
 
+// digestOf returns what stands for them in the state that the manager leaves to the next.
+func (m *RESTBucketManager) digestOf(r *Request) uint64 {
+	switch {
+	case r.Server != "":
+		return m.digest(r.Server+"\x00"+r.Authorization) | 1
+	case r.Authorization != "":
+		return m.digest(r.Authorization) | 1
+	}
+	return 0
+}
+
 // authentication returns that of a request, made if there is none. The lock for moves is held.
 func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
-	if a, ok := m.authentications.Load(id); ok {
+	digest := m.digestOf(r)
+	if a, ok := m.authentications.Load(digest); ok {
+		m.claim(a, id)
 		return a
 	}
-	now := m.now()
-	server := m.server(r.Server)
+	a := m.newAuthentication(digest, r.Server, r.Authorization == "")
+	a.id.Store(id)
+	if session := m.session(); session != nil {
+		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
+		a.global.connect(session)
+	}
+	m.addAuthentication(a)
+	return a
+}
+
+// newAuthentication returns one that nobody knows yet. The lock for moves is held.
+func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, anonymous bool) *authentication {
+	server := m.server(serverName)
 	a := &authentication{
-		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
+		digest: digest, server: server, edge: server.edge, anonymous: anonymous,
 		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
 		queued: make(map[*bucket]struct{}),
 	}
@@ -89,14 +114,35 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
 		limit: ratelimits.NewGlobal(m.settings.globalLimit),
 	}
-	if session := m.session(); session != nil {
-		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
-		a.global.connect(session)
-	}
+	a.id.Store(digest)
+	return a
+}
+
+// addAuthentication lets everybody know one. The lock for moves is held.
+func (m *RESTBucketManager) addAuthentication(a *authentication) {
+	now := m.now()
 	a.global.limit.Hold(now, m.throttled.Wait(now))
 	a.server.authentications++
-	m.authentications.Store(id, a)
-	return a
+	m.authentications.Store(a.digest, a)
+}
+
+// claim lets requests find the routes of an authentication that was restored, when the first one has come with the credential. The
+// lock for moves is held.
+func (m *RESTBucketManager) claim(a *authentication, id uint64) {
+	old := a.id.Load()
+	if old == id {
+		return
+	}
+	for e := range a.routes {
+		if _, key := m.findEntry(e.route, old); !e.collided.Load() {
+			m.entries.Delete(key)
+		}
+	}
+	a.id.Store(id)
+	for e := range a.routes {
+		_, key := m.findEntry(e.route, id)
+		m.entries.Store(key, e)
+	}
 }
 
 // server is one server whose limits count: Discord, or one that speaks its protocol. What counts by IP address is its own for each,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -41,6 +42,7 @@ type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
 	seed     maphash.Seed
+	key      atomic.Pointer[wire.Key] // of what the manager leaves to the next; RestoreState sets it
 	counters counters
 	groupIDs atomic.Uint64 // how many there have been
 	discord  *server
@@ -82,20 +84,25 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 	}
 	m := &RESTBucketManager{
 		settings:        s,
-		origin:          s.clock.Now(),
+		origin:          s.clock.Now().Add(-past),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
 		entries:         xsync.NewMap[uint64, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 	}
+	m.key.Store(wire.NewKey(s.stateKey))
+	m.sweptAt = m.now()
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m
 	return m
 }
 
-// now returns the monotonic time since the manager was made.
+// past is for how long before a manager was made there is time, for what it finds of another one.
+const past = 3 * ratelimits.LongestTrust
+
+// now returns the monotonic time since the manager's origin.
 func (m *RESTBucketManager) now() time.Duration {
 	if m.settings.realTime {
 		return time.Since(m.origin) // cheaper, as it does not read the wall clock

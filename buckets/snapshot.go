@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"hash/maphash"
 	"iter"
 	"slices"
 	"strconv"
@@ -122,7 +121,7 @@ func (b *bucket) snapshot() BucketSnapshot {
 		s.Route = b.group.route.String()
 	}
 	if a := b.group.authentication; !a.anonymous {
-		s.Authentication = "#" + strconv.FormatUint(a.id&0xffffff, 16)
+		s.Authentication = "#" + strconv.FormatUint(a.digest&0xffffff, 16)
 	}
 	return s
 }
@@ -136,7 +135,7 @@ func (group *limitGroup) shown() string {
 	case group.kind == unknownGroup:
 		return UnknownHash
 	case group.secret.Load() || len(group.hash) > longestShown:
-		return "#" + strconv.FormatUint(maphash.String(group.authentication.global.manager.seed, group.hash)&0xffffff, 16)
+		return "#" + strconv.FormatUint(group.authentication.global.manager.digest(group.hash)&0xffffff, 16)
 	}
 	return group.hash
 }

@@ -12,12 +12,11 @@ import (
 // A block is what one process leaves to the next: two bytes that say what it is and in which version, its length, its contents, and a
 // checksum of all that.
 
-var (
-	// ErrDamaged is wrapped by the error for a block that is not as it was written.
-	ErrDamaged = errors.New("state is damaged")
-	// ErrVersion is wrapped by the error for a block of another version.
-	ErrVersion = errors.New("state is of another version")
-)
+// ErrState is wrapped by the error for a block that cannot be used: it is damaged, or was not written for its reader.
+var ErrState = errors.New("state cannot be used")
+
+// ErrDamaged is that for a block that is not as it was written.
+var ErrDamaged = fmt.Errorf("%w: it is damaged", ErrState)
 
 const (
 	blockHead = 2 + 4
@@ -45,16 +44,16 @@ func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 	}
 	switch head := b.Bytes(); {
 	case head[0] != kind:
-		return nil, fmt.Errorf("%w: it begins otherwise", ErrDamaged)
+		return nil, fmt.Errorf("%w: it begins otherwise", ErrState)
 	case head[1] != version:
-		return nil, fmt.Errorf("%w: expected version %d, it has %d", ErrVersion, version, head[1])
+		return nil, fmt.Errorf("%w: it has version %d, expected %d", ErrState, head[1], version)
 	}
 	if err := readAll(&b, r, int64(binary.BigEndian.Uint32(b.Bytes()[2:]))+blockTail); err != nil {
 		return nil, err
 	}
 	end := b.Len() - blockTail
 	if crc32.Checksum(b.Bytes()[:end], castagnoli) != binary.BigEndian.Uint32(b.Bytes()[end:]) {
-		return nil, fmt.Errorf("%w: its checksum is wrong", ErrDamaged)
+		return nil, fmt.Errorf("%w, its checksum is wrong", ErrDamaged)
 	}
 	return b.Bytes()[blockHead:end], nil
 }
@@ -62,7 +61,7 @@ func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 func readAll(b *bytes.Buffer, r io.Reader, n int64) error {
 	switch _, err := io.CopyN(b, r, n); {
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: it ends too early", ErrDamaged)
+		return fmt.Errorf("%w, it ends too early", ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("reading a state: %w", err)
 	}
