@@ -71,6 +71,11 @@ type RESTBucketManager struct {
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
 	shared SharedStats                   // what the sessions before have counted
 
+	leaving sync.Mutex   // guards leaves and left, and is held while everything is forgotten; taken before the lock for moves
+	leaves  bool         // somebody wants the state
+	left    []byte       // the state when the manager was closed
+	doubted atomic.Int64 // until then another manager may have sent what this one does not know of, a time.Duration; 0: never
+
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
 

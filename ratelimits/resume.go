@@ -58,7 +58,7 @@ func (g *Global) Busy(now time.Duration) time.Duration {
 	return max(g.nth(g.used()-1)-now, 0)
 }
 
-// Counts yields how many invalid responses there have been, and how long ago at the earliest, the oldest ones first.
+// Counts yields how many invalid responses there have been, and how long ago, give or take half a part, the oldest ones first.
 func (b *Budget) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
 	return func(yield func(time.Duration, int) bool) {
 		b.forget(now)
@@ -68,7 +68,7 @@ func (b *Budget) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
 			if part < 0 || b.counts[part%parts] == 0 {
 				continue
 			}
-			if !yield(now-min(time.Duration(part+1)*b.part, now), int(b.counts[part%parts])) {
+			if !yield(now-min(time.Duration(part)*b.part+b.part/2, now), int(b.counts[part%parts])) {
 				return
 			}
 		}
