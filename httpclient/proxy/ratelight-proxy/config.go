@@ -20,7 +20,7 @@ import (
 // of other proxies are accepted where they mean the same.
 type config struct {
 	Listen         string        `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
-	Admin          string        `placeholder:"HOST:PORT" help:"Where /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
+	Admin          string        `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
 	Upstream       string        `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
 	MaxWait        time.Duration `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
 	MaxQueue       int           `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
@@ -39,6 +39,9 @@ type config struct {
 
 	Redis       string `placeholder:"URL" help:"Share limits with other processes through this Redis or Valkey server."`
 	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
+
+	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
+	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have."`
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
 	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`

@@ -200,10 +200,13 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.JSONEq(t, `{"id":"1"}`, text)
 	assert.Equal(t, "/api/v10/users/@me", discord.Requests()[0].Path)
-	for path, want := range map[string]int{"/live": 200, "/ready": 200, "/upstream": 200, "/nothing": 404} {
-		status, _ := get(t, "http://"+r.admin+path)
-		assert.Equal(t, want, status, path)
+	for path, want := range map[string]string{"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html", "/metrics": "ratelight_requests_granted_total 1"} {
+		status, text := get(t, "http://"+r.admin+path)
+		assert.Equal(t, 200, status, path)
+		assert.Contains(t, text, want)
 	}
+	status, _ = get(t, "http://"+r.admin+"/nothing")
+	assert.Equal(t, 404, status)
 	discord.Close()
 	status, _ = get(t, "http://"+r.bots+"/users/@me")
 	assert.Equal(t, 502, status)
@@ -285,6 +288,33 @@ func TestAPortThatIsTakenIsAnError(t *testing.T) {
 	defer listener.Close()
 	var out bytes.Buffer
 	assert.Equal(t, 1, run(t.Context(), []string{"--listen", listener.Addr().String(), "--admin", "off"}, &out, &out))
+	assert.Contains(t, out.String(), "in use")
+}
+
+func TestARestartGoesOnFromTheStateFile(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
+	path := filepath.Join(t.TempDir(), "state")
+	for i, want := range []int{200, 429} {
+		r := start(t, "--upstream", discord.URL, "--state", path, "--state-key", secret)
+		status, _ := get(t, "http://"+r.bots+"/users/@me")
+		assert.Equal(t, want, status, "run %d", i)
+		r.stop()
+		assert.Equal(t, 0, <-r.status)
+	}
+	assert.Len(t, discord.Requests(), 1)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), secret)
+}
+
+// Two processes that wrote one file would each undo what the other has written.
+func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state")
+	start(t, "--upstream", "http://127.0.0.1:1", "--state", path)
+	var out bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
 	assert.Contains(t, out.String(), "in use")
 }
 

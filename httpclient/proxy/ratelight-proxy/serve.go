@@ -13,10 +13,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/metrics"
 	"github.com/ratelight/ratelight/httpclient/proxy"
+	"github.com/ratelight/ratelight/httpclient/statefile"
+	"github.com/ratelight/ratelight/httpclient/status"
 )
 
 const (
@@ -36,7 +43,8 @@ type service struct {
 	handler  *proxy.Handler
 	bots     http.Handler // the handler, behind the secret
 	admin    http.Handler
-	store    *redis.Store // nil if nothing is shared
+	store    *redis.Store    // nil if nothing is shared
+	state    *statefile.File // nil if nothing is kept
 	draining atomic.Bool
 }
 
@@ -62,6 +70,9 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		}
 	}
 	transport := []httpclient.Option{httpclient.WithAttemptTimeout(time.Duration(c.RequestTimeout)), httpclient.WithBuckets(limiting...)}
+	if c.StateKey != "" {
+		transport = append(transport, httpclient.WithStateKey([]byte(c.StateKey)))
+	}
 	if c.HideLimits {
 		transport = append(transport, httpclient.WithoutRateLimitHeaders())
 	}
@@ -69,6 +80,11 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		proxy.WithGlobalLimits(c.GlobalLimit), proxy.WithLogger(s.log), proxy.WithTransport(transport...))
 	if err != nil {
 		return s, err
+	}
+	if c.State != "" && !c.Check {
+		if s.state, err = statefile.Open(c.State, s.handler.Transport(), statefile.WithLogger(s.log)); err != nil {
+			return s, fmt.Errorf("%w: --state: %w", errUnavailable, err)
+		}
 	}
 	s.bots = s.handler
 	pages := s.pages()
@@ -103,7 +119,13 @@ func (s *service) connect() (err error) {
 
 // pages are those of the admin listener that need the secret.
 func (s *service) pages() http.Handler {
+	transport := s.handler.Transport()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.New(transport.Manager(), transport), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", status.Handler(transport.Manager()))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /upstream", s.upstream)
 	return mux
 }
@@ -203,6 +225,11 @@ func (s *service) drain(bots *http.Server) error {
 
 // close gives back what newService took.
 func (s *service) close() {
+	if s.state != nil {
+		if err := s.state.Close(); err != nil { // which closes the transport as well
+			s.log.Warn("state not written", "error", err)
+		}
+	}
 	if s.handler != nil {
 		_ = s.handler.Close() // never fails
 	}
