@@ -28,6 +28,9 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
 	if lease, ok := m.acquireFast(ctx, r); ok {
 		lease.held.request = r
+		if r.waited != 0 {
+			r.waited = 0
+		}
 		return lease, nil
 	}
 	return m.acquire(ctx, r)
@@ -152,6 +155,9 @@ func (m *RESTBucketManager) acquire(ctx context.Context, r *Request) (Lease, err
 
 // request grants what is asked for, or lets it wait as a waiter of its own: async if that is not nil.
 func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *waiter) (Lease, *waiter, error) {
+	if r != nil {
+		r.waited = 0
+	}
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, nil, err
 	}
@@ -217,6 +223,7 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if w == nil {
 		w = m.waiters.get()
 	}
+	w.reason = b.reason(now, a, f)
 	return Lease{}, b.enqueue(now, a, arrived, w), f, nil
 }
 
@@ -293,6 +300,12 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 // await waits for a waiter's answer or the end of the context. If both come together, a lease is given back.
 func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error) {
 	defer m.waiters.put(w)
+	lease, err := m.awaitAnswer(ctx, w)
+	m.endWait(w, lease, err)
+	return lease, err
+}
+
+func (m *RESTBucketManager) awaitAnswer(ctx context.Context, w *waiter) (Lease, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -308,7 +321,6 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 	if w.err != nil {
 		return Lease{}, w.err
 	}
-	m.counters.waited(m.now() - w.asked())
 	return w.held.lease(), nil
 }
 

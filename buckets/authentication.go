@@ -42,8 +42,17 @@ func (m *RESTBucketManager) hash(r *Request) uint64 {
 	return 0
 }
 
-// authentication returns that of a request, made if there is none. The lock for moves is held.
-func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
+// globalLimitOf returns the global limit of a request's authentication, 0 if there is none. It calls a function of the caller's, and so is
+// called under no lock.
+func (m *RESTBucketManager) globalLimitOf(r *Request) int {
+	if m.settings.globalOf == nil {
+		return m.settings.globalLimit
+	}
+	return clampGlobal(m.settings.globalOf(r.Authorization))
+}
+
+// authentication returns that of a request, made with that global limit if there is none. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64, r *Request, globalLimit int) *authentication {
 	if a, ok := m.authentications.Load(id); ok {
 		return a
 	}
@@ -55,7 +64,7 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 	}
 	a.global = &gate{
 		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
-		limit: ratelimits.NewGlobal(m.settings.globalLimit),
+		limit: ratelimits.NewGlobal(globalLimit),
 	}
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))

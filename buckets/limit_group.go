@@ -243,13 +243,14 @@ func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 
 // newEntry makes what is not there yet. Nobody can find it before it is complete, and what panics meanwhile leaves nothing behind.
 func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, r *Request) *routeEntry {
+	globalLimit := m.globalLimitOf(r)
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	e, key := m.findEntry(route, authentication)
 	if e != nil {
 		return e
 	}
-	e = &routeEntry{manager: m, authentication: m.authentication(authentication, r), route: route, exempt: route.GlobalExempt()}
+	e = &routeEntry{manager: m, authentication: m.authentication(authentication, r, globalLimit), route: route, exempt: route.GlobalExempt()}
 	start := unknownGroup
 	if route.OneShot() {
 		start = unlimitedGroup // every request has its own major parameter, and there is nothing to discover

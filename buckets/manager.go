@@ -42,7 +42,8 @@ type RESTBucketManager struct {
 	origin   time.Time
 	seed     maphash.Seed
 	counters counters
-	groupIDs atomic.Uint64 // how many there have been
+	hooks    atomic.Pointer[Hooks] // never nil
+	groupIDs atomic.Uint64         // how many there have been
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -91,6 +92,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		authentications: xsync.NewMap[uint64, *authentication](),
 		listed:          xsync.NewMap[*authentication, struct{}](),
 	}
+	m.hooks.Store(&s.hooks)
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m

@@ -159,6 +159,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
+		Bucket:   b.group.named(),
 		Cause:    b.unreachable(now, a),
 	}
 }

@@ -198,33 +198,54 @@ func (group *limitGroup) shown() string {
 	return group.hash
 }
 
+// named returns the bucket hash as responses name it, empty if there is none or it must not be shown.
+func (group *limitGroup) named() string {
+	if group.kind != hashGroup || group.secret.Load() || len(group.hash) > longestShown {
+		return ""
+	}
+	return group.hash
+}
+
 // waitsFor returns what the first of those who wait waits for, and how long.
 func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	if b.queues.waiting() == 0 {
 		return WaitsForNothing, 0
 	}
 	first, _ := b.first(now)
-	switch {
-	case first == nil:
+	if first == nil {
 		return WaitsForSubLimit, b.queues.subLimitWait(now)
-	case b.unreachable(now, &first.ask) != nil:
-		return WaitsForOutage, 0
-	case b.queues.ordered > 0 && b.serial(&first.ask):
-		return WaitsForOrdered, 0
 	}
 	f := b.predict(now, &first.ask, 0)
-	line := b.queues.line
-	switch {
-	case f.class == ratelimits.ClassEdge || f.wait == 0 && line == b.group.authentication.edge:
-		return WaitsForEdge, f.wait
-	case f.global || f.wait == 0 && line != nil:
-		return WaitsForGlobal, f.wait
-	case f.class == ratelimits.ClassShared:
-		return WaitsForShared, f.wait
-	case f.wait > 0:
-		return WaitsForWindow, f.wait
+	reason := b.reason(now, &first.ask, f)
+	if reason == WaitsForOutage || reason == WaitsForOrdered {
+		return reason, 0
 	}
-	return WaitsForProbe, 0
+	return reason, f.wait
+}
+
+// reason returns what somebody waits for in the bucket, of whom that is forecast.
+func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
+	var line *gate
+	if qs := b.queues; qs != nil {
+		line = qs.line
+	}
+	switch q := b.queues.subLimitOf(a); {
+	case q != nil && !q.open(now):
+		return WaitsForSubLimit
+	case b.unreachable(now, a) != nil:
+		return WaitsForOutage
+	case b.queues != nil && b.queues.ordered > 0 && b.serial(a):
+		return WaitsForOrdered
+	case f.class == ratelimits.ClassEdge || f.wait == 0 && line != nil && line == b.group.authentication.edge:
+		return WaitsForEdge
+	case f.global || f.wait == 0 && line != nil:
+		return WaitsForGlobal
+	case f.class == ratelimits.ClassShared:
+		return WaitsForShared
+	case f.wait > 0:
+		return WaitsForWindow
+	}
+	return WaitsForProbe
 }
 
 // waited returns how long the one has waited that was there first.

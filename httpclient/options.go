@@ -32,6 +32,7 @@ type settings struct {
 	limiter Limiter
 	buckets []buckets.Option
 	ofOwn   string // the latest option that configures a manager of the transport's own
+	hooks   Hooks
 	behaviour
 }
 
@@ -44,7 +45,6 @@ type behaviour struct {
 	authorizationAlways bool // also where the path has a token
 	attemptTimeout      time.Duration
 	retrySettings       retrySettings
-	hooks               Hooks
 	log                 *sparselog.Log // nil: nothing is logged
 }
 
