@@ -180,5 +180,5 @@ func (b *bucket) close() {
 		b.refuseAll(ErrClosed)
 		clear(b.queues.subLimits)
 	}
-	b.link.close(b.now())
+	b.link.close()
 }

@@ -37,7 +37,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	b.tellGroup()
 	b.noteBusy()
 	b.group.remove(b)
-	b.link.close(now) // before there can be another bucket of that name
+	b.link.close() // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)
 	return true

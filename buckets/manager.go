@@ -133,8 +133,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
-	h.ticket, _ = b.link.adopt(now, now)
+	h.grant = grant{permit: b.adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)
