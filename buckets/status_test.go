@@ -151,6 +151,8 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
 		}
+		discover(t, m, message(1), limited("h", 5, 4, time.Second))
+		wait(time.Minute)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, 30*time.Second))
 		s := m.Status(3)
 		require.Len(t, s.Globals, 3)
