@@ -37,7 +37,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	b.tellGroup()
 	b.noteBusy()
 	b.group.remove(b)
-	b.link.close(now) // before there can be another bucket of that name
+	b.link.close() // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)
 	return true
@@ -118,7 +118,7 @@ func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 		}
 	}
 	if len(a.groups) == 0 && len(a.routes) == 0 && a.global.idle(now) {
-		m.authentications.Delete(a.id)
+		m.authentications.Delete(a.digest)
 		a.global.close()
 		a.server.authentications--
 	}

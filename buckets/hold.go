@@ -107,11 +107,15 @@ func (q *queue) refuse(now time.Duration, r *ratelimits.Response) time.Duration 
 
 // hold lets nothing leave for d, in no process.
 func (b *bucket) hold(now, d time.Duration, class ratelimits.Class) {
-	if d > 0 {
-		b.window.HoldFor(now, d, class)
-		b.link.hold(now, d, class)
-		b.noteBusy()
+	if d <= 0 {
+		return
 	}
+	if b.link != nil {
+		b.link.remote.Hold(now, d, class)
+	} else {
+		b.window.HoldFor(now, d, class)
+	}
+	b.noteBusy()
 }
 
 // resource is what a bucket limits the use of, whoever uses it.
@@ -220,6 +224,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
+	m.doubted.Store(0)
 	var edges []*gate
 	for _, s := range m.servers {
 		s.holds.Clear()

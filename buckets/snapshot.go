@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"encoding/json"
-	"hash/maphash"
 	"iter"
 	"slices"
 	"strconv"
@@ -185,7 +184,7 @@ func (a *authentication) shown() string {
 	if a.anonymous {
 		return "-"
 	}
-	return "#" + strconv.FormatUint(a.id&0xffffff, 16)
+	return "#" + strconv.FormatUint(a.digest&0xffffff, 16)
 }
 
 // longestShown is the length of the longest bucket hash that is shown. Those of Discord have 32 characters, a webhook's token 68.
@@ -197,7 +196,7 @@ func (group *limitGroup) shown() string {
 	case group.kind == unknownGroup:
 		return UnknownHash
 	case group.secret.Load() || len(group.hash) > longestShown:
-		return "#" + strconv.FormatUint(maphash.String(group.authentication.global.manager.seed, group.hash)&0xffffff, 16)
+		return "#" + strconv.FormatUint(group.authentication.global.manager.digest(group.hash)&0xffffff, 16)
 	}
 	return group.hash
 }

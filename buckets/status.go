@@ -249,7 +249,7 @@ func (g *gate) snapshot(now time.Duration) GateSnapshot {
 // GlobalWait returns how long a request of a credential to a server (see Request.Server) that came now would wait for the global limit, 0
 // if it would not, or nothing is known of the credential. The authorization is as for Acquire.
 func (m *RESTBucketManager) GlobalWait(server, authorization string) time.Duration {
-	a, _ := m.authentications.Load(m.hash(&Request{Server: server, Authorization: authorization}))
+	a, _ := m.authentications.Load(m.digestOf(&Request{Server: server, Authorization: authorization}))
 	if a == nil {
 		return 0
 	}
