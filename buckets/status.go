@@ -147,7 +147,8 @@ func (b *bucket) rank() (rank time.Duration, busy bool) {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.noteBusy()
-	if b.queues.waiting() == 0 && b.window.HoldWait(now) == 0 {
+	held := max(b.window.HoldWait(now), b.queues.longestHold(now))
+	if b.queues.waiting() == 0 && held == 0 {
 		return 0, false
 	}
 	return max(b.predictNext(now), b.waited(now)), true
@@ -162,7 +163,7 @@ func (m *RESTBucketManager) namedSnapshots(ranked []rankedBucket) (all []BucketS
 			of[a] = m.routesOf(a)
 		}
 		s := b.lockedSnapshot()
-		if s.Waiting == 0 && s.HoldAfter == 0 { // not any more
+		if s.Waiting == 0 && s.HoldAfter == 0 && s.SubLimitAfter == 0 { // not any more
 			continue
 		}
 		s.Routes = users{b.group: of[a]}.of(b.bucket)
