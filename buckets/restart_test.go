@@ -188,9 +188,6 @@ func (r *restarts) end() []byte {
 		defer cancel()
 		_ = r.manager.Shutdown(ctx)
 	}
-	if r.hidden { // nor of what is told to a process that has written its state for the last time
-		r.all.Wait()
-	}
 	r.kill()
 	return r.write()
 }
