@@ -92,7 +92,7 @@ type authenticationState struct {
 
 type groupState struct {
 	groupKey
-	buckets       []bucketState
+	buckets       []*bucketState
 	limit, latest int
 	period        time.Duration
 }
@@ -233,8 +233,8 @@ func (s *state) readAuthentication() authenticationState {
 	return a
 }
 
-func (s *state) bucket() bucketState {
-	b := bucketState{major: s.major()}
+func (s *state) bucket() *bucketState {
+	b := &bucketState{major: s.major()}
 	if s.Err == nil {
 		var err error
 		if b.window, s.Data, err = ratelimits.DecodeWindow(s.Data); err != nil || b.window.Reset() > s.written+2*ratelimits.LongestTrust {
@@ -316,7 +316,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		groups[i+1] = group
 		group.latestLimit.Store(int32(state.latest))
 		for i := range state.buckets {
-			m.restoreBucket(group, &state.buckets[i], exact)
+			m.restoreBucket(group, state.buckets[i], exact)
 		}
 		group.lastLimit.Store(int64(state.limit))
 		group.lastPeriod.Store(int64(min(max(state.period, 0), ratelimits.LongestTrust)))
