@@ -55,7 +55,7 @@ type state struct {
 	key            *wire.Key
 	exact          bool // nothing was sent since
 	written        time.Duration
-	shift          time.Duration // from the clock of the manager that has written it
+	early, late    time.Duration // from the clock of the manager that has written it, at least and at most
 	doubted        time.Duration
 	throttled      time.Duration
 	routes         []routes.Route
@@ -92,7 +92,7 @@ type authenticationState struct {
 
 type groupState struct {
 	groupKey
-	buckets       []bucketState
+	buckets       []*bucketState
 	limit, latest int
 	period        time.Duration
 }
@@ -131,7 +131,7 @@ func (s *state) at() time.Duration {
 		s.Fail()
 		return 0
 	}
-	return max(t+s.shift, 1)
+	return max(t+s.late, 1)
 }
 
 func (s *state) major() major { return major{s.Number(), s.Number()} }
@@ -171,9 +171,10 @@ func (m *RESTBucketManager) decode(data []byte) (*state, error) {
 	}
 	doubted := s.Time(time.Nanosecond)
 	wall := time.Unix(0, int64(s.Time(time.Nanosecond)))
-	s.shift = now - s.written - wire.Elapsed(wall, m.settings.clock.Now())
+	least, most := wire.Elapsed(wall, m.settings.clock.Now())
+	s.early, s.late = now-s.written-most, now-s.written-least
 	if doubted > 0 && doubted <= s.written {
-		s.doubted = max(doubted+s.shift, 1)
+		s.doubted = max(doubted+s.late, 1)
 	}
 	for n := s.Count(); n > 0 && s.Err == nil; n-- {
 		route, err := routes.Parse(s.Text())
@@ -232,14 +233,14 @@ func (s *state) readAuthentication() authenticationState {
 	return a
 }
 
-func (s *state) bucket() bucketState {
-	b := bucketState{major: s.major()}
+func (s *state) bucket() *bucketState {
+	b := &bucketState{major: s.major()}
 	if s.Err == nil {
 		var err error
 		if b.window, s.Data, err = ratelimits.DecodeWindow(s.Data); err != nil || b.window.Reset() > s.written+2*ratelimits.LongestTrust {
 			s.Fail()
 		}
-		b.window.Shift(s.shift, s.shift)
+		b.window.Shift(s.early, s.late)
 	}
 	for s.Flag() {
 		b.subLimits = append(b.subLimits, subLimitState{s.Number(), s.at(), s.Int(255)})
@@ -315,7 +316,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		groups[i+1] = group
 		group.latestLimit.Store(int32(state.latest))
 		for i := range state.buckets {
-			m.restoreBucket(group, &state.buckets[i], exact)
+			m.restoreBucket(group, state.buckets[i], exact)
 		}
 		group.lastLimit.Store(int64(state.limit))
 		group.lastPeriod.Store(int64(min(max(state.period, 0), ratelimits.LongestTrust)))

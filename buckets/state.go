@@ -23,6 +23,7 @@ var ErrState = wire.ErrState
 const (
 	stateKind    = 'B'
 	stateVersion = 1
+	bucketSize   = 128 // of a bucket in the state, as most are
 )
 
 // WithStateKey sets a secret that WriteState uses to hash credentials and tokens, which next to the state has to be given to RestoreState.
@@ -111,7 +112,7 @@ func (s *stateWriter) key(m *RESTBucketManager, k groupKey, secret bool) {
 
 // encode returns the state, in which nothing can have been sent since if the manager is closed.
 func (m *RESTBucketManager) encode() []byte {
-	s := &stateWriter{session: m.session() != nil, numbers: map[routes.Route]uint64{}}
+	s := &stateWriter{b: make([]byte, 0, m.buckets.size()*bucketSize), session: m.session() != nil, numbers: map[routes.Route]uint64{}}
 	m.moves.Lock()
 	servers := slices.Collect(maps.Values(m.servers))
 	s.time(m.throttled.Until())

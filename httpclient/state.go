@@ -159,7 +159,7 @@ func (c *credentials) decode(data []byte) (*credentialsState, error) {
 		return nil, fmt.Errorf("%w: it was written with another key", wire.ErrState)
 	}
 	s.owned = s.Flag()
-	s.elapsed = wire.Elapsed(time.Unix(0, int64(s.Time(time.Nanosecond))), s.now)
+	s.elapsed, _ = wire.Elapsed(time.Unix(0, int64(s.Time(time.Nanosecond))), s.now)
 	for s.Flag() {
 		k := finding{scope: scope{s.id(), s.route(), s.Number()}, evidence: confirmed}
 		status, until := s.Int(599), s.until()

@@ -16,18 +16,22 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 		w.unheard += n
 		return
 	}
-	period := max(w.longest, w.evidence.next.period)
-	if w.evidence.kind() == KindLeaky {
+	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky
+	if isLeaky {
 		period = max(period, times(int(w.limit), w.evidence.leaky.slot.high))
 	}
+	period = min(period, LongestTrust)
 	c := charge{received: now, reset: interval{now, now + period + tick}, n: n, blind: unanswered}
 	if !exact {
 		w.resumeHidden(now)
-		w.ledger.lift(c.reset.high)
-		c.others, c.counted, c.n = true, w.limit, max(n, w.limit-w.ledger.total)
-		if n == 0 && w.recentWhole {
+		c.reset.high = max(c.reset.high, w.ledger.last())
+		w.ledger.clear()
+		c.others, c.counted, c.n = true, w.limit, max(n, w.limit)
+		switch {
+		case n > 0:
+		case isLeaky, w.recentWhole && w.evidence.refuted&leaky != 0:
 			c.blind = heard
-		} else if n == 0 {
+		case w.evidence.refuted&leaky != 0:
 			c.blind = unsaid
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,9 +40,7 @@ func discordThatAuthorizes(t *testing.T) *world {
 
 // as sends a request with an Authorization, without a server between.
 func (w *world) as(authorization, path string) response {
-	r := newRequest(w.t, "GET", path, "")
-	r.URL.Scheme, r.URL.Host = "", ""
-	r.Header.Set("Authorization", authorization)
+	r := (&http.Request{Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}}}).WithContext(w.t.Context())
 	recorder, start := httptest.NewRecorder(), time.Now()
 	w.handler.ServeHTTP(recorder, r)
 	return response{Response: recorder.Result(), took: time.Since(start)}
@@ -84,7 +83,7 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := discordThatAuthorizes(t)
-		for i := range 3000 {
+		for i := range 1200 {
 			require.Equal(t, 200, w.as(fmt.Sprintf("Bot valid-%d", i), "/users/@me").StatusCode)
 		}
 	})
@@ -96,13 +95,13 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 		w := discordThatAuthorizes(t)
 		for _, path := range []string{"/gateway", "/webhooks/1/webhook-token-webhook-token", "/not/documented"} {
 			statuses := make(map[int]int)
-			for i := range 1500 {
+			for i := range 1100 {
 				statuses[w.as(fmt.Sprintf("Bot %s-%d", path, i), path).StatusCode]++
 			}
 			if strings.HasPrefix(path, "/webhooks") { // where it is not sent
-				assert.Equal(t, map[int]int{200: 1500}, statuses, path)
+				assert.Equal(t, map[int]int{200: 1100}, statuses, path)
 			} else {
-				assert.Equal(t, 500, statuses[429], path)
+				assert.Equal(t, 100, statuses[429], path)
 			}
 			time.Sleep(11 * time.Minute)
 		}

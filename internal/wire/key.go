@@ -33,14 +33,16 @@ func (k *Key) Sum(text string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// A clock may have been set while nothing ran, and nobody notices. So of the time that it says has passed an hour is not believed, and what
-// is left is bounded, as it is only compared with waits of a day at most.
+// A clock may have been set while nothing ran, and nobody notices, so it is believed within an hour. No more time than two days is told, as
+// it is only compared with waits of a day at most.
 const (
 	clockStep = time.Hour
 	longest   = 48 * time.Hour
 )
 
-// Elapsed returns how much time has certainly passed between two times of wall clocks, as long as nobody has set them by more than an hour.
-func Elapsed(from, to time.Time) time.Duration {
-	return min(max(to.Sub(from)-clockStep, 0), longest)
+// Elapsed returns how much time has passed at least, and at most, between two times of wall clocks, as long as nobody has set them by more
+// than an hour.
+func Elapsed(from, to time.Time) (least, most time.Duration) {
+	d := min(max(to.Sub(from), 0), longest)
+	return max(d-clockStep, 0), d + clockStep
 }
