@@ -123,24 +123,27 @@ func (b *bucket) isFor(e *routeEntry, m major) bool {
 
 // tryTake takes all that a request needs, or returns nil.
 func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) *held {
-	permit, ok := b.take(now)
-	if !ok {
-		return nil
-	}
-	auth := entry.authentication
-	if !auth.server.budget.hasPlenty(c) {
-		b.giveBack(now, permit)
-		return nil
-	}
 	h := leases.Get().(*held)
-	if entry.exempt {
-		h.global = auth.global.force(now)
-	} else if h.global, ok = auth.global.take(now); !ok {
-		b.giveBack(now, permit)
+	if !b.take(now, &h.permit) {
 		leases.Put(h)
 		return nil
 	}
-	h.permit, h.entry = permit, entry
+	auth := entry.authentication
+	ok := auth.server.budget.hasPlenty(c)
+	if ok {
+		if entry.exempt {
+			h.global = auth.global.force(now)
+		} else {
+			h.global, ok = auth.global.take(now)
+		}
+	}
+	if !ok {
+		b.giveBack(now, &h.permit)
+		h.permit = permit{}
+		leases.Put(h)
+		return nil
+	}
+	h.entry = entry
 	return h
 }
 

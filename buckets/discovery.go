@@ -116,7 +116,7 @@ func (b *bucket) namingOf(e *routeEntry) *naming {
 // overtaken reports that a request was sent before another one of its route, or together with it, whose response has named the
 // bucket's hash.
 func (b *bucket) overtaken(h *held) bool {
-	newest, sent := b.namingOf(h.entry), h.permit.sent
+	newest, sent := b.namingOf(h.entry), h.permit.Sent()
 	return newest != nil && (sent < newest.sent || sent == newest.sent && h.order <= newest.order)
 }
 
@@ -127,14 +127,14 @@ func (b *bucket) name(h *held, r *ratelimits.Response) {
 	}
 	switch newest := b.namingOf(h.entry); {
 	case newest == nil:
-		n := naming{h.entry, h.permit.sent, h.order, nil}
+		n := naming{h.entry, h.permit.Sent(), h.order, nil}
 		if b.namings.route != nil {
 			older := b.namings
 			n.next = &older
 		}
 		b.namings = n
 	case !b.overtaken(h):
-		newest.sent, newest.order = h.permit.sent, h.order
+		newest.sent, newest.order = h.permit.Sent(), h.order
 	}
 	if r.Status < http.StatusBadRequest && h.entry.byError.Load() {
 		h.entry.byError.Store(false)

@@ -46,11 +46,11 @@ func (b *bucket) serial(a *ask) bool { return a.ordered || b.group.kind == unsta
 // grant makes a lease. Everything that it needs has been found to be there; but what processes share may be gone since, then it reports false
 // and has changed nothing.
 func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) (Lease, bool) {
-	permit, ok := b.take(now)
-	switch {
-	case !ok && b.link == nil:
-		panic("buckets: window promised a permit and gave none")
-	case !ok:
+	var permit permit
+	if !b.take(now, &permit) {
+		if b.link == nil {
+			panic("buckets: window promised a permit and gave none")
+		}
 		return Lease{}, false
 	}
 	b.discovery.probeSent()

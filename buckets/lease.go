@@ -168,10 +168,10 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	b := h.lock()
 	now := b.now()
 	if auth.edge.tracks(h.edge) {
-		auth.edge.finish(now, h.edge, h.permit.sent, o)
+		auth.edge.finish(now, h.edge, h.permit.Sent(), o)
 	}
 	if auth.global.tracks(h.global) {
-		auth.global.finish(now, h.global, h.permit.sent, o)
+		auth.global.finish(now, h.global, h.permit.Sent(), o)
 	}
 	h.resume(now)
 	o.contradicted = o.sent && b.contradicted(now, h, &o.response)
@@ -218,16 +218,16 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		b.discovery.found(now, "")
 	}
 	if !o.sent {
-		b.giveBack(now, h.permit)
+		b.giveBack(now, &h.permit)
 		return
 	}
 	r := &o.response
 	b.name(h, r)
 	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
-		h.subLimit.refusals.Accepted(h.permit.sent)
+		h.subLimit.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	b.report(now, h.permit, *r)
+	b.report(now, &h.permit, r)
 	if b.window.Limit() != limit {
 		b.tellGroup()
 	}

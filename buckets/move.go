@@ -211,7 +211,7 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 	b.removeInFlight(h)
 	permit := h.permit
 	to.adoptInFlight(h, b)
-	b.report(now, permit, ratelimits.Response{})
+	b.report(now, &permit, &ratelimits.Response{})
 	b.discovery.found(now, to.group.hash)
 	h.unchargeFrom(to)
 }

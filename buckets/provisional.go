@@ -107,7 +107,7 @@ func (h *held) chargeTo(b *bucket) {
 	b.lock()
 	defer b.unlock()
 	if !b.evicted.Load() {
-		h.provisional = append(h.provisional, provisionalCharge{bucket: b, permit: b.adopt(b.now(), h.permit.sent)})
+		h.provisional = append(h.provisional, provisionalCharge{bucket: b, permit: b.adopt(b.now(), h.permit.Sent())})
 	}
 }
 
@@ -136,8 +136,8 @@ func (c provisionalCharge) end(o *outcome) {
 // server may remember it.
 func (c provisionalCharge) remove(now time.Duration, counted bool) {
 	if counted {
-		c.bucket.report(now, c.permit, ratelimits.Response{})
+		c.bucket.report(now, &c.permit, &ratelimits.Response{})
 	} else {
-		c.bucket.giveBack(now, c.permit)
+		c.bucket.giveBack(now, &c.permit)
 	}
 }

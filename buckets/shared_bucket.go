@@ -112,53 +112,58 @@ func (l *sharedLink) close() {
 	}
 }
 
-// permit is what one request has of its bucket.
+// permit is what one request has of its bucket: a permit of the window, or if the bucket is shared of that, and when it was sent.
 type permit struct {
-	sent   time.Duration
-	own    ratelimits.Permit // of the window, if the bucket is not shared
-	shared SharedPermit      // if it is
+	ratelimits.Permit
+	shared SharedPermit
+}
+
+// sharedPermit is that of a request that is sent at the given time.
+func sharedPermit(p SharedPermit, sent time.Duration) permit {
+	return permit{ratelimits.Permit{}.SentAt(sent), p}
 }
 
 // take takes a permit for a request that is sent now, if there is one.
-func (b *bucket) take(now time.Duration) (permit, bool) {
-	if b.link != nil {
-		p, ok := b.link.remote.Take(now)
-		return permit{sent: now, shared: p}, ok
+func (b *bucket) take(now time.Duration, p *permit) (ok bool) {
+	if b.link == nil {
+		p.Permit, ok = b.window.Take(now)
+		return ok
 	}
-	p, ok := b.window.Take(now)
-	return permit{sent: now, own: p}, ok
+	shared, ok := b.link.remote.Take(now)
+	*p = sharedPermit(shared, now)
+	return ok
 }
 
 // adopt charges a request in flight that was sent at the given time without a permit of this bucket.
 func (b *bucket) adopt(now, sent time.Duration) permit {
 	if b.link != nil {
-		return permit{sent: sent, shared: b.link.remote.Adopt(now, sent)}
+		return sharedPermit(b.link.remote.Adopt(now, sent), sent)
 	}
-	return permit{sent: sent, own: b.window.Adopt(now, sent)}
+	return permit{Permit: b.window.Adopt(now, sent)}
 }
 
 // adoptFrom is adopt for a request that has a permit of another bucket.
 func (b *bucket) adoptFrom(now time.Duration, from *bucket, p permit) permit {
 	if b.link != nil || from.link != nil {
-		return b.adopt(now, p.sent)
+		return b.adopt(now, p.Sent())
 	}
-	return permit{sent: p.sent, own: b.window.AdoptFrom(now, &from.window, p.own)}
+	return permit{Permit: b.window.AdoptFrom(now, &from.window, p.Permit)}
 }
 
 // report ends a permit with a response, the zero one if there was none.
-func (b *bucket) report(now time.Duration, p permit, r ratelimits.Response) {
+func (b *bucket) report(now time.Duration, p *permit, r *ratelimits.Response) {
 	if b.link != nil {
-		b.link.remote.Report(now, p.shared, r)
+		b.link.remote.Report(now, p.shared, *r)
 	} else {
-		b.window.Report(now, p.own, r)
+		b.window.Report(now, p.Permit, *r)
 	}
 }
 
 // giveBack ends a permit whose request was not sent.
-func (b *bucket) giveBack(now time.Duration, p permit) {
+func (b *bucket) giveBack(now time.Duration, p *permit) {
 	if b.link != nil {
 		b.link.remote.Return(now, p.shared)
 	} else {
-		b.window.Return(now, p.own)
+		b.window.Return(now, p.Permit)
 	}
 }
