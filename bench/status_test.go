@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/status"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -37,4 +40,12 @@ func benchmarkStatus(b *testing.B, waiting int) {
 		}
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/status")
+	start, page := time.Now(), 0
+	for page < 100 { // what the page asks for, with a sample each time
+		w := httptest.NewRecorder()
+		status.Handler(manager).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?format=json", nil))
+		require.Equal(b, http.StatusOK, w.Code)
+		page++
+	}
+	b.ReportMetric(time.Since(start).Seconds()*1000/float64(page), "ms/page")
 }

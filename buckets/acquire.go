@@ -175,7 +175,7 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 		}
 		// It has to wait, and functions of the caller have to be called first, under no lock.
 		if r.subLimitKey == 0 {
-			r.subLimitKey = subLimitKeyOf(m.seed, r.Route, r.Fields)
+			r.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
 		} else {
 			announced = true
 			m.tellWaiting(ctx, r, f)

@@ -150,7 +150,9 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 		if m.letsAllGo(group) {
 			b.window.Unlimit()
 		}
-		b.window.Recall(int(group.lastLimit.Load()), time.Duration(group.lastPeriod.Load()))
+		period := time.Duration(group.lastPeriod.Load())
+		b.window.Recall(int(group.lastLimit.Load()), period)
+		m.doubt(b, period)
 		group.add(b)
 		return b
 	})

@@ -224,6 +224,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
+	m.doubted.Store(0)
 	var edges []*gate
 	for _, s := range m.servers {
 		s.holds.Clear()

@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -113,9 +112,9 @@ func (o *outcome) comesBack() bool {
 }
 
 // subLimitKeyOf returns the request's key.
-func (g *grant) subLimitKeyOf(seed maphash.Seed) uint64 {
+func (g *grant) subLimitKeyOf(m *RESTBucketManager) uint64 {
 	if g.subLimitKey == 0 {
-		return subLimitKeyOf(seed, g.route, g.fields)
+		return m.subLimitKeyOf(g.route, g.fields)
 	}
 	return g.subLimitKey
 }
@@ -153,7 +152,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 		h.age(m.now(), &o.response)
 	}
 	if o.response.Class == ratelimits.ClassSubLimit {
-		o.subLimitKey = h.subLimitKeyOf(m.seed) // before any lock is held, as it calls the caller's function
+		o.subLimitKey = h.subLimitKeyOf(m) // before any lock is held, as it calls the caller's function
 	}
 	fraction := 0.0
 	if o.sent && o.response.Invalid() {

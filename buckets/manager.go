@@ -11,6 +11,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -41,6 +42,7 @@ type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
 	seed     maphash.Seed
+	key      atomic.Pointer[wire.Key] // of what the manager leaves to the next; RestoreState sets it
 	counters counters
 	hooks    atomic.Pointer[Hooks] // never nil
 	groupIDs atomic.Uint64         // how many there have been
@@ -71,6 +73,11 @@ type RESTBucketManager struct {
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
 	shared SharedStats                   // what the sessions before have counted
 
+	leaving sync.Mutex   // guards leaves and left, and is held while everything is forgotten; taken before the lock for moves
+	leaves  bool         // somebody wants the state
+	left    []byte       // the state when the manager was closed
+	doubted atomic.Int64 // until then another manager may have sent what this one does not know of, a time.Duration; 0: never
+
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
 
@@ -84,7 +91,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 	}
 	m := &RESTBucketManager{
 		settings:        s,
-		origin:          s.clock.Now(),
+		origin:          s.clock.Now().Add(-past),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
 		entries:         xsync.NewMap[uint64, *routeEntry](),
@@ -93,13 +100,18 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		listed:          xsync.NewMap[*authentication, struct{}](),
 	}
 	m.hooks.Store(&s.hooks)
+	m.key.Store(wire.NewKey(s.stateKey))
+	m.sweptAt = m.now()
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m
 	return m
 }
 
-// now returns the monotonic time since the manager was made.
+// past is for how long before a manager was made there is time, for what it finds of another one.
+const past = 3 * ratelimits.LongestTrust
+
+// now returns the monotonic time since the manager's origin.
 func (m *RESTBucketManager) now() time.Duration {
 	if m.settings.realTime {
 		return time.Since(m.origin) // cheaper, as it does not read the wall clock

@@ -238,7 +238,7 @@ func (b *bucket) accept(w *waiter) {
 func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, _ := m.findEntry(b.group.route, b.group.authentication.id)
+	e, _ := m.findEntry(b.group.route, b.group.authentication.id.Load())
 	if e == nil || m.closed() || e.group.Load() != b.group {
 		return false
 	}

@@ -50,6 +50,7 @@ type settings struct {
 	ordered      bool
 	maxWaiting   int // per bucket, 0: no bound
 	maxTotal     int // in all buckets, 0: no bound
+	stateKey     []byte
 	budget       int // invalid responses, 0: no bound
 	budgetPeriod time.Duration
 	shared       Shared

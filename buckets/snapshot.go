@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"encoding/json"
-	"hash/maphash"
 	"iter"
 	"slices"
 	"strconv"
@@ -39,6 +38,8 @@ type BucketSnapshot struct {
 	// the 429 that caused the hold, ratelimits.ClassOK if none did or nothing is held.
 	ResetAfter, HoldAfter time.Duration
 	HoldClass             ratelimits.Class
+	// SubLimitAfter is how long the longest hold of a sub-limit lasts, a hidden limit on fields of the body. Other requests do not wait for it.
+	SubLimitAfter time.Duration
 	// InFlight and Waiting are the numbers of requests in flight and in the queue.
 	InFlight, Waiting int
 	// WaitsFor says what the first waiting request waits for, WaitsForNothing if none waits. WaitAfter is how long it
@@ -71,6 +72,7 @@ func (s BucketSnapshot) MarshalJSON() ([]byte, error) {
 		ResetAfter     float64   `json:"reset_seconds"`
 		HoldAfter      float64   `json:"hold_seconds"`
 		HoldClass      string    `json:"hold_class"`
+		SubLimitAfter  float64   `json:"sub_limit_hold_seconds"`
 		InFlight       int       `json:"in_flight"`
 		Waiting        int       `json:"waiting"`
 		WaitsFor       WaitsFor  `json:"waits_for"`
@@ -80,7 +82,7 @@ func (s BucketSnapshot) MarshalJSON() ([]byte, error) {
 		PredictedWait  float64   `json:"predicted_wait_seconds"`
 	}{
 		s.Server, s.Hash, append([]string{}, s.Routes...), s.Route, s.Major, s.Authentication, s.Kind.String(), s.Unlimited,
-		s.Limit, s.Period.Seconds(), s.Remaining, s.ResetAfter.Seconds(), s.HoldAfter.Seconds(), s.HoldClass.String(),
+		s.Limit, s.Period.Seconds(), s.Remaining, s.ResetAfter.Seconds(), s.HoldAfter.Seconds(), s.HoldClass.String(), s.SubLimitAfter.Seconds(),
 		s.InFlight, s.Waiting, s.WaitsFor, s.WaitAfter.Seconds(), s.WaitUntil, s.Waited.Seconds(), s.PredictedWait.Seconds(),
 	})
 }
@@ -161,7 +163,8 @@ func (b *bucket) snapshot() BucketSnapshot {
 		Kind: window.Kind(), Unlimited: window.Unlimited(),
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
-		InFlight: window.InFlight(), Waiting: b.queues.waiting(),
+		SubLimitAfter: b.queues.longestHold(now),
+		InFlight:      window.InFlight(), Waiting: b.queues.waiting(),
 	}
 	if s.HoldAfter > 0 {
 		s.HoldClass = window.HoldClass(now)
@@ -181,7 +184,7 @@ func (a *authentication) shown() string {
 	if a.anonymous {
 		return "-"
 	}
-	return "#" + strconv.FormatUint(a.id&0xffffff, 16)
+	return "#" + strconv.FormatUint(a.digest&0xffffff, 16)
 }
 
 // longestShown is the length of the longest bucket hash that is shown. Those of Discord have 32 characters, a webhook's token 68.
@@ -193,7 +196,7 @@ func (group *limitGroup) shown() string {
 	case group.kind == unknownGroup:
 		return UnknownHash
 	case group.secret.Load() || len(group.hash) > longestShown:
-		return "#" + strconv.FormatUint(maphash.String(group.authentication.global.manager.seed, group.hash)&0xffffff, 16)
+		return "#" + strconv.FormatUint(group.authentication.global.manager.digest(group.hash)&0xffffff, 16)
 	}
 	return group.hash
 }
@@ -268,6 +271,14 @@ func (b *bucket) predictNext(now time.Duration) time.Duration {
 		}
 	}
 	return b.predict(now, like, ahead).wait
+}
+
+// longestHold returns how long the longest hold of a sub-limit lasts.
+func (qs *queues) longestHold(now time.Duration) (hold time.Duration) {
+	for q := range qs.all {
+		hold = max(hold, q.hold.Wait(now)) // the main queue has none
+	}
+	return hold
 }
 
 // subLimitWait returns how long it is until the first of those leaves who wait for a sub-limit, 0 if only the outcome of one in flight can

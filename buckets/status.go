@@ -105,21 +105,19 @@ func (m *RESTBucketManager) Status(top int) Status {
 	}
 	busy := m.busyAuthentications()
 	s.Globals = append(s.Globals, m.globalSnapshots(now, busy, top)...)
-	var seen []seenBucket
+	seen := make([]rankedBucket, 0, mostSeen)
 	for _, a := range busy {
 		some, total := a.busy.some(max(mostSeen/len(busy), 1))
 		s.BucketsTotal += total
-		for _, b := range some {
-			seen = append(seen, b.look()...)
-		}
 		s.BucketsSeen += len(some)
+		for _, b := range some {
+			if rank, busy := b.rank(); busy {
+				seen = append(seen, rankedBucket{b, rank})
+			}
+		}
 	}
-	slices.SortFunc(seen, func(x, y seenBucket) int { return cmp.Compare(y.rank, x.rank) })
-	seen = seen[:min(len(seen), max(top, 0))]
-	m.nameRoutes(seen)
-	for i := range seen {
-		s.Buckets = append(s.Buckets, seen[i].snapshot)
-	}
+	slices.SortFunc(seen, func(x, y rankedBucket) int { return cmp.Compare(y.rank, x.rank) })
+	s.Buckets = append(s.Buckets, m.namedSnapshots(seen[:min(len(seen), max(top, 0))])...)
 	return s
 }
 
@@ -137,35 +135,41 @@ func (m *RESTBucketManager) busyAuthentications() (busy []*authentication) {
 	return busy
 }
 
-// seenBucket is a bucket that was looked at.
-type seenBucket struct {
-	bucket   *bucket
-	snapshot BucketSnapshot
-	rank     time.Duration
+// rankedBucket is a bucket with the time by which it is ranked among others.
+type rankedBucket struct {
+	*bucket
+	rank time.Duration
 }
 
-// look returns what there is to see of a bucket, nothing if nobody waits in it and it is not held any more.
-func (b *bucket) look() []seenBucket {
+// rank returns the longest wait that somebody has in the bucket. It reports false if nobody waits in it, and it is not held any more.
+func (b *bucket) rank() (rank time.Duration, busy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.snapshot()
+	now := b.now()
 	b.noteBusy()
-	if s.Waiting == 0 && s.HoldAfter == 0 {
-		return nil
+	held := max(b.window.HoldWait(now), b.queues.longestHold(now))
+	if b.queues.waiting() == 0 && held == 0 {
+		return 0, false
 	}
-	return []seenBucket{{b, s, max(s.PredictedWait, s.Waited, s.WaitAfter)}}
+	return max(b.predictNext(now), b.waited(now)), true
 }
 
-// nameRoutes names the routes of buckets that were looked at.
-func (m *RESTBucketManager) nameRoutes(seen []seenBucket) {
+// namedSnapshots returns the snapshots of buckets, with their routes.
+func (m *RESTBucketManager) namedSnapshots(ranked []rankedBucket) (all []BucketSnapshot) {
 	of := make(map[*authentication][]*routeEntry)
-	for i := range seen {
-		a := seen[i].bucket.group.authentication
+	for _, b := range ranked {
+		a := b.group.authentication
 		if _, known := of[a]; !known {
 			of[a] = m.routesOf(a)
 		}
-		seen[i].snapshot.Routes = users{seen[i].bucket.group: of[a]}.of(seen[i].bucket)
+		s := b.lockedSnapshot()
+		if s.Waiting == 0 && s.HoldAfter == 0 && s.SubLimitAfter == 0 { // not any more
+			continue
+		}
+		s.Routes = users{b.group: of[a]}.of(b.bucket)
+		all = append(all, s)
 	}
+	return all
 }
 
 // routesOf returns what is known of the routes of an authentication. If there are very many, some are missing.
@@ -245,7 +249,7 @@ func (g *gate) snapshot(now time.Duration) GateSnapshot {
 // GlobalWait returns how long a request of a credential to a server (see Request.Server) that came now would wait for the global limit, 0
 // if it would not, or nothing is known of the credential. The authorization is as for Acquire.
 func (m *RESTBucketManager) GlobalWait(server, authorization string) time.Duration {
-	a, _ := m.authentications.Load(m.hash(&Request{Server: server, Authorization: authorization}))
+	a, _ := m.authentications.Load(m.digestOf(&Request{Server: server, Authorization: authorization}))
 	if a == nil {
 		return 0
 	}

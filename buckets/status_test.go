@@ -100,6 +100,22 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	}
 }
 
+// The next one who changes the channel's name will wait, and everybody else will not.
+func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		s := m.Status(allOfThem)
+		require.Len(t, s.Buckets, 1)
+		assert.InDelta(t, 20, s.Buckets[0].SubLimitAfter.Seconds(), .1)
+		assert.Zero(t, s.Buckets[0].HoldAfter)
+		assert.Zero(t, s.Buckets[0].PredictedWait)
+		wait(21 * time.Second)
+		assert.Empty(t, m.Status(allOfThem).Buckets)
+	})
+}
+
 // A resource that is used up is held for all credentials.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
 	t.Parallel()
@@ -151,6 +167,8 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
 		}
+		discover(t, m, message(1), limited("h", 5, 4, time.Second))
+		wait(time.Minute)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, 30*time.Second))
 		s := m.Status(3)
 		require.Len(t, s.Globals, 3)
@@ -246,7 +264,7 @@ func TestStatusShowsEveryBucketThatIsWaitedForOrHeld(t *testing.T) {
 					callers = dropFailed(callers)
 					want, got := map[string]bool{}, map[string]bool{}
 					for b := range m.Buckets() {
-						if b.Waiting > 0 || b.HoldAfter > 0 {
+						if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
 							want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
 						}
 					}
@@ -345,7 +363,7 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		assert.Equal(t, map[string]any{
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
 			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
-			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "in_flight": 0., "waiting": 1.,
+			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
 			"waits_for": "window", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))

@@ -244,4 +244,10 @@ func (x *roundTrip) redacted(err error) error {
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-func (x *roundTrip) major() string { return x.ask.Route.RedactedMajor() }
+// major is asked for more than once if there are hooks.
+func (x *roundTrip) major() string {
+	if x.redactedMajor == "" {
+		x.redactedMajor = x.ask.Route.RedactedMajor()
+	}
+	return x.redactedMajor
+}

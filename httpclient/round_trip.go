@@ -35,6 +35,8 @@ type roundTrip struct {
 
 	refusalState *refusalState // nil before a 429, and with a manager
 	times        times
+
+	redactedMajor string // "" before somebody asks for it
 }
 
 // outcome is what became of one attempt.

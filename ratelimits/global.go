@@ -5,8 +5,8 @@ import "time"
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
 	globalPeriod = time.Second
-	// globalPatience bounds how long one request can keep its slot: a slow upload must not eat everybody's rate.
-	globalPatience = 2 * time.Second
+	// GlobalPatience bounds how long one request can keep its slot of a Global: a slow upload must not eat everybody's rate.
+	GlobalPatience = 2 * time.Second
 )
 
 // Global is the limit over all requests of one authentication: at most limit requests in any second, whatever the phase
@@ -117,11 +117,11 @@ func (g *Global) nth(n int) (back time.Duration) {
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
-		if sent == g.sent.end || cooling != g.cooling.end && g.cooled(cooling) < g.sent.at(sent).at+globalPatience {
+		if sent == g.sent.end || cooling != g.cooling.end && g.cooled(cooling) < g.sent.at(sent).at+GlobalPatience {
 			back = g.cooled(cooling)
 			cooling++
 		} else {
-			back = g.sent.at(sent).at + globalPatience
+			back = g.sent.at(sent).at + GlobalPatience
 			sent++
 		}
 	}
@@ -141,7 +141,7 @@ func (g *Global) expire(now time.Duration) {
 	for g.sent.len() > 0 {
 		s := g.sent.at(g.sent.first)
 		if s.state != sentMoved {
-			if s.at+globalPatience > now {
+			if s.at+GlobalPatience > now {
 				return
 			}
 			g.waiting--
@@ -164,7 +164,7 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	if g.samples < g.enough() {
 		g.samples++
 	}
-	if now+globalPeriod-g.credit() >= s.at+globalPatience {
+	if now+globalPeriod-g.credit() >= s.at+GlobalPatience {
 		s.state = sentOver
 		return
 	}

@@ -284,6 +284,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"user":        proxy.WithUpstream("https://a:b@discord.com"),
 		"query":       proxy.WithUpstream("https://discord.com?x"),
 		"no URL":      proxy.WithUpstream("http://[::1"),
+		"media":       proxy.WithUpstream("https://cdn.discordapp.com"),
 		"api":         proxy.WithUpstream("https://discord.com/api/v10"),
 		"negative":    proxy.WithMaxWait(-1),
 		"too long":    proxy.WithMaxWait(proxy.LongestWait + 1),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/routes"
 )
 
 const (
@@ -51,6 +52,8 @@ func WithUpstream(base string) Option {
 			return fmt.Errorf("%w: the upstream is not a URL: expected one like %s", ErrOptions, DefaultUpstream)
 		case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 			return fmt.Errorf("%w: the upstream has no http:// or https:// with a host: expected a URL like %s", ErrOptions, DefaultUpstream)
+		case routes.IsMediaHost(u.Host):
+			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no such limits: expected one of an API, like %s", ErrOptions, DefaultUpstream)
 		case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 			return fmt.Errorf("%w: the upstream has a user, query or fragment: expected scheme, host and path only", ErrOptions)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,5 +286,49 @@ func TestBotsDoNotWaitForEachOther(t *testing.T) {
 			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
 		}
 		assert.Equal(t, map[string]int{"200": 1, "429too-long": 49}, statuses)
+	})
+}
+
+// Nothing is lost on the way through the proxy: as many requests take as long as they do directly, and none is refused.
+func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
+	play(t, func(t *testing.T) {
+		rules := []discordtest.Rule{
+			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second), discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
+			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second), discordtest.Latency(100 * time.Millisecond),
+		}
+		load := func(do func(*http.Request) (*http.Response, error)) time.Duration {
+			start := time.Now()
+			var all sync.WaitGroup
+			for i := range 240 {
+				operation := []string{"POST /channels/%d/messages", "GET /channels/%d", "PUT /guilds/%d/members/1/roles/1"}[i%3]
+				method, path, _ := strings.Cut(fmt.Sprintf(operation, i%4), " ")
+				all.Go(func() {
+					r := upTo(newRequest(t, method, "/api/v10"+path, ""), "300")
+					r.URL.Scheme, r.URL.Host = "https", "discord.com"
+					got, err := do(r)
+					if assert.NoError(t, err) {
+						assert.Equal(t, 200, got.StatusCode)
+						got.Body.Close()
+					}
+				})
+			}
+			all.Wait()
+			return time.Since(start)
+		}
+		discord := discordtest.NewServer(t, rules...)
+		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport))
+		defer transport.Close()
+		directly := load((&http.Client{Transport: transport}).Do)
+
+		w := newWorld(t, rules)
+		w.client.Transport.(*http.Transport).DisableKeepAlives = true
+		through := load(func(r *http.Request) (*http.Response, error) {
+			r.URL.Scheme, r.URL.Host = "http", "proxy"
+			return w.client.Do(r)
+		})
+		t.Logf("directly %v, through the proxy %v", directly, through)
+		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.2)
+		assert.Empty(t, discord.Refused())
+		assert.Empty(t, w.discord.Refused())
 	})
 }
