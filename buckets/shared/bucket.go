@@ -31,6 +31,7 @@ type bucket struct {
 
 	waiting int       // requests of the manager, those that were granted included
 	waiters []waiter  // the first of them that are not
+	spare   []waiter  // room for the next ones
 	granted []waiter  // the first of all
 	permits []*permit // of what flies
 	ended   []outcome // that the server does not know yet, in their order
