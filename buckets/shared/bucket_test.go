@@ -282,3 +282,26 @@ func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 		assert.Equal(t, before+2, a.leaves(), "they are the first two")
 	})
 }
+
+// A permit is for whoever waits first when it is taken, not for the request that it was granted for.
+func TestAPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.may())
+		calls := w.server.Calls()["swap"]
+		a.mu.Lock()
+		a.arrivals[0] = w.now()
+		a.tell()
+		a.mu.Unlock()
+		pass(10 * ms)
+		assert.True(t, a.may())
+		assert.Equal(t, calls, w.server.Calls()["swap"], "nobody else has to hear of that")
+		a.leave(1)
+		b.join(4)
+		pass(10 * ms)
+		assert.Equal(t, 4, b.leaves())
+	})
+}
