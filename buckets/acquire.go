@@ -28,6 +28,9 @@ func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRo
 func (m *RESTBucketManager) AcquireRequest(ctx context.Context, r *Request) (Lease, error) {
 	if lease, ok := m.acquireFast(ctx, r); ok {
 		lease.held.request = r
+		if r.waited != 0 {
+			r.waited = 0
+		}
 		return lease, nil
 	}
 	return m.acquire(ctx, r)
@@ -87,9 +90,8 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
 	b.lock()
 	now := b.now()
-	b.link.refreshLoan()
 	if b.queues != nil || b.reading > 0 || !b.isFor(entry, major) || b.undiscovered(entry) ||
-		m.admits(r) != nil || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -101,7 +103,7 @@ func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *R
 	}
 	h.ctx, h.route, h.major, h.fields = ctx, r.Route, major, r.Fields
 	if r.arrived == 0 {
-		h.arrived = b.arrive(h.permit.Sent())
+		h.arrived = b.arrive(now)
 	} else {
 		h.arrived, r.arrived = r.arrived, 0
 	}
@@ -121,24 +123,27 @@ func (b *bucket) isFor(e *routeEntry, m major) bool {
 
 // tryTake takes all that a request needs, or returns nil.
 func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) *held {
-	permit, ok := b.window.Take(now)
-	if !ok {
-		return nil
-	}
-	auth := entry.authentication
-	if !auth.server.budget.hasPlenty(c) {
-		b.window.Return(now, permit)
-		return nil
-	}
 	h := leases.Get().(*held)
-	if entry.exempt {
-		h.global = auth.global.force(now)
-	} else if h.global, ok = auth.global.take(now); !ok {
-		b.window.Return(now, permit)
+	if !b.take(now, &h.permit) {
 		leases.Put(h)
 		return nil
 	}
-	h.permit, h.entry = permit, entry
+	auth := entry.authentication
+	ok := auth.server.budget.hasPlenty(c)
+	if ok {
+		if entry.exempt {
+			h.global = auth.global.force(now)
+		} else {
+			h.global, ok = auth.global.take(now)
+		}
+	}
+	if !ok {
+		b.giveBack(now, &h.permit)
+		h.permit = permit{}
+		leases.Put(h)
+		return nil
+	}
+	h.entry = entry
 	return h
 }
 
@@ -152,6 +157,9 @@ func (m *RESTBucketManager) acquire(ctx context.Context, r *Request) (Lease, err
 
 // request grants what is asked for, or lets it wait as a waiter of its own: async if that is not nil.
 func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *waiter) (Lease, *waiter, error) {
+	if r != nil {
+		r.waited = 0
+	}
 	if err := checked(ctx, r); err != nil {
 		return Lease{}, nil, err
 	}
@@ -217,6 +225,7 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	if w == nil {
 		w = m.waiters.get()
 	}
+	w.reason = b.reason(now, a, f)
 	return Lease{}, b.enqueue(now, a, arrived, w), f, nil
 }
 
@@ -293,6 +302,12 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 // await waits for a waiter's answer or the end of the context. If both come together, a lease is given back.
 func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error) {
 	defer m.waiters.put(w)
+	lease, err := m.awaitAnswer(ctx, w)
+	m.endWait(w, lease, err)
+	return lease, err
+}
+
+func (m *RESTBucketManager) awaitAnswer(ctx context.Context, w *waiter) (Lease, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -308,7 +323,6 @@ func (m *RESTBucketManager) await(ctx context.Context, w *waiter) (Lease, error)
 	if w.err != nil {
 		return Lease{}, w.err
 	}
-	m.counters.waited(m.now() - w.asked())
 	return w.held.lease(), nil
 }
 

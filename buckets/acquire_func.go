@@ -102,9 +102,9 @@ func (c *calls) tell(w *waiter) {
 	lease := Lease{}
 	if w.held != nil {
 		lease = w.held.lease()
-		if w.bucket.Load() != nil {
-			c.manager.counters.waited(c.manager.now() - w.asked())
-		}
+	}
+	if w.bucket.Load() != nil {
+		c.manager.endWait(w, lease, w.err)
 	}
 	w.granted(c.manager.deliver(w.request, lease, w.err))
 }

@@ -2,10 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,35 +28,7 @@ type authentication struct {
 	unused map[*limitGroup]struct{} // to which no route belongs
 	routes map[*routeEntry]struct{}
 
-	queuedLock sync.Mutex
-	queued     map[*bucket]struct{} // those with a queue
-}
-
-// queueOpened and queueClosed are told when a bucket, which is locked, has got a queue, and has none any more.
-func (a *authentication) queueOpened(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	a.queued[b] = struct{}{}
-}
-
-func (a *authentication) queueClosed(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	delete(a.queued, b)
-}
-
-// eachQueued calls a function with all buckets in which somebody may wait, each locked.
-func (a *authentication) eachQueued(f func(*bucket)) {
-	a.queuedLock.Lock()
-	all := slices.Collect(maps.Keys(a.queued))
-	a.queuedLock.Unlock()
-	for _, b := range all {
-		func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			f(b)
-		}()
-	}
+	busy busyBuckets
 }
 
 // hash returns what stands for a request's credential and server: a fast hash with a key that only this manager has, 0 if there is
@@ -74,6 +43,15 @@ func (m *RESTBucketManager) hash(r *Request) uint64 {
 	return 0
 }
 
+// globalLimitOf returns the global limit of a request's authentication, 0 if there is none. It calls a function of the caller's, and so is
+// called under no lock.
+func (m *RESTBucketManager) globalLimitOf(r *Request) int {
+	if m.settings.globalOf == nil {
+		return m.settings.globalLimit
+	}
+	return clampGlobal(m.settings.globalOf(r.Authorization))
+}
+
 // digestOf returns what stands for them in the state that the manager leaves to the next.
 func (m *RESTBucketManager) digestOf(r *Request) uint64 {
 	switch {
@@ -85,14 +63,14 @@ func (m *RESTBucketManager) digestOf(r *Request) uint64 {
 	return 0
 }
 
-// authentication returns that of a request, made if there is none. The lock for moves is held.
-func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
+// authentication returns that of a request, made with that global limit if there is none. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64, r *Request, globalLimit int) *authentication {
 	digest := m.digestOf(r)
 	if a, ok := m.authentications.Load(digest); ok {
-		m.claim(a, id)
+		m.claim(a, id, globalLimit)
 		return a
 	}
-	a := m.newAuthentication(digest, r.Server, r.Authorization == "")
+	a := m.newAuthentication(digest, r.Server, r.Authorization == "", globalLimit)
 	a.id.Store(id)
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
@@ -103,16 +81,15 @@ func (m *RESTBucketManager) authentication(id uint64, r *Request) *authenticatio
 }
 
 // newAuthentication returns one that nobody knows yet. The lock for moves is held.
-func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, anonymous bool) *authentication {
+func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, anonymous bool, globalLimit int) *authentication {
 	server := m.server(serverName)
 	a := &authentication{
 		digest: digest, server: server, edge: server.edge, anonymous: anonymous,
 		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
-		queued: make(map[*bucket]struct{}),
 	}
 	a.global = &gate{
 		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
-		limit: ratelimits.NewGlobal(m.settings.globalLimit),
+		limit: ratelimits.NewGlobal(globalLimit),
 	}
 	a.id.Store(digest)
 	return a
@@ -128,11 +105,12 @@ func (m *RESTBucketManager) addAuthentication(a *authentication) {
 
 // claim lets requests find the routes of an authentication that was restored, when the first one has come with the credential. The
 // lock for moves is held.
-func (m *RESTBucketManager) claim(a *authentication, id uint64) {
+func (m *RESTBucketManager) claim(a *authentication, id uint64, globalLimit int) {
 	old := a.id.Load()
 	if old == id {
 		return
 	}
+	a.global.resize(m.now(), globalLimit) // which only the credential tells
 	for e := range a.routes {
 		if _, key := m.findEntry(e.route, old); !e.collided.Load() {
 			m.entries.Delete(key)

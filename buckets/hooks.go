@@ -15,11 +15,15 @@ import (
 // the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close
 // or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
 //
-// The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only. It is
+// The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only, and that of
+// Waited may have ended. It is
 // context.Background() for what no request has caused: Throttle and UpdateRateLimits.
 type Hooks struct {
 	// Waiting is called for each request that has to wait.
 	Waiting func(context.Context, Waiting)
+	// Waited is called for each of them when its wait is over: it was granted, refused after all, or its context has ended. The
+	// caller of Acquire knows of it only afterwards.
+	Waited func(context.Context, Waited)
 	// Held is called for each new hold, after a 429 with the context of the refused request, or by Throttle.
 	Held func(context.Context, Held)
 	// BudgetUsed is called when half, three quarters or nine tenths of the invalid request budget are used up, with the
@@ -40,6 +44,19 @@ type Waiting struct {
 	Class ratelimits.Class
 	// Global reports that the limit is that of the authentication or the edge, not the bucket's.
 	Global bool
+}
+
+// Waited says how a wait ended.
+type Waited struct {
+	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
+	Route, Major string
+	// For is what the request waited for when its wait began. That may have changed since: who waits for a probe may have to wait for a
+	// window next.
+	For WaitsFor
+	// Wait is how long it waited.
+	Wait time.Duration
+	// Err is why it was not granted, nil if it was.
+	Err error
 }
 
 // Held describes a new hold.
@@ -70,9 +87,42 @@ type Collected struct {
 	Evicted, Left int
 }
 
-// WithHooks sets the callbacks for what the manager does.
+// WithHooks sets the callbacks for what the manager does. AddHooks adds more.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
+}
+
+// AddHooks adds callbacks to those that there are, for whoever observes a manager that somebody else has made, such as
+// httpclient/metrics. All are called, in the order in which they were added. They cannot be removed. What happens while AddHooks runs
+// may be told to them or not. It does not block, and is safe for concurrent use.
+func (m *RESTBucketManager) AddHooks(hooks Hooks) {
+	for {
+		before := m.hooks.Load()
+		together := &Hooks{
+			Waiting: inTurn(before.Waiting, hooks.Waiting), Waited: inTurn(before.Waited, hooks.Waited),
+			Held: inTurn(before.Held, hooks.Held), BudgetUsed: inTurn(before.BudgetUsed, hooks.BudgetUsed),
+			Collected: before.Collected,
+		}
+		if first, second := before.Collected, hooks.Collected; first == nil {
+			together.Collected = second
+		} else if second != nil {
+			together.Collected = func(c Collected) { first(c); second(c) }
+		}
+		if m.hooks.CompareAndSwap(before, together) {
+			return
+		}
+	}
+}
+
+// inTurn returns a callback that calls both, either of which may be nil.
+func inTurn[T any](first, second func(context.Context, T)) func(context.Context, T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, event T) { first(ctx, event); second(ctx, event) }
 }
 
 // WithLogger sets where the manager logs: warnings of new holds and of the marks of the invalid request budget, and the rest for debugging.
@@ -120,15 +170,38 @@ func subject(route, major string, others ...slog.Attr) []slog.Attr {
 
 // listens reports that somebody wants to be told that a request has to wait.
 func (m *RESTBucketManager) listens(ctx context.Context) bool {
-	return m.settings.hooks.Waiting != nil || m.settings.log.Enabled(ctx, slog.LevelDebug)
+	return m.hooks.Load().Waiting != nil || m.settings.log.Enabled(ctx, slog.LevelDebug)
 }
 
 func (m *RESTBucketManager) tellWaiting(ctx context.Context, r *Request, f forecast) {
 	w := Waiting{Route: r.Route.Route().String(), Major: r.Route.RedactedMajor(), Wait: f.wait, Class: f.class, Global: f.global}
 	m.logWaiting(ctx, w)
-	if m.settings.hooks.Waiting != nil {
-		m.settings.hooks.Waiting(ctx, w)
+	if hook := m.hooks.Load().Waiting; hook != nil {
+		hook(ctx, w)
 	}
+}
+
+// endWait takes in that the wait of a waiter is over, which nobody else knows any more, and how. Should the hook panic, a lease is given
+// back.
+func (m *RESTBucketManager) endWait(w *waiter, lease Lease, err error) {
+	wait := m.now() - w.asked()
+	w.request.waited = wait
+	if err == nil {
+		m.counters.waited(wait)
+	}
+	hook := m.hooks.Load().Waited
+	if hook == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			lease.Return()
+		}
+	}()
+	route := &w.request.Route
+	hook(w.ctx, Waited{Route: route.Route().String(), Major: route.RedactedMajor(), For: w.reason, Wait: wait, Err: err})
+	returned = true
 }
 
 func (m *RESTBucketManager) logWaiting(ctx context.Context, w Waiting, others ...slog.Attr) {
@@ -185,8 +258,8 @@ func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
 		Level: slog.LevelWarn, Message: "requests are held", Class: class,
 		Attributes: subject(h.Route, h.Major, slog.String("class", class), slog.Duration("hold", h.Wait)),
 	})
-	if m.settings.hooks.Held != nil {
-		m.settings.hooks.Held(ctx, h)
+	if hook := m.hooks.Load().Held; hook != nil {
+		hook(ctx, h)
 	}
 }
 
@@ -200,8 +273,8 @@ func (m *RESTBucketManager) tellBudgetUsed(ctx context.Context, route *routes.Co
 		Level: slog.LevelWarn, Message: "invalid request budget partly used up", Class: strconv.FormatFloat(fraction, 'g', -1, 64),
 		Attributes: subject(u.Route, u.Major, slog.Int("used", u.Used), slog.Int("limit", u.Limit), slog.Duration("period", u.Period)),
 	})
-	if m.settings.hooks.BudgetUsed != nil {
-		m.settings.hooks.BudgetUsed(ctx, u)
+	if hook := m.hooks.Load().BudgetUsed; hook != nil {
+		hook(ctx, u)
 	}
 }
 
@@ -212,7 +285,7 @@ func (m *RESTBucketManager) tellCollected(c Collected) {
 	m.settings.log.Write(context.Background(), m.now(), sparselog.Line{
 		Level: slog.LevelDebug, Message: "buckets collected", Attributes: []slog.Attr{slog.Int("evicted", c.Evicted), slog.Int("left", c.Left)},
 	})
-	if m.settings.hooks.Collected != nil {
-		m.settings.hooks.Collected(c)
+	if hook := m.hooks.Load().Collected; hook != nil {
+		hook(c)
 	}
 }

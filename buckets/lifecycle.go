@@ -254,6 +254,7 @@ func (m *RESTBucketManager) clear() {
 	}
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)
+		a.unlistForGood()
 		a.global.close()
 	}
 	for key, e := range m.entries.All() {

@@ -248,13 +248,14 @@ func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 
 // newEntry makes what is not there yet. Nobody can find it before it is complete, and what panics meanwhile leaves nothing behind.
 func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, r *Request) *routeEntry {
+	globalLimit := m.globalLimitOf(r)
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	e, _ := m.findEntry(route, authentication)
 	if e != nil {
 		return e
 	}
-	a := m.authentication(authentication, r)
+	a := m.authentication(authentication, r, globalLimit)
 	if e, _ = m.findEntry(route, authentication); e != nil { // it was restored
 		return e
 	}

@@ -44,7 +44,8 @@ type RESTBucketManager struct {
 	seed     maphash.Seed
 	key      atomic.Pointer[wire.Key] // of what the manager leaves to the next; RestoreState sets it
 	counters counters
-	groupIDs atomic.Uint64 // how many there have been
+	hooks    atomic.Pointer[Hooks] // never nil
+	groupIDs atomic.Uint64         // how many there have been
 	discord  *server
 	waiting  atomic.Int64
 	waiters  waiterPool
@@ -60,6 +61,7 @@ type RESTBucketManager struct {
 	entries         *xsync.Map[uint64, *routeEntry] // see findEntry
 	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
+	listed          *xsync.Map[*authentication, struct{}] // those in whose buckets somebody waits, or that are held
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
@@ -95,7 +97,9 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		entries:         xsync.NewMap[uint64, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
+		listed:          xsync.NewMap[*authentication, struct{}](),
 	}
+	m.hooks.Store(&s.hooks)
 	m.key.Store(wire.NewKey(s.stateKey))
 	m.sweptAt = m.now()
 	m.servers = make(map[string]*server)
@@ -129,8 +133,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
-	h.ticket, _ = b.link.adopt(now, now)
+	h.grant = grant{permit: b.adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)

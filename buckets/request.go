@@ -39,7 +39,13 @@ type Request struct {
 	// While it is acquired, the first is kept here, too. 0: not known.
 	subLimitKey uint64
 	arrived     time.Duration
+
+	waited time.Duration // in queues, until it was granted or refused the latest time; 0: not at all
 }
+
+// Waited returns how long the latest AcquireRequest or AcquireFunc with this Request waited in queues, 0 if it was answered at once. So
+// its caller can tell waiting from the time that the manager itself takes.
+func (r *Request) Waited() time.Duration { return r.waited }
 
 // String returns method and path without a token, as routes.CompiledRoute.String does, and the server if it is not
 // Discord. It does not contain the Authorization.

@@ -304,7 +304,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 	if _, ok := m.authentications.Load(s.digest); ok {
 		return
 	}
-	a := m.newAuthentication(s.digest, s.server, s.anonymous)
+	a := m.newAuthentication(s.digest, s.server, s.anonymous, m.settings.globalLimit)
 	m.addAuthentication(a)
 	a.global.restore(now, s.global)
 	groups := make([]*limitGroup, len(s.groups)+1)

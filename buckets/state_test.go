@@ -367,6 +367,25 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 	})
 }
 
+// Which limit a credential has is told by the credential, which no state contains.
+func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		large := buckets.WithGlobalLimitOf(func(string) int { return 200 })
+		m := started(t, large)
+		discover(t, m, message(1), limited("messages", 1000, 999, time.Second))
+		m = successor(t, stateOf(t, m, true), large)
+		wait(5 * time.Second)
+		all := asks(m, message(1), 201)
+		assert.Equal(t, 200, granted(t, all))
+		wait(3 * time.Second)
+		for _, c := range all {
+			c.update(limited("messages", 1000, 0, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
 // What a process that was killed has sent since it wrote its state may have been sent in a channel that it had forgotten then, or had never
 // heard of.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {

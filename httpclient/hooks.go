@@ -15,14 +15,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Hooks are functions that are called for every attempt. Both are optional. They are called on the goroutine of the request, which they delay, with no
-// lock held. The context is the request's. Waits and holds are reported to those of the manager, see buckets.Hooks, with a
-// context that has the request's values and ends with its wait.
+// Hooks are functions that are called for every request, and every attempt. All are optional. They are called on the goroutine of the
+// request, which they delay, with no lock held. The context is the request's. Waits and holds are reported to those of the manager, see
+// buckets.Hooks, with a context that has the request's values and ends with its wait.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
+	// Done is called once for each request to a limited host, just before RoundTrip returns: also for one that was never sent, but not
+	// for a malformed path or after Close.
+	Done func(context.Context, DoneEvent)
 }
 
 // RequestEvent is one attempt that is about to be sent.
@@ -33,6 +36,8 @@ type RequestEvent struct {
 	Attempt int
 	// Queued is how long this attempt waited for the limiter.
 	Queued time.Duration
+	// Retry is why it is made, RetryNone if it is the first one.
+	Retry RetryReason
 }
 
 // ResponseEvent is the outcome of one attempt.
@@ -48,11 +53,69 @@ type ResponseEvent struct {
 	Class  ratelimits.Class
 	// Err is why there was no response, without the token and the credential of the request, see Redact.
 	Err error
+	// Retry is why the attempt was made, RetryNone if it was the first one.
+	Retry RetryReason
 }
 
-// WithHooks sets what is called for each attempt.
+// RetryReason is why a request is sent again: how the attempt before ended.
+type RetryReason string
+
+const (
+	RetryNone        RetryReason = ""             // it is sent for the first time
+	RetryRateLimited RetryReason = "rate_limited" // by a 429
+	RetryServerError RetryReason = "server_error" // by a status of a failure that will pass, see WithRetries
+	RetryTimeout     RetryReason = "timeout"      // without progress for too long
+	RetryConnection  RetryReason = "connection"   // without a response, otherwise
+)
+
+// DoneEvent is what became of one request, with all its attempts.
+type DoneEvent struct {
+	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
+	Route, Major string
+	// Attempts is how often it was sent, 0 if never.
+	Attempts int
+	// Status is that of the response that is returned, 0 if there is none. Err is why, without the token and the credential of the
+	// request, see Redact.
+	Status int
+	Err    error
+	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits, between
+	// attempts, and for its body to be read into memory. Sent is the part in which it was in flight, until the headers of each response,
+	// or the end of a 429.
+	Took, Waited, Sent time.Duration
+}
+
+// Overhead is the time that the transport itself has taken: neither waiting nor in flight.
+func (e DoneEvent) Overhead() time.Duration { return max(e.Took-e.Waited-e.Sent, 0) }
+
+// WithHooks sets what is called for each request. AddHooks adds more.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
+}
+
+// AddHooks adds functions to those that there are, for whoever observes a transport that somebody else has made, such as
+// httpclient/metrics. All are called, in the order in which they were added, for requests that begin from now on. They cannot be
+// removed. It does not block, and is safe for concurrent use.
+func (t *Transport) AddHooks(hooks Hooks) {
+	for {
+		before := t.hooks.Load()
+		together := &Hooks{
+			Request: inTurn(before.Request, hooks.Request), Response: inTurn(before.Response, hooks.Response), Done: inTurn(before.Done, hooks.Done),
+		}
+		if t.hooks.CompareAndSwap(before, together) {
+			return
+		}
+	}
+}
+
+// inTurn returns a function that calls both, either of which may be nil.
+func inTurn[T any](first, second func(context.Context, T)) func(context.Context, T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, event T) { first(ctx, event); second(ctx, event) }
 }
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
@@ -81,22 +144,61 @@ func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, conten
 			closeSoon(content)
 		}
 	}()
-	x.hooks.Request(x.request.Context(), RequestEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Queued: time.Since(asked)})
+	x.hooks.Request(x.request.Context(), RequestEvent{
+		Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Queued: time.Since(asked), Retry: x.retry.reason,
+	})
 	returned = true
 }
 
 // since returns how long ago an attempt was sent, if somebody wants to know.
 func (x *roundTrip) since(at time.Time) time.Duration {
-	if x.hooks.Response == nil {
+	if x.hooks.Response == nil && x.hooks.Done == nil {
 		return 0
 	}
 	return time.Since(at)
 }
 
+// times are how long a request has taken so far, if somebody wants to know.
+type times struct {
+	began        time.Duration // since the transport was made
+	waited, sent time.Duration
+}
+
+// measures reports that somebody wants to know how long what takes.
+func (x *roundTrip) measures() bool { return x.hooks.Done != nil }
+
+// measure adds how long something takes, until over is called, if somebody wants to know.
+func (x *roundTrip) measure(sum *time.Duration) (over func()) {
+	if !x.measures() {
+		return func() {}
+	}
+	began := x.sinceMade()
+	return func() { *sum += x.sinceMade() - began }
+}
+
+// callDoneHook reports what became of the request. Should the hook panic, nobody gets the response, and it is closed.
+func (x *roundTrip) callDoneHook(response *http.Response, err error) {
+	if !x.measures() {
+		return
+	}
+	defer closeInPanic(response)
+	e := DoneEvent{
+		Route: x.route(), Major: x.major(), Attempts: x.retry.attempts,
+		Took: x.sinceMade() - x.times.began, Waited: x.times.waited, Sent: x.times.sent,
+	}
+	if err != nil {
+		e.Err = x.redacted(err)
+	}
+	if response != nil {
+		e.Status = response.StatusCode
+	}
+	x.hooks.Done(x.request.Context(), e)
+}
+
 // callResponseHook reports the outcome of an attempt, whose header took that long.
 func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
-		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class}
+		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class, Retry: x.retry.reason}
 		if err != nil {
 			e.Err = x.redacted(err)
 		}
@@ -142,4 +244,10 @@ func (x *roundTrip) redacted(err error) error {
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-func (x *roundTrip) major() string { return x.ask.Route.RedactedMajor() }
+// major is asked for more than once if there are hooks.
+func (x *roundTrip) major() string {
+	if x.redactedMajor == "" {
+		x.redactedMajor = x.ask.Route.RedactedMajor()
+	}
+	return x.redactedMajor
+}

@@ -47,12 +47,13 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		require.Len(t, requests, 3)
 		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
+		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
 		assert.InDelta(t, 2*time.Second, requests[1].Queued, float64(slack), "held by the 429")
 		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
 		assert.Equal(t, []httpclient.ResponseEvent{
 			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
-			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken},
-			{Route: route, Major: "1", Attempt: 3, Took: 100 * time.Millisecond, Status: 200},
+			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken, Retry: httpclient.RetryRateLimited},
+			{Route: route, Major: "1", Attempt: 3, Took: 100 * time.Millisecond, Status: 200, Retry: httpclient.RetryConnection},
 		}, responses)
 	})
 }

@@ -33,6 +33,7 @@ type settings struct {
 	buckets  []buckets.Option
 	stateKey []byte
 	ofOwn    string // the latest option that configures a manager of the transport's own
+	hooks    Hooks
 	behaviour
 }
 
@@ -45,7 +46,6 @@ type behaviour struct {
 	authorizationAlways bool // also where the path has a token
 	attemptTimeout      time.Duration
 	retrySettings       retrySettings
-	hooks               Hooks
 	log                 *sparselog.Log // nil: nothing is logged
 }
 

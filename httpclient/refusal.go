@@ -40,7 +40,9 @@ func (x *roundTrip) handleRefusal(took time.Duration, response *http.Response, l
 		}
 		x.refusalState.at, x.refusalState.lifted = time.Now(), x.liftSignal.next()
 	}
+	read := x.measure(&x.times.sent)
 	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
+	read()
 	limits := x.parse(response, message.Decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
 	x.callResponseHook(took, response, limits.Class, err)

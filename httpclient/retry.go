@@ -144,7 +144,8 @@ type retry struct {
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
-	again    bool      // the next attempt is one after a failure
+	again    bool // the next attempt is one after a failure
+	reason   RetryReason
 	doubtful time.Time // when a message with a nonce was sent that Discord may have created; zero: never
 }
 
@@ -196,6 +197,18 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	r.failures++
 	r.again = true
 	return pause, nil
+}
+
+// retryReason returns why a request is sent again after a failure.
+func retryReason(response *http.Response, err error) RetryReason {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case response != nil:
+		return RetryServerError
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return RetryTimeout
+	}
+	return RetryConnection
 }
 
 // finish returns the outcome of the last attempt: its response untouched, or its error with what was tried.

@@ -19,6 +19,7 @@ import (
 //	     └─────────────────────┴── failed: again after a pause, if that can do no harm
 type roundTrip struct {
 	*Transport
+	hooks   *Hooks // as they were when it began
 	request *http.Request
 	ask     buckets.Request
 	header  http.Header // of the attempts: the request's without what must not be sent
@@ -33,6 +34,9 @@ type roundTrip struct {
 	first attempt
 
 	refusalState *refusalState // nil before a 429, and with a manager
+	times        times
+
+	redactedMajor string // "" before somebody asks for it
 }
 
 // outcome is what became of one attempt.
@@ -53,6 +57,7 @@ func (x *roundTrip) run() (*http.Response, error) {
 			if err := x.waitAfterRefusal(); err != nil {
 				return nil, err
 			}
+			x.retry.reason = RetryRateLimited
 			continue
 		case failed:
 			pause, reason := x.nextRetry(response, err)
@@ -61,11 +66,14 @@ func (x *roundTrip) run() (*http.Response, error) {
 				return x.finish(response, reason, err)
 			}
 			if response != nil {
+				over := x.measure(&x.times.sent)
 				discard(response.Body)
+				over()
 			}
 			if err := x.sleep(pause, nil); err != nil {
 				return nil, err
 			}
+			x.retry.reason = retryReason(response, err)
 			continue
 		}
 		return response, err
@@ -89,6 +97,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	x.retry.sent(now)
 	response, err := x.sendAttempt(now, content)
 	took := x.since(now)
+	x.times.sent += took
 	defer closeInPanic(response)
 	if err != nil {
 		if neverSent(err) && !x.repeatedBelow() || x.unsendable(err) {
@@ -119,6 +128,9 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 	wait := x.waitContext()
 	defer wait.end()
+	if x.manager == nil { // whatever it does counts as waiting
+		defer x.measure(&x.times.waited)()
+	}
 	acquire := x.acquireLease
 	if x.retry.again && x.retrySettings.within > 0 || !x.retry.doubtful.IsZero() {
 		acquire = x.acquireForRetry
@@ -133,6 +145,9 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 		return buckets.Lease{}, nil, err
 	}
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
+	if x.manager != nil {
+		x.times.waited += x.ask.Waited()
+	}
 	if err != nil {
 		return buckets.Lease{}, nil, err
 	}
@@ -180,5 +195,6 @@ func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Re
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	waiting := x.waitContext()
 	defer waiting.end()
+	defer x.measure(&x.times.waited)()
 	return waiting.reason(wait.For(waiting, x.life, d, early))
 }

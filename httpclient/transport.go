@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -21,6 +22,7 @@ type Transport struct {
 	manager *buckets.RESTBucketManager // the limiter, if it is one
 	owned   bool
 	behaviour
+	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
 	deadlines    deadlines
 	memoryBudget memoryBudget
@@ -47,6 +49,7 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(s.stateKey),
 		invalid: s.conflict(), requests: drain.New()}
+	t.hooks.Store(&s.hooks)
 	t.deadlines.epoch = time.Now()
 	t.memoryBudget.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
@@ -174,6 +177,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, t.invalid
 	}
+	hooks, began := t.hooks.Load(), time.Duration(0)
+	if hooks.Done != nil {
+		began = t.sinceMade()
+	}
 	server, limited := t.serverOf(request, request.URL)
 	if !limited {
 		return sendBelow(t.base, t.withoutSecrets(request))
@@ -190,37 +197,51 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer t.requests.Leave()
-	x := &roundTrip{Transport: t, request: request, attemptTimeout: t.attemptTimeout}
+	x := &roundTrip{Transport: t, hooks: hooks, request: request, attemptTimeout: t.attemptTimeout}
+	x.times.began = began
 	if requestConfig := requestConfigOf(request.Context()); requestConfig.hasTimeout {
 		x.attemptTimeout = requestConfig.timeout
 	}
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization")}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
-	if err := x.body.take(t.life, request, t.maxBufferedBody); err != nil {
-		return nil, err
-	}
-	if t.retrySettings.nonce && route.Route() == routes.CreateMessage {
-		x.body.addNonce(request)
-	}
-	x.prepare(server, route)
-	response, err := x.run()
+	response, err := x.do()
 	if response != nil {
 		x.body.reservation.endWith(response)
 		if t.withoutLimitHeaders {
 			hide(response)
 		}
 	}
+	x.callDoneHook(response, err)
 	return response, err
 }
 
+// do prepares the request and sends it.
+func (x *roundTrip) do() (*http.Response, error) {
+	if err := x.takeBody(); err != nil {
+		return nil, err
+	}
+	if x.retrySettings.nonce && x.ask.Route.Route() == routes.CreateMessage {
+		x.body.addNonce(x.request)
+	}
+	x.prepare()
+	return x.run()
+}
+
+func (x *roundTrip) takeBody() error {
+	if x.request.Body != nil && x.request.GetBody == nil { // it may have to be read
+		defer x.measure(&x.times.waited)()
+	}
+	return x.body.take(x.life, x.request, x.maxBufferedBody)
+}
+
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
-func (x *roundTrip) prepare(server string, route routes.CompiledRoute) {
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: message.HeaderValue(x.request.Header, "Authorization")}
+func (x *roundTrip) prepare() {
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
 	}
 	x.header = x.request.Header
-	if withheld := x.withheld(route); len(withheld) > 0 {
+	if withheld := x.withheld(x.ask.Route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)
 		x.ask.Authorization = message.HeaderValue(x.header, "Authorization")
 	}

@@ -67,6 +67,12 @@ func (g *Global) Limit() int { return g.limit }
 // Resize changes the limit for slots that are taken from now on. More than a billion is reduced to that.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
+// InUse returns how many slots are not free: those of requests in flight, and those that cool.
+func (g *Global) InUse(now time.Duration) int {
+	g.expire(now)
+	return g.used()
+}
+
 // Take takes a slot for a request that is sent now. If none is free, or there is a hold, it returns how long to wait
 // before asking again.
 func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {

@@ -95,3 +95,10 @@ func BenchmarkMajor(b *testing.B) {
 		_ = compiled.Major()
 	}
 }
+
+// Every log line and every event names its route.
+func TestTheNameOfARouteCostsNoMemory(t *testing.T) {
+	for _, route := range []routes.Route{routes.CreateMessage, routes.ExecuteWebhook} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = route.String(), route.Method(), route.Template() }), route)
+	}
+}

@@ -2,7 +2,7 @@ package routes
 
 // operation makes a Route of the catalogue: method, template and name as in Discord's published API description.
 func operation(method, template, name string, flags ...Flag) Route {
-	d := define(method, template, name)
+	d := define(method+" "+template, name)
 	for _, flag := range flags {
 		d.flags |= flag
 	}

@@ -21,7 +21,7 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 	d := r.definition()
 	path := make([]byte, 0, 256) // stays on the stack; tokens of interactions are about 200 bytes
 	used, special := 0, false
-	for rest := d.template; rest != ""; {
+	for rest := d.template(); rest != ""; {
 		var segment string
 		segment, rest = cutSegment(rest)
 		path = append(path, '/')
@@ -31,7 +31,7 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 		}
 		name := segment[1 : len(segment)-1]
 		if used == len(parameters) {
-			return CompiledRoute{}, &ParameterError{r, name, ParameterMissing, counts(d.template, parameters)}
+			return CompiledRoute{}, &ParameterError{r, name, ParameterMissing, counts(d.template(), parameters)}
 		}
 		value := parameters[used]
 		used++
@@ -46,7 +46,7 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 		}
 	}
 	if used < len(parameters) {
-		return CompiledRoute{}, &ParameterError{r, "", ParameterSurplus, counts(d.template, parameters)}
+		return CompiledRoute{}, &ParameterError{r, "", ParameterSurplus, counts(d.template(), parameters)}
 	}
 	compiled := string(path)
 	if special {
@@ -57,8 +57,8 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 
 // resolve finds the route of a path in which a parameter is one of the words that can stand for themselves.
 func (d definition) resolve(r Route, path string) Route {
-	v, _ := parseVerb(d.method)
-	if found := tree.find(path, v); !found.IsZero() && found.Template() != d.template {
+	v, _ := parseVerb(d.method())
+	if found := tree.find(path, v); !found.IsZero() && found.Template() != d.template() {
 		return found
 	}
 	return r

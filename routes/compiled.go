@@ -136,17 +136,17 @@ func (c CompiledRoute) String() string {
 	}
 	d := c.route.definition()
 	if d.name != "" && d.flags&TokenInPath == 0 {
-		return d.method + " " + c.path
+		return d.method() + " " + c.path
 	}
-	return d.method + " " + c.redacted(d)
+	return d.method() + " " + c.redacted(d)
 }
 
 // redacted returns the template with the major id filled in.
 func (c CompiledRoute) redacted(d definition) string {
 	if d.major == MajorNone {
-		return d.template
+		return d.template()
 	}
-	first, rest := cutSegment(d.template)
+	first, rest := cutSegment(d.template())
 	id, rest := cutSegment(rest)
 	if isDigits(c.MajorID()) { // otherwise it may be a misplaced token
 		id = c.MajorID()

@@ -3,6 +3,7 @@ package routes
 import (
 	"hash/maphash"
 	"log/slog"
+	"strings"
 	"unique"
 )
 
@@ -19,14 +20,18 @@ type Route struct {
 
 // definition is what a Route stands for.
 type definition struct {
-	method   string
-	template string
-	name     string
-	major    Major
-	flags    Flag
-	variant  variant
-	hash     uint64 // of all the others
+	text    string // method and template, in one piece so that they can be printed together
+	space   uint8  // where the one ends and the other begins
+	name    string
+	major   Major
+	flags   Flag
+	variant variant
+	hash    uint64 // of all the others
 }
+
+func (d *definition) method() string { return d.text[:d.space] }
+
+func (d *definition) template() string { return d.text[min(int(d.space)+1, len(d.text)):] }
 
 var seed = maphash.MakeSeed()
 
@@ -79,7 +84,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	if err := checkTemplate(template); err != nil {
 		return Route{}, err
 	}
-	d := define(verbs[v], template, "")
+	d := define(verbs[v]+" "+template, "")
 	if known := tree.shaped(template, v); !known.IsZero() {
 		d = known.definition()
 	}
@@ -89,10 +94,11 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	return d.route(), nil
 }
 
-// define returns everything that follows from a valid template.
-func define(method, template, name string) definition {
-	major, flags := majorOf(template)
-	return definition{method: method, template: template, name: name, major: major, flags: flags}
+// define returns everything that follows from a method, a space and a valid template.
+func define(text, name string) definition {
+	d := definition{text: text, space: uint8(strings.IndexByte(text, ' ')), name: name}
+	d.major, d.flags = majorOf(d.template())
+	return d
 }
 
 func (r Route) definition() definition {
@@ -112,11 +118,17 @@ func (d definition) as(v variant) Route {
 func (r Route) IsZero() bool { return r == Route{} }
 
 // Method returns the HTTP method in upper case, and "{method}" for those that are not known.
-func (r Route) Method() string { return r.definition().method }
+func (r Route) Method() string {
+	d := r.definition()
+	return d.method()
+}
 
 // Template returns the path with its parameters in braces, "/channels/{channel_id}/messages". It has no host, no /api
 // and no version.
-func (r Route) Template() string { return r.definition().template }
+func (r Route) Template() string {
+	d := r.definition()
+	return d.template()
+}
 
 // Name returns the name of the operation in Discord's published API description, "create_message", or "" if the
 // catalogue does not have it.
@@ -164,7 +176,7 @@ func (r Route) String() string {
 		return ""
 	}
 	d := r.definition()
-	return d.method + " " + d.template + d.variant.suffix()
+	return d.text + d.variant.suffix()
 }
 
 // LogValue makes slog print a Route as String does, whatever the handler.

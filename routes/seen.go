@@ -76,5 +76,5 @@ var seen = [...]Route{
 }
 
 func other(method, template string) Route {
-	return define(method, template, "").route()
+	return define(method+" "+template, "").route()
 }

@@ -22,8 +22,8 @@ func grow(groups ...[]Route) *node {
 	for _, routes := range groups {
 		for _, route := range routes {
 			d := route.definition()
-			v, _ := parseVerb(d.method)
-			root.plant(d.template).routes[v] = route
+			v, _ := parseVerb(d.method())
+			root.plant(d.template()).routes[v] = route
 		}
 	}
 	return root

@@ -15,7 +15,7 @@ package routes
 // No token gets into a template: the place after /webhooks/{webhook_id} and /interactions/{interaction_id} is a parameter
 // in the tree, and beyond the tree only words of the tree are copied.
 func unknown(v verb, path string) Route {
-	template := make([]byte, 0, 128)
+	template := append(append(make([]byte, 0, 128), verbs[v]...), ' ')
 	rest, n := path, tree
 	for rest != "" {
 		segment, after := cutSegment(rest)
@@ -30,7 +30,7 @@ func unknown(v verb, path string) Route {
 		n, rest = next, after
 	}
 	template = appendTail(template, rest)
-	return define(verbs[v], string(template), "").route()
+	return define(string(template), "").route()
 }
 
 // appendTail adds the segments that the tree does not have.

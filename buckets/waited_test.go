@@ -1,0 +1,228 @@
+package buckets_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// ends notes how waits end.
+type ends struct {
+	mu   sync.Mutex
+	list []buckets.Waited
+}
+
+func (e *ends) hooks() buckets.Hooks {
+	return buckets.Hooks{Waited: func(_ context.Context, w buckets.Waited) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.list = append(e.list, w)
+	}}
+}
+
+// all returns what there is when nothing more happens at this moment.
+func (e *ends) all() []buckets.Waited {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
+}
+
+func TestTheEndOfEachWaitIsTold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()))
+		const route = "POST /channels/{channel_id}/messages"
+		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		assert.Empty(t, told.all(), "it did not wait")
+
+		granted, cancelled := ask(m, message(1)), ask(m, message(1))
+		wait(4 * time.Second)
+		cancelled.cancel()
+		require.Len(t, told.all(), 1)
+		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled}, told.all()[0])
+		wait(7 * time.Second)
+		require.True(t, granted.granted())
+		require.Len(t, told.all(), 2)
+		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond}, told.all()[1])
+
+		// A 429 makes the wait of another one too long.
+		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m, buckets.Request{Route: message(1), Authorization: bot})
+		granted.update(refused(ratelimits.ClassUser, time.Minute))
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, late.failed(), &tooLong)
+		require.Len(t, told.all(), 3)
+		assert.Equal(t, tooLong, told.all()[2].Err)
+
+		// One that is refused at once has not waited.
+		_, err := m.TryAcquire(message(1), bot)
+		require.Error(t, err)
+		assert.Len(t, told.all(), 3)
+		assert.Equal(t, uint64(1), m.Stats().Waited, "only those that were granted")
+	})
+}
+
+func TestTheEndOfAWaitSaysWhatItWasFor(t *testing.T) {
+	t.Parallel()
+	for reason, prepare := range map[buckets.WaitsFor]func(t *testing.T, m *buckets.RESTBucketManager) (end func()){
+		buckets.WaitsForProbe: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
+			probe := ask(m, message(1))
+			return func() { probe.update(limited("messages", 5, 4, time.Second)) }
+		},
+		buckets.WaitsForWindow: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+			return nil
+		},
+		buckets.WaitsForShared: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 5, 4, time.Second))
+			return nil
+		},
+		buckets.WaitsForSubLimit: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 5, 4, time.Second))
+			return nil
+		},
+		buckets.WaitsForGlobal: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, list(1), refused(ratelimits.ClassGlobal, time.Second))
+			return nil
+		},
+		buckets.WaitsForEdge: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Second))
+			return nil
+		},
+		buckets.WaitsForOrdered: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			first := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
+			require.True(t, first.granted())
+			return func() { first.update(limited("messages", 5, 3, time.Second)) }
+		},
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				var told ends
+				m := started(t, buckets.WithHooks(told.hooks()))
+				end := prepare(t, m)
+				waiting := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
+				require.False(t, waiting.done())
+				require.Empty(t, told.all())
+				if end != nil {
+					end()
+				}
+				wait(3 * time.Second)
+				require.True(t, waiting.granted())
+				require.Len(t, told.all(), 1)
+				assert.Equal(t, reason, told.all()[0].For)
+				waiting.lease.Return()
+			})
+		})
+	}
+}
+
+func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var order []string
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") }}))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		for _, ctx := range []context.Context{context.Background(), t.Context()} {
+			request := buckets.Request{Route: message(1), Authorization: bot}
+			m.AcquireFunc(ctx, &request, func(l buckets.Lease, err error) {
+				order = append(order, "caller")
+				assert.NoError(t, err)
+				assert.Positive(t, request.Waited())
+				l.Update(limited("messages", 1, 0, time.Second))
+			})
+		}
+		wait(5 * time.Second)
+		assert.Equal(t, []string{"hook", "caller", "hook", "caller"}, order)
+	})
+}
+
+func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
+		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
+		next := ask(m, message(1))
+		assert.True(t, next.granted(), "its place is free again")
+		next.update(limited("messages", 1, 0, time.Second))
+		drained(t, m)
+	})
+}
+
+func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		r := buckets.Request{Route: message(1), Authorization: bot}
+		acquire := func(answer ratelimits.Response) {
+			lease, err := m.AcquireRequest(context.Background(), &r)
+			require.NoError(t, err)
+			lease.Update(answer)
+		}
+		acquire(limited("messages", 1, 0, 5*time.Second))
+		assert.Zero(t, r.Waited())
+		acquire(limited("messages", 1, 0, 5*time.Second))
+		assert.Equal(t, 5*time.Second+time.Millisecond, r.Waited())
+		wait(6 * time.Second)
+		acquire(limited("messages", 1, 0, 5*time.Second))
+		assert.Zero(t, r.Waited(), "on the short path")
+		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
+		require.Error(t, err)
+		assert.Zero(t, r.Waited(), "it was refused at once")
+		acquire(limited("messages", 1, 0, 5*time.Second))
+		assert.Positive(t, r.Waited())
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_, err = m.AcquireRequest(ended, &r)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, r.Waited(), "it had ended before")
+	})
+}
+
+func TestAddedHooksAreCalledAfterThoseThatThereAre(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var called []string
+		hooks := func(name string) buckets.Hooks {
+			note := func(hook string) {
+				mu.Lock()
+				defer mu.Unlock()
+				called = append(called, name+" "+hook)
+			}
+			return buckets.Hooks{
+				Waiting:    func(context.Context, buckets.Waiting) { note("waiting") },
+				Waited:     func(context.Context, buckets.Waited) { note("waited") },
+				Held:       func(context.Context, buckets.Held) { note("held") },
+				BudgetUsed: func(context.Context, buckets.BudgetUsed) { note("budget") },
+				Collected:  func(buckets.Collected) { note("collected") },
+			}
+		}
+		m := started(t, buckets.WithHooks(hooks("a")), buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithPollPeriod(time.Minute))
+		m.AddHooks(buckets.Hooks{}) // changes nothing
+		m.AddHooks(hooks("b"))
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		ask(m, message(1))
+		wait(time.Hour)
+		ask(m, message(1)).lease.Return()
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, []string{
+			"a held", "b held", "a budget", "b budget", "a waiting", "b waiting", "a waited", "b waited",
+			"a collected", "b collected",
+		}, called[:10])
+	})
+}

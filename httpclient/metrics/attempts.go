@@ -1,0 +1,88 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// other stands for what is not known, in the words of OpenTelemetry's conventions.
+const other = "_OTHER"
+
+// What is there from the start: the methods of Discord's API, and how attempts mostly end.
+var (
+	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
+	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
+	failures = [...]string{"timeout", "canceled", other} // of attempts without a response
+)
+
+// attempts are how long attempts take, by method and outcome.
+type attempts struct {
+	durations *prometheus.HistogramVec
+	usual     [len(methods)][len(statuses)]prometheus.Observer // so that most need no look at a map
+}
+
+func newAttempts() (a attempts) {
+	a.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "http_client_request_duration_seconds", Help: "Time of each attempt, until the headers of its response.",
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // of those that OpenTelemetry recommends
+	}, []string{"http_request_method", "http_response_status_code", "error_type"})
+	for i, method := range methods {
+		for j, status := range statuses {
+			a.usual[i][j] = a.of(method, status, nil)
+		}
+		for _, failure := range failures {
+			a.durations.WithLabelValues(method, "", failure)
+		}
+	}
+	return a
+}
+
+func (a *attempts) observe(e *httpclient.ResponseEvent) {
+	method, _, _ := strings.Cut(e.Route, " ")
+	seconds := e.Took.Seconds()
+	if i, j := slices.Index(methods[:], method), slices.Index(statuses[:], e.Status); i >= 0 && j >= 0 {
+		a.usual[i][j].Observe(seconds)
+		return
+	}
+	a.of(method, e.Status, e.Err).Observe(seconds)
+}
+
+// of returns what counts attempts with such an end. There is a bounded number of them, whatever is requested and answered.
+func (a *attempts) of(method string, status int, err error) prometheus.Observer {
+	if !slices.Contains(methods[:], method) {
+		method = other
+	}
+	code, failure := "", ""
+	switch {
+	case status == 0:
+		failure = failureOf(err)
+	case http.StatusText(status) == "" && (status < 520 || status > 530): // those are Cloudflare's
+		code, failure = other, other
+	default:
+		code = strconv.Itoa(status)
+		if status >= http.StatusBadRequest {
+			failure = code
+		}
+	}
+	return a.durations.WithLabelValues(method, code, failure)
+}
+
+// failureOf returns why there was no response.
+func failureOf(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	}
+	return other
+}

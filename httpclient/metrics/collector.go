@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// Collector is a prometheus.Collector. Get one from New. It is safe for concurrent use.
+type Collector struct {
+	manager *buckets.RESTBucketManager // nil if there is none
+
+	attempts attempts
+	waits    *waits
+	overhead prometheus.Histogram
+	retries  *prometheus.CounterVec
+	retried  map[httpclient.RetryReason]prometheus.Counter
+	refused  [len(refusals)]atomic.Uint64 // by transports, where no manager counts it
+	holds    holds
+}
+
+// New returns a collector of what the manager and the transports do. Transports that use another limiter have no manager: pass nil then, and
+// what only a manager knows is left out. It adds hooks to all of them, which stay; so make one collector for each manager. A nil transport
+// is ignored.
+func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
+	c := &Collector{
+		manager:  manager,
+		attempts: newAttempts(),
+		waits:    newWaits(),
+		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "ratelight_overhead_seconds", Help: "Time that the transport has taken for a request, neither waiting nor in flight.",
+			Buckets: []float64{5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, .01, .025, .05, .1},
+		}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ratelight_retries_total", Help: "Attempts after the first one, by how the one before ended.",
+		}, []string{"reason"}),
+		retried: make(map[httpclient.RetryReason]prometheus.Counter),
+	}
+	for _, reason := range []httpclient.RetryReason{
+		httpclient.RetryRateLimited, httpclient.RetryServerError, httpclient.RetryTimeout, httpclient.RetryConnection,
+	} {
+		c.retried[reason] = c.retries.WithLabelValues(string(reason))
+	}
+	if manager != nil {
+		manager.AddHooks(buckets.Hooks{Waited: c.waits.observe, Held: c.holds.note})
+	}
+	for _, t := range transports {
+		if t != nil {
+			t.AddHooks(httpclient.Hooks{Response: c.attempted, Done: c.done})
+		}
+	}
+	return c
+}
+
+func (c *Collector) attempted(_ context.Context, e httpclient.ResponseEvent) {
+	c.attempts.observe(&e)
+	if e.Retry != httpclient.RetryNone {
+		c.retried[e.Retry].Inc()
+	}
+}
+
+func (c *Collector) done(_ context.Context, e httpclient.DoneEvent) {
+	c.overhead.Observe(e.Overhead().Seconds())
+	if e.Err == nil {
+		return
+	}
+	if reason := refusalOf(&e); reason >= byTransports || reason >= 0 && c.manager == nil {
+		c.refused[reason].Add(1)
+	}
+}

@@ -1,0 +1,345 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/metrics"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
+
+// script answers requests one after the other; the last answer is for all that follow.
+type script struct {
+	answers []func(*http.Request) (*http.Response, error)
+	sent    int
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := s.answers[min(s.sent, len(s.answers)-1)]
+	s.sent++
+	time.Sleep(80 * time.Millisecond)
+	return answer(r)
+}
+
+func answer(status int, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		h := make(http.Header)
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			h.Set(name, value)
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	}
+}
+
+func limits(remaining, after string) []string {
+	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining, "X-RateLimit-Reset-After: " + after}
+}
+
+// measured returns a transport above a script, and the registry with its metrics.
+func measured(t *testing.T, below *script, options ...httpclient.Option) (*httpclient.Transport, *prometheus.Registry) {
+	t.Helper()
+	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
+	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics.New(transport.Manager(), transport))
+	return transport, registry
+}
+
+func get(t *testing.T, transport http.RoundTripper, url string) error {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// series returns the value of every series: of a histogram the count, and below the name with _sum the sum.
+func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	all := make(map[string]float64)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			of := "{" + strings.Join(labels, ",") + "}"
+			if h := m.GetHistogram(); h != nil {
+				all[family.GetName()+of] = float64(h.GetSampleCount())
+				all[family.GetName()+"_sum"+of] = h.GetSampleSum()
+				continue
+			}
+			all[family.GetName()+of] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return all
+}
+
+func TestEverythingIsThereFromTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, registry := measured(t, &script{})
+		all := series(t, registry)
+		for name, value := range all {
+			if name == "ratelight_invalid_responses_limit{}" {
+				assert.InDelta(t, 9500, value, 0)
+				continue
+			}
+			assert.Zero(t, value, name)
+		}
+		for name, labels := range map[string][]string{
+			"ratelight_responses_total{class=%s}":     {"ok", "user", "shared", "sub-limit", "global", "edge"},
+			"ratelight_holds{class=%s}":               {"user", "shared", "sub-limit", "global", "edge"},
+			"ratelight_refusals_total{reason=%s}":     {"too_long", "queue_full", "invalid_budget", "cancelled", "credential", "closed"},
+			"ratelight_retries_total{reason=%s}":      {"rate_limited", "server_error", "timeout", "connection"},
+			"ratelight_queue_wait_seconds{reason=%s}": {"none", "window", "sub-limit", "shared", "global", "edge", "probe", "ordered", "outage"},
+			"http_client_request_duration_seconds{error_type=,http_request_method=%s,http_response_status_code=200}": {"GET", "POST", "PATCH", "PUT", "DELETE"},
+			"http_client_request_duration_seconds{error_type=%[1]s,http_request_method=GET,http_response_status_code=%[1]s}": {
+				"400", "401", "403", "404", "429", "500", "502", "503",
+			},
+			"http_client_request_duration_seconds{error_type=%s,http_request_method=GET,http_response_status_code=}": {"timeout", "canceled", "_OTHER"},
+			"ratelight_overhead_seconds{%s}":       {""},
+			"ratelight_requests_granted_total{%s}": {""},
+		} {
+			for _, label := range labels {
+				assert.Contains(t, all, fmt.Sprintf(name, label))
+			}
+		}
+		for name := range all {
+			assert.NotContains(t, name, "shared_", "nothing is shared")
+		}
+	})
+}
+
+func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
+	t.Parallel()
+	memory := redistest.NewMemory()
+	defer memory.Close()
+	store, err := shared.New(memory)
+	require.NoError(t, err)
+	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
+	transport := httpclient.NewTransport(httpclient.WithManager(manager))
+	defer transport.Close()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics.New(manager, transport, nil))
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+	all := series(t, registry)
+	for _, script := range []string{"swap", "beat", "part", "discover", "invalid"} {
+		assert.Contains(t, all, "ratelight_shared_calls_total{script="+script+"}")
+	}
+}
+
+func TestWhatHappensIsCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := &script{answers: []func(*http.Request) (*http.Response, error){
+			answer(200, limits("0", "4")...),
+			answer(429, "X-RateLimit-Scope: shared", "Retry-After: 7", "Via: 1.1 google", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset-After: 7"),
+			answer(503),
+			func(*http.Request) (*http.Response, error) { return nil, errors.New("broken") },
+			answer(200, limits("0", "100")...),
+		}}
+		transport, registry := measured(t, below, httpclient.WithMaxRateLimit(time.Minute))
+		var held map[string]float64
+		transport.AddHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) {
+			if e.Status == 429 {
+				held = series(t, registry)
+			}
+		}})
+		require.NoError(t, get(t, transport, messages))
+		require.NoError(t, get(t, transport, messages))
+		require.Error(t, get(t, transport, messages), "it would have to wait for 100 s")
+		all := series(t, registry)
+		const attempt = "http_client_request_duration_seconds{error_type=%s,http_request_method=GET,http_response_status_code=%s}"
+		for name, want := range map[string]float64{
+			fmt.Sprintf(attempt, "", "200"):    2,
+			fmt.Sprintf(attempt, "429", "429"): 1,
+			fmt.Sprintf(attempt, "503", "503"): 1,
+			fmt.Sprintf(attempt, "_OTHER", ""): 1,
+			"http_client_request_duration_seconds_sum{error_type=429,http_request_method=GET,http_response_status_code=429}": .08,
+			"ratelight_queue_wait_seconds{reason=none}":      1, // the other attempts have to wait
+			"ratelight_queue_wait_seconds{reason=window}":    2,
+			"ratelight_queue_wait_seconds{reason=shared}":    2,
+			"ratelight_overhead_seconds{}":                   3,
+			"ratelight_overhead_seconds_sum{}":               0, // in virtual time
+			"ratelight_requests_granted_total{}":             5,
+			"ratelight_responses_total{class=ok}":            3,
+			"ratelight_responses_total{class=shared}":        1,
+			"ratelight_requests_lost_total{}":                1,
+			"ratelight_retries_total{reason=rate_limited}":   1,
+			"ratelight_retries_total{reason=server_error}":   1,
+			"ratelight_retries_total{reason=connection}":     1,
+			"ratelight_refusals_total{reason=too_long}":      1,
+			"ratelight_holds{class=shared}":                  0,
+			"ratelight_hold_remaining_seconds{class=shared}": 0,
+		} {
+			assert.Contains(t, all, name)
+			assert.InDelta(t, want, all[name], 1e-9, name)
+		}
+		waited := all["ratelight_queue_wait_seconds_sum{reason=window}"] + all["ratelight_queue_wait_seconds_sum{reason=shared}"]
+		assert.InDelta(t, transport.Manager().Stats().WaitTime.Seconds(), waited, 1e-6)
+		assert.Greater(t, waited, 4.+7)
+		assert.InDelta(t, 1, held["ratelight_holds{class=shared}"], 0)
+		assert.InDelta(t, 7, held["ratelight_hold_remaining_seconds{class=shared}"], .1)
+	})
+}
+
+func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const webhook = "https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e"
+		body := `{"message": "Unknown Webhook", "code": 10015}`
+		gone := func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 404, Header: http.Header{"Via": {"1.1 google"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		}
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){gone}}), httpclient.WithLimiter(buckets.Unlimited{}))
+		defer transport.Close()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics.New(nil, transport))
+		require.NoError(t, get(t, transport, webhook))
+		var refused *httpclient.CredentialError
+		require.ErrorAs(t, get(t, transport, webhook), &refused)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		r, err := http.NewRequestWithContext(ended, http.MethodGet, messages, nil)
+		require.NoError(t, err)
+		_, err = transport.RoundTrip(r)
+		require.ErrorIs(t, err, context.Canceled)
+		all := series(t, registry)
+		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=credential}"], 0)
+		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "there is no manager that would count it")
+		assert.NotContains(t, all, "ratelight_buckets{}")
+		for name := range all {
+			assert.NotContains(t, name, "canary")
+		}
+	})
+}
+
+// instant answers at once, each time with another status.
+type instant struct{}
+
+func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200 + rand.IntN(400), Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
+	t.Parallel()
+	n := 1_000_000
+	if testing.Short() || raceEnabled {
+		n = 30_000
+	}
+	limiters := map[string]httpclient.Option{
+		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0), buckets.WithExpireAfter(0)),
+		"none":    httpclient.WithLimiter(buckets.Unlimited{}),
+	}
+	for name, limiter := range limiters {
+		if name == "manager" {
+			n = min(n, 30_000) // which keeps a bucket for each, for a while
+		}
+		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0), httpclient.WithLogger(nil))
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics.New(transport.Manager(), transport))
+		chance := rand.New(rand.NewPCG(1, 2))
+		verbs := []string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "PROPFIND"}
+		for range n {
+			id := chance.Uint64()
+			path := fmt.Sprintf([]string{"/channels/%d/messages", "/webhooks/%d/canary%[1]d", "/canary%d", "/guilds/%d/canary/%[1]d", "/interactions/%d/canary/callback"}[chance.IntN(5)], id)
+			verb := verbs[chance.IntN(len(verbs))]
+			if chance.IntN(100) == 0 {
+				verb = fmt.Sprintf("CANARY%d", id)
+			}
+			r, err := http.NewRequestWithContext(buckets.ContextWithMaxWait(t.Context(), 0), verb, "https://discord.com/api/v10"+path, nil)
+			require.NoError(t, err)
+			if response, err := transport.RoundTrip(r); err == nil {
+				_ = response.Body.Close()
+			}
+		}
+		all := series(t, registry)
+		assert.Less(t, len(all), 2000, name)
+		for name := range all {
+			assert.NotContains(t, strings.ToLower(name), "canary")
+			assert.NotRegexp(t, `[0-9]{4}`, name)
+		}
+		require.NoError(t, transport.Close())
+	}
+}
+
+// A counter that goes down would look like a restart.
+func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		manager := buckets.NewRESTBucketManager()
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics.New(manager))
+		const none = "ratelight_queue_wait_seconds{reason=none}"
+		latest := 0.0
+		look := func() {
+			now := series(t, registry)[none]
+			assert.GreaterOrEqual(t, now, latest)
+			latest = now
+		}
+		manager.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { look() }})
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)}}),
+			httpclient.WithManager(manager))
+		defer transport.Close()
+		for range 3 {
+			require.NoError(t, get(t, transport, messages))
+			look()
+		}
+		assert.InDelta(t, 1, latest, 0)
+	})
+}
+
+func TestMetricsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("with the race detector pools forget some of what they are given")
+	}
+	measure := func(withMetrics bool) float64 {
+		transport := httpclient.NewTransport(httpclient.WithBase(ok{}), httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
+		defer transport.Close()
+		if withMetrics {
+			metrics.New(transport.Manager(), transport)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, messages, nil)
+		require.NoError(t, err)
+		return testing.AllocsPerRun(1000, func() { _, _ = transport.RoundTrip(r) })
+	}
+	assert.InDelta(t, measure(false), measure(true), .5)
+}
+
+// ok answers at once, without limits.
+type ok struct{}
+
+var okHeader = http.Header{}
+
+func (ok) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: okHeader, Body: http.NoBody, Request: r}, nil
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// reasons are what requests wait for.
+var reasons = []buckets.WaitsFor{
+	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForGlobal, buckets.WaitsForEdge,
+	buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
+}
+
+// waits are how long requests wait in queues, by what they wait for. Those that do not wait are not noticed at all: they are the difference
+// of two numbers that the manager counts anyway, and get a histogram when it is asked for.
+type waits struct {
+	durations *prometheus.HistogramVec
+	of        map[buckets.WaitsFor]prometheus.Observer
+	none      *prometheus.Desc
+
+	mu     sync.Mutex
+	atOnce uint64 // requests that did not wait
+}
+
+var waitBounds = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
+
+const (
+	waitName = "ratelight_queue_wait_seconds"
+	waitHelp = "Time that requests have waited in queues, however that ended, by what it was for."
+)
+
+func newWaits() *waits {
+	w := &waits{
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: waitName, Help: waitHelp, Buckets: waitBounds}, []string{"reason"}),
+		of:        make(map[buckets.WaitsFor]prometheus.Observer),
+		none:      prometheus.NewDesc(waitName, waitHelp, []string{"reason"}, nil),
+	}
+	for _, reason := range reasons {
+		w.of[reason] = w.durations.WithLabelValues(string(reason))
+	}
+	return w
+}
+
+func (w *waits) observe(_ context.Context, e buckets.Waited) {
+	if of := w.of[e.For]; of != nil {
+		of.Observe(e.Wait.Seconds())
+	}
+}
+
+func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
+	w.durations.Collect(out)
+	w.mu.Lock()
+	// Who has been granted a wait counts as waiting a moment later, and a counter must not go down again.
+	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
+	n := w.atOnce
+	w.mu.Unlock()
+	bounds := make(map[float64]uint64, len(waitBounds))
+	for _, bound := range waitBounds {
+		bounds[bound] = n
+	}
+	out <- prometheus.MustNewConstHistogram(w.none, n, 0, bounds, "none")
+}
