@@ -50,8 +50,8 @@ type Waiting struct {
 type Waited struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// For is what the request waited for when its wait began. That may have changed since: who waits for a probe may have to wait for a
-	// window next.
+	// For is what the request waited for when its wait began; if that was a probe, what it waited for afterwards, unless it could leave
+	// then. It may have changed since.
 	For WaitsFor
 	// Wait is how long it waited.
 	Wait time.Duration
