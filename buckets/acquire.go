@@ -90,9 +90,8 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
 	b.lock()
 	now := b.now()
-	b.link.refreshLoan()
 	if b.queues != nil || b.reading > 0 || !b.isFor(entry, major) || b.undiscovered(entry) ||
-		m.admits(r) != nil || !entry.authentication.edge.open.Load() || !b.link.decides(now) {
+		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
 		b.unlock()
 		return Lease{}, false
 	}
@@ -104,7 +103,7 @@ func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *R
 	}
 	h.ctx, h.route, h.major, h.fields = ctx, r.Route, major, r.Fields
 	if r.arrived == 0 {
-		h.arrived = b.arrive(h.permit.Sent())
+		h.arrived = b.arrive(now)
 	} else {
 		h.arrived, r.arrived = r.arrived, 0
 	}
@@ -124,24 +123,27 @@ func (b *bucket) isFor(e *routeEntry, m major) bool {
 
 // tryTake takes all that a request needs, or returns nil.
 func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) *held {
-	permit, ok := b.window.Take(now)
-	if !ok {
-		return nil
-	}
-	auth := entry.authentication
-	if !auth.server.budget.hasPlenty(c) {
-		b.window.Return(now, permit)
-		return nil
-	}
 	h := leases.Get().(*held)
-	if entry.exempt {
-		h.global = auth.global.force(now)
-	} else if h.global, ok = auth.global.take(now); !ok {
-		b.window.Return(now, permit)
+	if !b.take(now, &h.permit) {
 		leases.Put(h)
 		return nil
 	}
-	h.permit, h.entry = permit, entry
+	auth := entry.authentication
+	ok := auth.server.budget.hasPlenty(c)
+	if ok {
+		if entry.exempt {
+			h.global = auth.global.force(now)
+		} else {
+			h.global, ok = auth.global.take(now)
+		}
+	}
+	if !ok {
+		b.giveBack(now, &h.permit)
+		h.permit = permit{}
+		leases.Put(h)
+		return nil
+	}
+	h.entry = entry
 	return h
 }
 
@@ -173,7 +175,7 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 		}
 		// It has to wait, and functions of the caller have to be called first, under no lock.
 		if r.subLimitKey == 0 {
-			r.subLimitKey = subLimitKeyOf(m.seed, r.Route, r.Fields)
+			r.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
 		} else {
 			announced = true
 			m.tellWaiting(ctx, r, f)

@@ -139,7 +139,7 @@ func anyResponse(t *rapid.T) ratelimits.Response {
 func known(m *RESTBucketManager) []BucketSnapshot {
 	names := map[string]string{}
 	for _, a := range []string{"Bot a", "Bot b"} {
-		names["#"+strconv.FormatUint(m.hash(&Request{Authorization: a})&0xffffff, 16)] = a
+		names["#"+strconv.FormatUint(m.digestOf(&Request{Authorization: a})&0xffffff, 16)] = a
 	}
 	all := slices.Collect(m.Buckets())
 	for i := range all {

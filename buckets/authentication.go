@@ -2,10 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,50 +15,23 @@ import (
 // without a credential share one, as Discord counts them by IP address. The credential itself is not kept, only a keyed hash.
 type authentication struct {
 	server       *server
-	id           uint64
-	credential   string       // what stands for it in all processes, if limits are shared
-	anonymous    bool         // there is no credential
-	edge         *gate        // of the server
-	global       *gate        // its global limit
-	undiscovered atomic.Int64 // requests in flight whose bucket is not known
+	id           atomic.Uint64 // see hash; the digest until a request has come with the credential
+	digest       uint64        // see digestOf
+	credential   string        // what stands for it in all processes, if limits are shared
+	anonymous    bool          // there is no credential
+	edge         *gate         // of the server
+	global       *gate         // its global limit
+	undiscovered atomic.Int64  // requests in flight whose bucket is not known
 
 	// Guarded by the manager's lock for moves.
 	groups map[groupKey]*limitGroup
 	unused map[*limitGroup]struct{} // to which no route belongs
 	routes map[*routeEntry]struct{}
 
-	queuedLock sync.Mutex
-	queued     map[*bucket]struct{} // those with a queue
+	busy busyBuckets
 }
 
-// queueOpened and queueClosed are told when a bucket, which is locked, has got a queue, and has none any more.
-func (a *authentication) queueOpened(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	a.queued[b] = struct{}{}
-}
-
-func (a *authentication) queueClosed(b *bucket) {
-	a.queuedLock.Lock()
-	defer a.queuedLock.Unlock()
-	delete(a.queued, b)
-}
-
-// eachQueued calls a function with all buckets in which somebody may wait, each locked.
-func (a *authentication) eachQueued(f func(*bucket)) {
-	a.queuedLock.Lock()
-	all := slices.Collect(maps.Keys(a.queued))
-	a.queuedLock.Unlock()
-	for _, b := range all {
-		func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			f(b)
-		}()
-	}
-}
-
-// hash returns what stands for a request's credential and server: a hash with a key that only this manager has, 0 if there is
+// hash returns what stands for a request's credential and server: a fast hash with a key that only this manager has, 0 if there is
 // no credential and the server is Discord.
 func (m *RESTBucketManager) hash(r *Request) uint64 {
 	switch {
@@ -73,30 +43,84 @@ func (m *RESTBucketManager) hash(r *Request) uint64 {
 	return 0
 }
 
-// authentication returns that of a request, made if there is none. The lock for moves is held.
-func (m *RESTBucketManager) authentication(id uint64, r *Request) *authentication {
-	if a, ok := m.authentications.Load(id); ok {
+// globalLimitOf returns the global limit of a request's authentication, 0 if there is none. It calls a function of the caller's, and so is
+// called under no lock.
+func (m *RESTBucketManager) globalLimitOf(r *Request) int {
+	if m.settings.globalOf == nil {
+		return m.settings.globalLimit
+	}
+	return clampGlobal(m.settings.globalOf(r.Authorization))
+}
+
+// digestOf returns what stands for them in the state that the manager leaves to the next.
+func (m *RESTBucketManager) digestOf(r *Request) uint64 {
+	switch {
+	case r.Server != "":
+		return m.digest(r.Server+"\x00"+r.Authorization) | 1
+	case r.Authorization != "":
+		return m.digest(r.Authorization) | 1
+	}
+	return 0
+}
+
+// authentication returns that of a request, made with that global limit if there is none. The lock for moves is held.
+func (m *RESTBucketManager) authentication(id uint64, r *Request, globalLimit int) *authentication {
+	digest := m.digestOf(r)
+	if a, ok := m.authentications.Load(digest); ok {
+		m.claim(a, id, globalLimit)
 		return a
 	}
-	now := m.now()
-	server := m.server(r.Server)
-	a := &authentication{
-		id: id, server: server, edge: server.edge, anonymous: r.Authorization == "",
-		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
-		queued: make(map[*bucket]struct{}),
-	}
-	a.global = &gate{
-		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
-		limit: ratelimits.NewGlobal(m.settings.globalLimit),
-	}
+	a := m.newAuthentication(digest, r.Server, r.Authorization == "", globalLimit)
+	a.id.Store(id)
 	if session := m.session(); session != nil {
 		a.credential = session.Credential(strings.TrimPrefix(r.Server+" "+r.Authorization, " "))
 		a.global.connect(session)
 	}
+	m.addAuthentication(a)
+	return a
+}
+
+// newAuthentication returns one that nobody knows yet. The lock for moves is held.
+func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, anonymous bool, globalLimit int) *authentication {
+	server := m.server(serverName)
+	a := &authentication{
+		digest: digest, server: server, edge: server.edge, anonymous: anonymous,
+		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
+	}
+	a.global = &gate{
+		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
+		limit: ratelimits.NewGlobal(globalLimit),
+	}
+	a.id.Store(digest)
+	return a
+}
+
+// addAuthentication lets everybody know one. The lock for moves is held.
+func (m *RESTBucketManager) addAuthentication(a *authentication) {
+	now := m.now()
 	a.global.limit.Hold(now, m.throttled.Wait(now))
 	a.server.authentications++
-	m.authentications.Store(id, a)
-	return a
+	m.authentications.Store(a.digest, a)
+}
+
+// claim lets requests find the routes of an authentication that was restored, when the first one has come with the credential. The
+// lock for moves is held.
+func (m *RESTBucketManager) claim(a *authentication, id uint64, globalLimit int) {
+	old := a.id.Load()
+	if old == id {
+		return
+	}
+	a.global.resize(m.now(), globalLimit) // which only the credential tells
+	for e := range a.routes {
+		if _, key := m.findEntry(e.route, old); !e.collided.Load() {
+			m.entries.Delete(key)
+		}
+	}
+	a.id.Store(id)
+	for e := range a.routes {
+		_, key := m.findEntry(e.route, id)
+		m.entries.Store(key, e)
+	}
 }
 
 // server is one server whose limits count: Discord, or one that speaks its protocol. What counts by IP address is its own for each,

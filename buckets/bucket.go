@@ -37,6 +37,7 @@ type bucket struct {
 	namings   naming         // one for each route whose responses have named the bucket's hash, as most have but one
 	sent      uint32         // requests that have been sent from here, wrapping
 	fresh     bool           // nobody has locked it yet
+	busy      busyPlace      // in the list of its authentication
 	link      *sharedLink    // nil if it is not shared
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 
@@ -149,7 +150,9 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 		if m.letsAllGo(group) {
 			b.window.Unlimit()
 		}
-		b.window.Recall(int(group.lastLimit.Load()), time.Duration(group.lastPeriod.Load()))
+		period := time.Duration(group.lastPeriod.Load())
+		b.window.Recall(int(group.lastLimit.Load()), period)
+		m.doubt(b, period)
 		group.add(b)
 		return b
 	})
@@ -177,5 +180,5 @@ func (b *bucket) close() {
 		b.refuseAll(ErrClosed)
 		clear(b.queues.subLimits)
 	}
-	b.link.close(b.now())
+	b.link.close()
 }

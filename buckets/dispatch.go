@@ -2,16 +2,11 @@ package buckets
 
 import (
 	"time"
-
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // tryGrant grants the ask if nothing stands against it and nobody waits. Otherwise nothing has changed; the error is that of
 // the budget.
 func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
-	if b.link.syncLoan(now); !b.link.decides(now) { // it needs a ticket
-		return Lease{}, false, nil
-	}
 	if b.blocks(now, a) {
 		return Lease{}, false, nil
 	}
@@ -26,7 +21,9 @@ func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 		b.returnPermits(now, p)
 		return Lease{}, false, nil
 	}
-	return b.grant(now, a, b.place(now, a), &p), true, nil
+	lease, ok := b.grant(now, a, b.place(now, a), &p)
+	b.returnPermits(now, p)
+	return lease, ok, nil
 }
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
@@ -34,8 +31,8 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 	if b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) {
 		return 0, false
 	}
-	if b.link.refreshLoan(); !b.link.decides(now) {
-		return b.link.next(now)
+	if b.link != nil {
+		return b.link.remote.Next(now)
 	}
 	if at, ok = b.window.Next(now); ok && at <= now && !b.discovery.allows(now) {
 		return 0, false
@@ -46,10 +43,18 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 // serial reports that the ask goes alone among its like.
 func (b *bucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
-// grant makes a lease. Everything that it needs has been found to be there.
-func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) Lease {
+// grant makes a lease. Everything that it needs has been found to be there; but what processes share may be gone since, then it reports false
+// and has changed nothing.
+func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) (Lease, bool) {
+	var permit permit
+	if !b.take(now, &permit) {
+		if b.link == nil {
+			panic("buckets: window promised a permit and gave none")
+		}
+		return Lease{}, false
+	}
+	b.discovery.probeSent()
 	h := leases.Get().(*held)
-	permit := b.permit(now)
 	h.grant = grant{
 		permit: permit, ctx: a.ctx, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
 		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
@@ -65,27 +70,19 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	b.server().budget.counters.shardOf(b).countGrant(h)
 	p.reserved.unreserve() // now it counts as in flight
 	p.reserved = nil
-	return h.lease()
-}
-
-// permit takes the window's permit for a request that is sent now. If the window does not decide, it looks on.
-func (b *bucket) permit(now time.Duration) ratelimits.Permit {
-	if !b.link.decides(now) {
-		return b.window.Adopt(now, now)
-	}
-	permit, ok := b.window.Take(now)
-	if !ok {
-		panic("buckets: window promised a permit and gave none")
-	}
-	b.discovery.probeSent()
-	return permit
+	return h.lease(), true
 }
 
 // dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
 // outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
-// what it can of p.
+// what it can of p. The other processes then hear who still waits.
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
-	b.link.syncLoan(now)
+	b.grantQueued(now, p)
+	b.link.tell(now)
+}
+
+// grantQueued grants what can be granted, and arranges for the next look.
+func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 	qs := b.queues
 	if qs == nil {
 		b.discovery.release(now)
@@ -130,9 +127,10 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 			missing.enqueue(now, b)
 			break
 		}
-		lease := b.grant(now, &w.ask, w.Arrived, p)
-		if !b.link.decides(now) {
-			lease.held.ticket = b.link.take(now, w)
+		lease, ok := b.grant(now, &w.ask, w.Arrived, p)
+		if !ok {
+			wake = opens
+			break
 		}
 		b.remove(w)
 		b.resolve(w, lease, nil)

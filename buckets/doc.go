@@ -64,6 +64,7 @@
 //	                                                  shared_global.go, discovery: shared_discovery.go,
 //	                                                  what is counted: shared_stats.go
 //	why does a bucket wait?                           snapshot.go
+//	which buckets wait, and what else does?           status.go, by the list in busy.go
 //	how does a manager start, drain and end?          lifecycle.go
 //	what do hooks and logs get?                       hooks.go
 //

@@ -30,13 +30,14 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 	if b.queues != nil || b.inFlight != nil || b.window.InFlight() > 0 {
 		return false
 	}
-	now := m.now()
+	now := b.now()
 	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.markEvicted(b) {
 		return false
 	}
 	b.tellGroup()
+	b.noteBusy()
 	b.group.remove(b)
-	b.link.close(now) // before there can be another bucket of that name
+	b.link.close() // before there can be another bucket of that name
 	b.discovery.close()
 	m.buckets.remove(b)
 	return true
@@ -57,6 +58,7 @@ func (m *RESTBucketManager) collectUnused() {
 		m.evictGroups(now, a)
 	}
 	m.evictServers(now)
+	m.unlistIdle()
 }
 
 // evictEntry forgets a route that was not used since the last time it was asked.
@@ -116,7 +118,7 @@ func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 		}
 	}
 	if len(a.groups) == 0 && len(a.routes) == 0 && a.global.idle(now) {
-		m.authentications.Delete(a.id)
+		m.authentications.Delete(a.digest)
 		a.global.close()
 		a.server.authentications--
 	}

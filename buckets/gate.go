@@ -52,6 +52,16 @@ func newEdge(m *RESTBucketManager) *gate {
 	return g
 }
 
+// resize sets another limit, 0 for none, of which nothing is shared.
+func (g *gate) resize(now time.Duration, limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.part == nil {
+		g.limit.Resize(limit)
+		g.open.Store(g.opens(now))
+	}
+}
+
 // take takes a permit for a request that is sent now. It reports false if there is none, or if others are in line for it.
 func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	if g.open.Load() {

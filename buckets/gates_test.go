@@ -220,3 +220,41 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 		})
 	}
 }
+
+func TestEachAuthenticationHasTheGlobalLimitThatAFunctionNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		manager := buckets.NewRESTBucketManager(buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithMaxRateLimit(0),
+			buckets.WithGlobalLimitOf(func(authorization string) int {
+				switch authorization {
+				case "Bot large":
+					return 7
+				case "Bot free":
+					return 0
+				}
+				return 2
+			}))
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		granted := func(authorization string) (n int) {
+			route, err := routes.Match("GET", "/users/@me")
+			require.NoError(t, err)
+			for range 20 {
+				lease, err := manager.Acquire(t.Context(), route, authorization)
+				if err != nil {
+					var tooLong *ratelimits.TooLongError
+					require.ErrorAs(t, err, &tooLong)
+					assert.True(t, tooLong.Global)
+					continue
+				}
+				defer lease.Release()
+				n++
+			}
+			return n
+		}
+		assert.Equal(t, 7, granted("Bot large"))
+		assert.Equal(t, 20, granted("Bot free"))
+		assert.Equal(t, 2, granted("Bot small"))
+		assert.Equal(t, 2, granted(""))
+	})
+}

@@ -76,6 +76,7 @@ func (g *gate) hold(now, d time.Duration) {
 	g.part.hold(now, d)
 	g.mu.Unlock()
 	if longer {
+		g.noteHeld()
 		g.refuseLate()
 	}
 }
@@ -91,6 +92,7 @@ func (b *bucket) refuse(now time.Duration, h *held, o *outcome) {
 	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0: // the next one may be counted by the limit that is used up
 		b.window.Hold(now, r.ResetAfter)
 	}
+	b.noteBusy() // what the window holds by itself, too
 }
 
 // refuse takes in a 429 of the sub-limit. It returns for how long that is held, 0 if it was already.
@@ -105,10 +107,15 @@ func (q *queue) refuse(now time.Duration, r *ratelimits.Response) time.Duration 
 
 // hold lets nothing leave for d, in no process.
 func (b *bucket) hold(now, d time.Duration, class ratelimits.Class) {
-	if d > 0 {
-		b.window.HoldFor(now, d, class)
-		b.link.hold(now, d, class)
+	if d <= 0 {
+		return
 	}
+	if b.link != nil {
+		b.link.remote.Hold(now, d, class)
+	} else {
+		b.window.HoldFor(now, d, class)
+	}
+	b.noteBusy()
 }
 
 // resource is what a bucket limits the use of, whoever uses it.
@@ -217,6 +224,7 @@ func (m *RESTBucketManager) Throttle(d time.Duration) {
 func (m *RESTBucketManager) LiftHolds() {
 	m.moves.Lock()
 	m.throttled = ratelimits.Throttle{}
+	m.doubted.Store(0)
 	var edges []*gate
 	for _, s := range m.servers {
 		s.holds.Clear()

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -8,52 +9,52 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// hubReport is what a hub was told of a request.
+// hubReport is what a hub was told of a request while its bucket was not lent.
 type hubReport struct {
 	key      buckets.SharedKey
 	response ratelimits.Response
 }
 
-// hubBucket is a bucket that managers share: one window is the truth for all, and one line of tickets.
+// hubBucket is a bucket that managers share: one window is the truth for all, and one line of all who wait.
 type hubBucket struct {
 	hub    *hub
 	key    buckets.SharedKey
 	window ratelimits.Window
-	line   []*hubTicket // not granted yet
 	users  []*hubShare
 	timer  *time.Timer
 
 	owner  *hubShare // to whom it is lent, or offered
 	until  time.Duration
 	wanted bool
-	strays []*hubTicket // adopted while it was lent to somebody else
 	hold   time.Duration
 }
 
-type hubTicket struct {
-	id       buckets.Ticket
-	share    *hubShare
-	arrived  time.Duration
-	answered bool
-	granted  bool
-	taken    bool
-	permit   ratelimits.Permit
-	sent     time.Duration
-	ended    *ratelimits.Response
+// hubPermit is a request in flight. While the bucket is lent to another manager its place in the common window is made up for when that ends.
+type hubPermit struct {
+	sent   time.Duration // by the hub's clock
+	own    ratelimits.Permit
+	common ratelimits.Permit
+	stray  bool
+	ended  *ratelimits.Response
 }
 
 // hubShare is a bucket as one manager uses it.
 type hubShare struct {
 	*hubBucket
-	session *hubSession
-	changed func()
-	held    []*hubTicket // all of its tickets
-	offered bool
-	lent    bool
-	closed  bool
+	session  *hubSession
+	view     *ratelimits.Window
+	changed  func()
+	arrivals []time.Duration // of those who wait, by the hub's clock
+	answered int             // so many of them know their place
+	granted  []ratelimits.Permit
+	flying   []*hubPermit
+	strays   []*hubPermit
+	offered  bool
+	lent     bool
+	closed   bool
 }
 
-func (s *hubSession) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBucket {
+func (s *hubSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *hubSession) Bucket(key buckets.SharedKey, changed func()) buckets.Share
 		b = &hubBucket{hub: h, key: key}
 		h.buckets[key] = b
 	}
-	u := &hubShare{hubBucket: b, session: s, changed: changed}
+	u := &hubShare{hubBucket: b, session: s, view: window, changed: changed}
 	if slices.ContainsFunc(b.users, func(other *hubShare) bool { return other.session == s }) {
 		h.misused("two links to one bucket: %+v", key)
 	}
@@ -74,88 +75,91 @@ func (s *hubSession) Bucket(key buckets.SharedKey, changed func()) buckets.Share
 	return u
 }
 
-// use begins a call, and reports whether there is anything to do.
-func (u *hubShare) use(what string) bool {
+// use begins a call, and reports whether there is anything to do. A loan that is offered begins, and one that is over or wanted ends.
+func (u *hubShare) use(what string, now time.Duration) bool {
 	switch {
-	case u.session.closed, u.closed && (what == "Report" || what == "Leave"): // of what is in flight
+	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of what is in flight
 		return false
 	case u.closed:
 		u.hub.misused("%s of a bucket that was closed", what)
 		return false
-	case u.lent:
-		u.hub.misused("%s of a bucket that is lent", what)
-		return false
+	}
+	if u.offered {
+		u.begin(now)
+	}
+	if u.lent && (u.wanted || u.hub.now() >= u.until) {
+		u.end(now)
 	}
 	return true
 }
 
 func (u *hubShare) at(now time.Duration) time.Duration { return now + u.session.offset }
 
-// ticket returns a ticket of the share.
-func (u *hubShare) ticket(t buckets.Ticket) *hubTicket {
-	for _, ticket := range u.held {
-		if ticket.id == t {
-			return ticket
-		}
-	}
-	return nil
-}
-
-func (u *hubShare) issue() *hubTicket {
-	u.hub.tickets++
-	ticket := &hubTicket{id: u.hub.tickets, share: u}
-	u.held = append(u.held, ticket)
-	return ticket
-}
-
 // others reports whether anybody else waits or has something in flight.
 func (u *hubShare) others() bool {
-	return slices.ContainsFunc(u.users, func(other *hubShare) bool { return other != u && len(other.held) > 0 }) || len(u.strays) > 0
+	return slices.ContainsFunc(u.users, func(other *hubShare) bool {
+		return other != u && len(other.arrivals)+len(other.flying)+len(other.strays) > 0
+	})
 }
 
-func (u *hubShare) Join(now, arrived time.Duration) buckets.Ticket {
+func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
-	if !u.use("Join") {
-		return 0
+	if !u.use("Demand", now) {
+		return
 	}
-	ticket, i := u.issue(), len(u.line)
-	for ticket.arrived = u.at(arrived); i > 0 && u.line[i-1].arrived > ticket.arrived; i-- {
+	before := u.arrivals
+	u.arrivals = nil
+	for arrived := range arrivals {
+		u.arrivals = append(u.arrivals, u.at(arrived))
 	}
-	u.line = slices.Insert(u.line, i, ticket)
-	if u.hub.term > 0 && u.owner == nil && !u.others() && !u.hub.silent {
+	if waiting != len(u.arrivals) || !slices.IsSorted(u.arrivals) {
+		u.hub.misused("%d wait, of whom %d in order: %v", waiting, len(u.arrivals), u.arrivals)
+	}
+	for i, arrived := range u.arrivals {
+		if u.answered = min(u.answered, len(u.arrivals)); i < u.answered && !slices.Contains(before, arrived) {
+			u.answered = i
+		}
+	}
+	for len(u.granted) > len(u.arrivals) {
+		u.window.Return(u.at(now), u.granted[0])
+		u.granted = u.granted[1:]
+	}
+	if u.lent || u.offered {
+		return
+	}
+	if u.hub.term > 0 && u.owner == nil && len(u.arrivals) > 0 && !u.others() && !u.hub.silent {
 		u.owner, u.offered = u, true
 		u.session.notify(u.changed)
-		return ticket.id
+		return
 	}
 	u.pump()
-	return ticket.id
 }
 
 // pump grants what can be granted, and tells all who have to know.
 func (b *hubBucket) pump() {
 	now := b.hub.now()
-	if b.owner != nil && !b.owner.offered && now >= b.until { // it ended without a word
+	if b.owner != nil && !b.owner.offered && now >= b.until && !b.owner.lent { // it ended without a word
 		b.owner, b.wanted, b.window = nil, false, ratelimits.Window{}
 		b.flush(now)
 	}
 	if b.hub.silent || b.hub.err != nil {
 		return
 	}
-	for _, ticket := range b.line {
-		if !ticket.answered {
-			ticket.answered = true
-			ticket.share.session.notify(ticket.share.changed)
+	for _, u := range b.users {
+		if u.answered < len(u.arrivals) {
+			u.answered = len(u.arrivals)
+			u.session.notify(u.changed)
 		}
 	}
 	if b.owner != nil {
-		if foreign := len(b.strays) > 0 || slices.ContainsFunc(b.line, func(t *hubTicket) bool { return t.share != b.owner }); foreign && !b.wanted {
+		if b.owner.others() && !b.wanted {
 			b.wanted = true
 			b.owner.session.notify(b.owner.changed)
 		}
 		return
 	}
-	for len(b.line) > 0 {
+	for first := b.first(); first != nil; first = b.first() {
 		at, ok := b.window.Next(now)
 		if !ok {
 			return
@@ -164,12 +168,20 @@ func (b *hubBucket) pump() {
 			b.ring(at - now)
 			return
 		}
-		ticket := b.line[0]
-		b.line = b.line[1:]
-		ticket.permit, _ = b.window.Take(now)
-		ticket.granted, ticket.sent = true, now
-		ticket.share.session.notify(ticket.share.changed)
+		permit, _ := b.window.Take(now)
+		first.granted = append(first.granted, permit)
+		first.session.notify(first.changed)
 	}
+}
+
+// first returns who has the first of those who wait.
+func (b *hubBucket) first() (first *hubShare) {
+	for _, u := range b.users {
+		if n := len(u.granted); n < len(u.arrivals) && (first == nil || u.arrivals[n] < first.arrivals[len(first.granted)]) {
+			first = u
+		}
+	}
+	return first
 }
 
 // ring lets the hub look again.
@@ -186,105 +198,140 @@ func (b *hubBucket) ring(d time.Duration) {
 	})
 }
 
-// flush takes in what was adopted, and what came of it, while the bucket was lent.
+// flush takes in what was sent, and what came of it, while the bucket was lent to another manager.
 func (b *hubBucket) flush(now time.Duration) {
-	for _, ticket := range b.strays {
-		ticket.permit = b.window.Adopt(now, ticket.sent)
-		if ticket.ended != nil {
-			b.window.Report(now, ticket.permit, *ticket.ended)
+	for _, u := range b.users {
+		for _, p := range u.strays {
+			p.common, p.stray = b.window.Adopt(now, p.sent), false
+			if p.ended != nil {
+				b.window.Report(now, p.common, *p.ended)
+			}
 		}
+		u.strays = nil
 	}
-	b.strays = nil
 	b.window.HoldFor(now, b.hold-now, ratelimits.ClassUser)
 }
 
-func (u *hubShare) Leave(now time.Duration, t buckets.Ticket) {
+func (u *hubShare) Next(now time.Duration) (time.Duration, bool) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
-	if !u.use("Leave") {
-		return
-	}
-	ticket := u.ticket(t)
-	if ticket == nil {
-		u.hub.misused("Leave of ticket %d", t)
-		return
-	}
-	u.drop(ticket)
-	if slices.Contains(u.strays, ticket) {
-		u.strays = without(u.strays, ticket)
-	} else if ticket.granted && (u.owner == nil || u.offered) {
-		u.window.Return(u.at(now), ticket.permit)
-	}
-	u.pump()
-}
-
-func (u *hubShare) drop(ticket *hubTicket) {
-	u.held = without(u.held, ticket)
-	u.line = without(u.line, ticket)
-}
-
-func (u *hubShare) Granted(time.Duration) (buckets.Ticket, bool) {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.use("Granted") || u.owner != nil {
-		return 0, false
-	}
-	for _, ticket := range u.held {
-		if ticket.granted && !ticket.taken {
-			return ticket.id, true
-		}
-	}
-	return 0, false
-}
-
-func (u *hubShare) Take(now time.Duration, t buckets.Ticket) {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.use("Take") {
-		return
-	}
-	ticket := u.ticket(t)
-	if ticket == nil || !ticket.granted || ticket.taken {
-		u.hub.misused("Take of ticket %d", t)
-		return
-	}
-	ticket.taken = true
-	if at := u.at(now); at > ticket.sent { // it was granted some time ago
-		u.window.Return(at, ticket.permit)
-		ticket.permit, ticket.sent = u.window.Adopt(at, at), at
-	}
-}
-
-func (u *hubShare) Report(now time.Duration, t buckets.Ticket, r ratelimits.Response) {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.use("Report") {
-		return
-	}
-	ticket := u.ticket(t)
-	if ticket == nil || !ticket.taken {
-		u.hub.misused("Report of ticket %d", t)
-		return
-	}
-	u.hub.reports = append(u.hub.reports, hubReport{u.key, r})
-	u.drop(ticket)
 	switch {
-	case u.offered:
-		u.window.Report(u.at(now), ticket.permit, r)
-	case u.owner != nil:
-		ticket.ended = &r
-	default:
-		u.window.Report(u.at(now), ticket.permit, r)
+	case !u.use("Next", now):
+		return 0, false
+	case u.lent:
+		return u.view.Next(now)
+	}
+	if hold := u.view.HoldWait(now); hold > 0 {
+		return now + hold, true
+	}
+	return now, len(u.granted) > 0
+}
+
+func (u *hubShare) Take(now time.Duration) (buckets.SharedPermit, bool) {
+	u.hub.mu.Lock()
+	defer u.hub.mu.Unlock()
+	p := &hubPermit{sent: u.at(now)}
+	switch {
+	case !u.use("Take", now):
+		return nil, false
+	case u.lent:
+		own, ok := u.view.Take(now)
+		if !ok {
+			return nil, false
+		}
+		p.own = own
+	case len(u.granted) == 0:
+		return nil, false
+	default: // it was granted some time ago
+		p.own = u.view.Adopt(now, now)
+		u.window.Return(u.at(now), u.granted[0])
+		p.common = u.window.Adopt(u.at(now), u.at(now))
+		u.granted, u.arrivals, u.answered = u.granted[1:], u.arrivals[1:], u.answered-1
+	}
+	u.flying = append(u.flying, p)
+	return p, true
+}
+
+func (u *hubShare) Adopt(now, sent time.Duration) buckets.SharedPermit {
+	u.hub.mu.Lock()
+	defer u.hub.mu.Unlock()
+	if !u.use("Adopt", now) {
+		return nil
+	}
+	p := &hubPermit{sent: u.at(sent), own: u.view.Adopt(now, sent)}
+	u.flying = append(u.flying, p)
+	switch {
+	case u.owner == nil:
+		p.common = u.window.Adopt(u.at(now), p.sent)
+	case u.owner != u:
+		p.stray = true
+		u.strays = append(u.strays, p)
 		u.pump()
 	}
+	return p
+}
+
+func (u *hubShare) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
+	u.hub.mu.Lock()
+	defer u.hub.mu.Unlock()
+	if !u.use("Report", now) {
+		return
+	}
+	permit := u.land("Report", p)
+	if permit == nil {
+		return
+	}
+	u.view.Report(now, permit.own, r)
+	if !u.lent {
+		u.hub.reports = append(u.hub.reports, hubReport{u.key, r})
+	}
+	switch {
+	case permit.stray:
+		permit.ended = &r
+	case u.owner == nil:
+		u.window.Report(u.at(now), permit.common, r)
+		u.pump()
+	}
+}
+
+func (u *hubShare) Return(now time.Duration, p buckets.SharedPermit) {
+	u.hub.mu.Lock()
+	defer u.hub.mu.Unlock()
+	if !u.use("Return", now) {
+		return
+	}
+	permit := u.land("Return", p)
+	if permit == nil {
+		return
+	}
+	u.view.Return(now, permit.own)
+	switch {
+	case permit.stray:
+		u.strays = without(u.strays, permit)
+	case u.owner == nil:
+		u.window.Return(u.at(now), permit.common)
+		u.pump()
+	}
+}
+
+// land takes a request out of those in flight.
+func (u *hubShare) land(what string, p buckets.SharedPermit) *hubPermit {
+	permit, ok := p.(*hubPermit)
+	if !ok || !slices.Contains(u.flying, permit) {
+		u.hub.misused("%s of %v", what, p)
+		return nil
+	}
+	u.flying = without(u.flying, permit)
+	return permit
 }
 
 func (u *hubShare) Hold(now, d time.Duration, class ratelimits.Class) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
-	if !u.use("Hold") {
+	if !u.use("Hold", now) {
 		return
 	}
+	u.view.HoldFor(now, d, class)
 	if u.owner != nil {
 		u.hold = max(u.hold, u.at(now)+d)
 		return
@@ -295,97 +342,54 @@ func (u *hubShare) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-func (u *hubShare) Adopt(now, sent time.Duration) buckets.Ticket {
+func (u *hubShare) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
-	if !u.use("Adopt") {
-		return 0
+	if u.lent {
+		return buckets.SharedForecast{Wait: u.view.Predict(now, ahead), Class: u.view.WaitClass(now), Certain: true, Own: true}
 	}
-	ticket := u.issue()
-	ticket.granted, ticket.taken, ticket.sent = true, true, u.at(sent)
-	if u.owner == nil {
-		ticket.permit = u.window.Adopt(u.at(now), u.at(sent))
-	} else if u.owner != u {
-		u.strays = append(u.strays, ticket)
-		u.pump()
+	f.Wait, f.Class, f.Certain = u.view.HoldWait(now), u.view.HoldClass(now), ahead < u.answered
+	rank := len(u.granted) // theirs are charged already
+	if u.session.closed || u.owner != nil || ahead < rank {
+		return f
 	}
-	return ticket.id
-}
-
-func (u *hubShare) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.use("Forecast") || u.owner != nil {
-		return buckets.SharedForecast{}
-	}
-	for _, ticket := range u.held { // their places are charged already
-		if ticket.granted && !ticket.taken {
-			ahead--
-		}
-	}
-	at, waiting := u.at(now), 0
-	if ahead < 0 {
-		return buckets.SharedForecast{Limit: u.window.Limit(), Period: u.window.Period()}
-	}
-	for _, ticket := range u.line {
-		if ticket.share == u {
-			if ahead == 0 {
-				break
+	waiting := ahead - rank
+	for _, other := range u.users {
+		for _, arrived := range other.arrivals[len(other.granted):] {
+			if other != u && (ahead >= len(u.arrivals) || arrived < u.arrivals[ahead]) {
+				waiting++
 			}
-			ahead--
 		}
-		waiting++
 	}
-	return buckets.SharedForecast{
-		Wait: u.window.Predict(at, waiting), Class: u.window.WaitClass(at), Limit: u.window.Limit(), Period: u.window.Period(),
+	at := u.at(now)
+	if wait := u.window.Predict(at, waiting); wait > f.Wait {
+		f.Wait, f.Class = wait, u.window.WaitClass(at)
 	}
-}
-
-func (u *hubShare) Answered(t buckets.Ticket) bool {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	ticket := u.ticket(t)
-	return u.use("Answered") && ticket != nil && ticket.answered
+	return f
 }
 
 func (u *hubShare) Err() error {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
+	if u.lent {
+		return nil
+	}
 	return u.hub.err
 }
 
-func (u *hubShare) Loan(now time.Duration) *buckets.SharedLoan {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.offered || u.session.closed {
-		return nil
-	}
+// begin lets the manager's window decide.
+func (u *hubShare) begin(now time.Duration) {
 	u.offered, u.lent, u.until = false, true, u.hub.now()+u.hub.term
 	u.hub.loans++
-	loan := &buckets.SharedLoan{Processes: max(u.hub.divides, 1), Permits: map[buckets.Ticket]ratelimits.Permit{}}
-	loan.Window = shifted(&u.window, -u.session.offset)
-	for _, ticket := range u.held {
-		switch {
-		case ticket.taken:
-			loan.Permits[ticket.id] = ticket.permit.Shift(-u.session.offset, -u.session.offset)
-		case ticket.granted:
-			loan.Window.Return(now, ticket.permit)
-		}
+	for _, permit := range u.granted {
+		u.window.Return(u.at(now), permit)
 	}
-	if state := u.window.State(u.at(now)); loan.Processes > 1 && state.Limit > 0 {
-		state.Limit = max(state.Limit/loan.Processes, 1)
-		state.Used = min(state.Used, state.Limit)
-		loan.Window = ratelimits.NewWindow(now, state)
-		for id, permit := range loan.Permits {
-			loan.Permits[id] = loan.Window.Adopt(now, permit.Sent())
-		}
+	u.granted = nil
+	*u.view = shifted(&u.window, -u.session.offset)
+	for _, p := range u.flying {
+		p.own = p.common.Shift(-u.session.offset, -u.session.offset)
 	}
-	for _, ticket := range u.held {
-		u.line = without(u.line, ticket)
-	}
-	u.held = nil
 	u.renew(u.until)
-	return loan
 }
 
 // renew extends a loan in good time, as long as nobody else wants the bucket. A loan that ends is noticed.
@@ -409,21 +413,6 @@ func (u *hubShare) renew(until time.Duration) {
 	})
 }
 
-func (u *hubShare) Until() time.Duration {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if !u.lent || u.owner != u || u.session.closed {
-		return 0
-	}
-	return u.until - u.session.offset
-}
-
-func (u *hubShare) Wanted() bool {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	return u.lent && u.owner == u && u.wanted
-}
-
 // shifted returns a copy of a window for another clock.
 func shifted(w *ratelimits.Window, by time.Duration) ratelimits.Window {
 	moved, _, err := ratelimits.DecodeWindow(w.Append(nil))
@@ -434,38 +423,20 @@ func shifted(w *ratelimits.Window, by time.Duration) ratelimits.Window {
 	return moved
 }
 
-func (u *hubShare) Return(now time.Duration, w *ratelimits.Window, inFlight []ratelimits.Permit) (tickets []buckets.Ticket) {
-	u.hub.mu.Lock()
-	defer u.hub.mu.Unlock()
-	if u.session.closed {
-		return nil
-	}
-	if !u.lent {
-		u.hub.misused("Return of what is not lent")
-	}
-	at := u.at(now)
-	u.lent = false
+// end lets the common window decide.
+func (u *hubShare) end(now time.Duration) {
+	u.lent, u.owner, u.wanted = false, nil, false
 	u.hub.returned++
-	if u.owner == u {
-		u.owner, u.wanted, u.window = nil, false, shifted(w, u.session.offset)
-		u.flush(at)
+	u.window = shifted(u.view, u.session.offset)
+	for _, p := range u.flying {
+		p.common = p.own.Shift(u.session.offset, u.session.offset)
 	}
-	for _, permit := range inFlight {
-		ticket := u.issue()
-		ticket.granted, ticket.taken, ticket.sent = true, true, u.at(permit.Sent())
-		if u.owner == nil {
-			ticket.permit = permit.Shift(u.session.offset, u.session.offset)
-		} else {
-			u.strays = append(u.strays, ticket)
-		}
-		tickets = append(tickets, ticket.id)
-	}
-	u.session.notify(func() { // when the manager has joined for those who wait
+	u.flush(u.at(now))
+	u.session.notify(func() { // when the manager has said who waits
 		u.hub.mu.Lock()
 		u.pump()
 		u.hub.mu.Unlock()
 	})
-	return tickets
 }
 
 func (u *hubShare) Close() {
@@ -474,8 +445,8 @@ func (u *hubShare) Close() {
 	if u.session.closed {
 		return
 	}
-	if slices.ContainsFunc(u.held, func(t *hubTicket) bool { return !t.taken }) {
-		u.hub.misused("close of a bucket while somebody waits: %d tickets", len(u.held))
+	if u.lent {
+		u.end(u.hub.now() - u.session.offset)
 	}
 	u.leave()
 }
@@ -489,15 +460,15 @@ func (u *hubShare) leave() {
 		u.owner, u.wanted, u.window = nil, false, ratelimits.Window{}
 		u.flush(u.hub.now())
 	}
-	for _, ticket := range slices.Clone(u.held) {
-		u.drop(ticket)
-		u.strays = without(u.strays, ticket)
-		if ticket.taken {
-			u.window.Lost(u.hub.now(), ticket.permit)
-		} else if ticket.granted {
-			u.window.Return(u.hub.now(), ticket.permit)
+	for _, permit := range u.granted {
+		u.window.Return(u.hub.now(), permit)
+	}
+	for _, p := range u.flying {
+		if !p.stray {
+			u.window.Lost(u.hub.now(), p.common)
 		}
 	}
+	u.granted, u.flying, u.strays, u.arrivals = nil, nil, nil, nil
 	if len(u.users) == 0 && u.timer != nil {
 		u.timer.Stop()
 	}

@@ -30,12 +30,10 @@ type hub struct {
 	late     bool          // what was not known is found out while a session ends
 	comes    time.Duration // when there may be a part for those who have none
 	lapsed   bool          // the parts are not certain any more
-	divides  int           // loans are of such a part of the limit only, 0: of all of it
 	sessions []*hubSession
 	buckets  map[buckets.SharedKey]*hubBucket
 	routes   map[string]*hubRoute
 	globals  map[string][]*hubGlobal
-	tickets  buckets.Ticket
 	reports  []hubReport
 	loans    int // that were taken over
 	returned int
@@ -90,7 +88,6 @@ func (h *hub) empty() {
 	require.Empty(h.t, h.sessions)
 	for key, b := range h.buckets {
 		require.Empty(h.t, b.users, "%+v", key)
-		require.Empty(h.t, b.line, "%+v", key)
 	}
 	for name, r := range h.routes {
 		require.Nil(h.t, r.holder, name)

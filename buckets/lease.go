@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -33,9 +32,8 @@ type held struct {
 // grant is what was granted.
 type grant struct {
 	// Guarded by the bucket's lock.
-	permit         ratelimits.Permit
-	ticket         Ticket // of a bucket that is shared, 0 if it has none
-	next, previous *held  // in flight in the same bucket
+	permit         permit
+	next, previous *held // in flight in the same bucket
 	provisional    []provisionalCharge
 
 	// Set before anybody else can know it, and not changed.
@@ -114,9 +112,9 @@ func (o *outcome) comesBack() bool {
 }
 
 // subLimitKeyOf returns the request's key.
-func (g *grant) subLimitKeyOf(seed maphash.Seed) uint64 {
+func (g *grant) subLimitKeyOf(m *RESTBucketManager) uint64 {
 	if g.subLimitKey == 0 {
-		return subLimitKeyOf(seed, g.route, g.fields)
+		return m.subLimitKeyOf(g.route, g.fields)
 	}
 	return g.subLimitKey
 }
@@ -154,7 +152,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 		h.age(m.now(), &o.response)
 	}
 	if o.response.Class == ratelimits.ClassSubLimit {
-		o.subLimitKey = h.subLimitKeyOf(m.seed) // before any lock is held, as it calls the caller's function
+		o.subLimitKey = h.subLimitKeyOf(m) // before any lock is held, as it calls the caller's function
 	}
 	fraction := 0.0
 	if o.sent && o.response.Invalid() {
@@ -216,12 +214,11 @@ func (h *held) lock() *bucket {
 // apply takes a lease out of those in flight, with its outcome.
 func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	b.removeInFlight(h)
-	b.link.report(now, h, o)
 	if b.inFlight == nil { // else the one that finds out may still be under way
 		b.discovery.found(now, "")
 	}
 	if !o.sent {
-		b.window.Return(now, h.permit)
+		b.giveBack(now, &h.permit)
 		return
 	}
 	r := &o.response
@@ -230,14 +227,9 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		h.subLimit.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
-	if b.link != nil {
-		b.window.Report(now, h.permit, b.link.asSeen(*r))
-	} else {
-		b.window.Report(now, h.permit, *r)
-	}
+	b.report(now, &h.permit, r)
 	if b.window.Limit() != limit {
 		b.tellGroup()
-		b.link.limitChanged(now)
 	}
 	switch {
 	case r.Class == ratelimits.ClassOK && b.group.kind == hashGroup: // as almost always

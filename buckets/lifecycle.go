@@ -65,6 +65,10 @@ func (m *RESTBucketManager) Start() error {
 
 // begin starts the session, and forgets what somebody has left that came while the manager was closed.
 func (m *RESTBucketManager) begin() {
+	m.leaving.Lock()
+	defer m.leaving.Unlock()
+	m.left = nil
+	m.doubted.Store(0)
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	m.joinSession()
@@ -96,10 +100,7 @@ func (m *RESTBucketManager) close(only *drain) (cut bool) {
 	m.state.Store(ended)
 	close(m.stop)
 	<-m.gone
-	m.moves.Lock()
-	m.clear()
-	m.throttled = ratelimits.Throttle{}
-	m.moves.Unlock()
+	m.leave()
 	m.leaveSession() // under no lock, as what still runs of the session may need them to end
 	if d != nil {
 		d.cut = cut
@@ -107,6 +108,19 @@ func (m *RESTBucketManager) close(only *drain) (cut bool) {
 		close(d.over)
 	}
 	return cut
+}
+
+// leave forgets everything, but for the state if somebody wants it.
+func (m *RESTBucketManager) leave() {
+	m.leaving.Lock()
+	defer m.leaving.Unlock()
+	if m.leaves {
+		m.left = m.encode()
+	}
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	m.clear()
+	m.throttled = ratelimits.Throttle{}
 }
 
 func (m *RESTBucketManager) flushLog() { m.settings.log.Flush(m.now(), true) }
@@ -240,6 +254,7 @@ func (m *RESTBucketManager) clear() {
 	}
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)
+		a.unlistForGood()
 		a.global.close()
 	}
 	for key, e := range m.entries.All() {

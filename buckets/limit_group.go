@@ -131,15 +131,20 @@ func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
 	if kind != hashGroup {
 		key.route = e.route
 	}
-	group := e.authentication.groups[key]
+	return e.authentication.group(key)
+}
+
+// group returns the limit group of that key. The lock for moves is held.
+func (a *authentication) group(key groupKey) *limitGroup {
+	group := a.groups[key]
 	if group == nil {
-		group = &limitGroup{authentication: e.authentication, groupKey: key, id: e.manager.groupIDs.Add(1)}
-		if kind == separateGroup {
-			if group.sameHash = e.authentication.groups[groupKey{kind: hashGroup, hash: hash}]; group.sameHash != nil {
+		group = &limitGroup{authentication: a, groupKey: key, id: a.global.manager.groupIDs.Add(1)}
+		if key.kind == separateGroup {
+			if group.sameHash = a.groups[groupKey{kind: hashGroup, hash: key.hash}]; group.sameHash != nil {
 				group.sameHash.use(1) // so that it stays
 			}
 		}
-		e.authentication.groups[key] = group
+		a.groups[key] = group
 		group.use(0)
 	}
 	return group
@@ -211,7 +216,7 @@ func (m *RESTBucketManager) findEntry(route routes.Route, authentication uint64)
 		if !ok {
 			return nil, key
 		}
-		if e.route == route && e.authentication.id == authentication {
+		if e.route == route && e.authentication.id.Load() == authentication {
 			return e, key
 		}
 		e.collided.Store(true)
@@ -243,19 +248,30 @@ func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 
 // newEntry makes what is not there yet. Nobody can find it before it is complete, and what panics meanwhile leaves nothing behind.
 func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, r *Request) *routeEntry {
+	globalLimit := m.globalLimitOf(r)
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, key := m.findEntry(route, authentication)
+	e, _ := m.findEntry(route, authentication)
 	if e != nil {
 		return e
 	}
-	e = &routeEntry{manager: m, authentication: m.authentication(authentication, r), route: route, exempt: route.GlobalExempt()}
-	start := unknownGroup
-	if route.OneShot() {
-		start = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
+	a := m.authentication(authentication, r, globalLimit)
+	if e, _ = m.findEntry(route, authentication); e != nil { // it was restored
+		return e
 	}
-	e.assign(e.groupFor(start, ""), nil)
-	e.authentication.routes[e] = struct{}{}
+	start := groupKey{kind: unknownGroup, route: route}
+	if route.OneShot() {
+		start.kind = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
+	}
+	return m.addEntry(a, route, a.group(start))
+}
+
+// addEntry makes an entry for a route, which there is not. The lock for moves is held.
+func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup) *routeEntry {
+	e := &routeEntry{manager: m, authentication: a, route: route, exempt: route.GlobalExempt()}
+	e.assign(group, nil)
+	a.routes[e] = struct{}{}
+	_, key := m.findEntry(route, a.id.Load())
 	m.entries.Store(key, e)
 	return e
 }

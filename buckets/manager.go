@@ -11,6 +11,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -41,6 +42,7 @@ type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
 	seed     maphash.Seed
+	key      atomic.Pointer[wire.Key] // of what the manager leaves to the next; RestoreState sets it
 	counters counters
 	hooks    atomic.Pointer[Hooks] // never nil
 	groupIDs atomic.Uint64         // how many there have been
@@ -59,6 +61,7 @@ type RESTBucketManager struct {
 	entries         *xsync.Map[uint64, *routeEntry] // see findEntry
 	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
+	listed          *xsync.Map[*authentication, struct{}] // those in whose buckets somebody waits, or that are held
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
@@ -69,6 +72,11 @@ type RESTBucketManager struct {
 
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
 	shared SharedStats                   // what the sessions before have counted
+
+	leaving sync.Mutex   // guards leaves and left, and is held while everything is forgotten; taken before the lock for moves
+	leaves  bool         // somebody wants the state
+	left    []byte       // the state when the manager was closed
+	doubted atomic.Int64 // until then another manager may have sent what this one does not know of, a time.Duration; 0: never
 
 	sweptAt time.Duration // when unused routes were looked for, by the garbage collector
 }
@@ -83,21 +91,27 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 	}
 	m := &RESTBucketManager{
 		settings:        s,
-		origin:          s.clock.Now(),
+		origin:          s.clock.Now().Add(-past),
 		seed:            maphash.MakeSeed(),
 		counters:        newCounters(),
 		entries:         xsync.NewMap[uint64, *routeEntry](),
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
+		listed:          xsync.NewMap[*authentication, struct{}](),
 	}
 	m.hooks.Store(&s.hooks)
+	m.key.Store(wire.NewKey(s.stateKey))
+	m.sweptAt = m.now()
 	m.servers = make(map[string]*server)
 	m.discord = m.server("")
 	m.calls.manager = m
 	return m
 }
 
-// now returns the monotonic time since the manager was made.
+// past is for how long before a manager was made there is time, for what it finds of another one.
+const past = 3 * ratelimits.LongestTrust
+
+// now returns the monotonic time since the manager's origin.
 func (m *RESTBucketManager) now() time.Duration {
 	if m.settings.realTime {
 		return time.Since(m.origin) // cheaper, as it does not read the wall clock
@@ -119,8 +133,7 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.window.Adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
-	h.ticket, _ = b.link.adopt(now, now)
+	h.grant = grant{permit: b.adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)

@@ -25,10 +25,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	target.noteToken(h.route)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, h.major)
-	charge := provisionalCharge{bucket: b, permit: h.permit, ticket: h.ticket}
-	if b.link != nil {
-		charge.loans = b.link.loans
-	}
+	charge := provisionalCharge{bucket: b, permit: h.permit}
 	b.removeInFlight(h)
 	h.ordered = false
 	there.adoptInFlight(h, b)
@@ -226,18 +223,16 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 	now := b.now()
 	b.removeInFlight(h)
 	permit := h.permit
-	b.link.report(now, h, &outcome{sent: true})
 	to.adoptInFlight(h, b)
-	b.window.Lost(now, permit)
+	b.report(now, &permit, &ratelimits.Response{})
 	b.discovery.found(now, to.group.hash)
 	h.unchargeFrom(to)
 }
 
 // adoptInFlight takes in a lease that was in flight in another bucket. Both are locked.
 func (b *bucket) adoptInFlight(h *held, from *bucket) {
-	now, sent := b.now(), h.permit.Sent()
-	h.permit = b.window.AdoptFrom(now, &from.window, h.permit)
-	h.ticket, _ = b.link.adopt(now, sent)
+	now := b.now()
+	h.permit = b.adoptFrom(now, from, h.permit)
 	if h.subLimit != nil {
 		h.subLimit = b.subLimit(now, h.subLimitKey)
 	}
@@ -248,7 +243,7 @@ func (b *bucket) adoptInFlight(h *held, from *bucket) {
 
 // accept lets somebody wait here who waited in another bucket.
 func (b *bucket) accept(w *waiter) {
-	b.insert(b.now(), w)
+	b.insert(w)
 	b.awaitOverdue(b.now(), w)
 }
 
@@ -256,7 +251,7 @@ func (b *bucket) accept(w *waiter) {
 func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, _ := m.findEntry(b.group.route, b.group.authentication.id)
+	e, _ := m.findEntry(b.group.route, b.group.authentication.id.Load())
 	if e == nil || m.closed() || e.group.Load() != b.group {
 		return false
 	}

@@ -45,10 +45,12 @@ type settings struct {
 	pollPeriod   time.Duration
 	expireAfter  time.Duration
 	globalLimit  int
+	globalOf     func(authorization string) int // nil: the same for all
 	unknown      UnknownMode
 	ordered      bool
 	maxWaiting   int // per bucket, 0: no bound
 	maxTotal     int // in all buckets, 0: no bound
+	stateKey     []byte
 	budget       int // invalid responses, 0: no bound
 	budgetPeriod time.Duration
 	shared       Shared
@@ -111,7 +113,17 @@ func WithExpireAfter(d time.Duration) Option {
 // raised. Zero or less means no such limit; a 429 of the global class is obeyed in any case. More than a billion is
 // reduced to that. Memory is taken only for slots in use. The default is DefaultGlobalLimit.
 func WithGlobalLimit(perSecond int) Option {
-	return func(s *settings) { s.globalLimit = min(max(perSecond, 0), 1_000_000_000) }
+	return func(s *settings) { s.globalLimit = clampGlobal(perSecond) }
+}
+
+func clampGlobal(perSecond int) int { return min(max(perSecond, 0), 1_000_000_000) }
+
+// WithGlobalLimitOf sets how many requests per second each authentication may send, where they differ: the function is called with the
+// value of the Authorization header, "" for requests without one, when a route is used with an authentication for the first time, and
+// returns what WithGlobalLimit takes, of which the first answer counts as long as the authentication is known. It replaces
+// WithGlobalLimit. It is called on the goroutine of the request and under no lock, and must be safe for concurrent use. Nil means that WithGlobalLimit counts.
+func WithGlobalLimitOf(limit func(authorization string) (perSecond int)) Option {
+	return func(s *settings) { s.globalOf = limit }
 }
 
 // WithUnknownMode sets what happens to the requests of a route whose bucket hash is not known yet. Other values than

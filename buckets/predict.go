@@ -25,8 +25,9 @@ func later(f, other forecast) forecast {
 
 // predictBucket is predict as far as the bucket itself is concerned.
 func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
-	if b.link != nil && !b.link.lent {
-		return b.link.predict(now, ahead)
+	if b.link != nil {
+		f := b.link.remote.Predict(now, ahead)
+		return forecast{wait: f.Wait, class: f.Class}
 	}
 	return forecast{wait: b.window.Predict(now, ahead), class: b.window.WaitClass(now)}
 }
@@ -48,15 +49,6 @@ func (g *gate) predict(now time.Duration, ahead int) forecast {
 		f.wait += time.Duration(before/limit) * time.Second
 	}
 	return f
-}
-
-// predict is Window.Predict of a bucket that is shared.
-func (l *sharedLink) predict(now time.Duration, ahead int) forecast {
-	f := l.remote.Forecast(now, ahead)
-	if hold := l.bucket.window.HoldWait(now); hold > f.Wait {
-		return forecast{hold, l.bucket.window.HoldClass(now), false}
-	}
-	return forecast{f.Wait, f.Class, false}
 }
 
 // wait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known.
@@ -112,7 +104,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 		}
 		ahead = b.ahead(a, arrived)
 	}
-	return b.refusal(now, a, ahead, b.canTell(now, a, nil))
+	return b.refusal(now, a, ahead, b.canTell(now, a, nil, ahead))
 }
 
 // full returns an error if as many wait as may.
@@ -159,6 +151,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Deadline: a.deadline,
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
+		Bucket:   b.group.named(),
 		Cause:    b.unreachable(now, a),
 	}
 }
@@ -200,7 +193,7 @@ func (b *bucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
 func (b *bucket) refuseLate(now time.Duration) {
 	late := b.refuseWaiters(func(w *waiter, ahead int) error {
-		known := w.atOnce && b.canTell(now, &w.ask, w) // nobody else is asked that, as there may be very many
+		known := w.atOnce && b.canTell(now, &w.ask, w, ahead) // nobody else is asked that, as there may be very many
 		_, err := b.refusal(now, &w.ask, ahead, known)
 		return err
 	})
@@ -271,7 +264,7 @@ func (g *gate) refuseLate() {
 	if g.manager.waiting.Load() == 0 {
 		return
 	}
-	g.eachQueued(func(b *bucket) {
+	g.eachBusy(func(b *bucket) {
 		b.dispatchNow(b.now()) // nobody is refused who can leave, but has not been looked at yet
 		b.refuseLate(b.now())
 	})
@@ -281,7 +274,7 @@ func (g *gate) refuseLate() {
 // must not wait for it.
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
-	g.eachQueued(func(b *bucket) {
+	g.eachBusy(func(b *bucket) {
 		if b.queues == nil || b.queues.line != g {
 			return
 		}
@@ -292,32 +285,33 @@ func (g *gate) refuseClosed(now time.Duration) {
 	})
 }
 
-// eachQueued calls a function with all buckets below the gate in which somebody may wait, each locked.
-func (g *gate) eachQueued(f func(*bucket)) {
+// eachBusy calls a function with all buckets below the gate in which somebody may wait, each locked.
+func (g *gate) eachBusy(f func(*bucket)) {
 	if g.authentication != nil {
-		g.authentication.eachQueued(f)
+		g.authentication.eachBusy(f)
 		return
 	}
 	for _, a := range g.manager.authentications.All() {
 		if a.edge == g {
-			a.eachQueued(f)
+			a.eachBusy(f)
 		}
 	}
 }
 
-// canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil. Where others have
-// to be asked for that, even those who do not wait have to wait for their answer.
-func (b *bucket) canTell(now time.Duration, a *ask, w *waiter) bool {
+// canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil, with so many ahead of it. Where
+// others have to be asked for that, even those who do not wait have to wait for their answer.
+func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, ahead int) bool {
 	switch {
 	case b.window.HoldWait(now) > 0 || b.queues.subLimitOf(a) != nil:
 		return true // whatever the others say
 	case a.atOnce && b.unreachable(now, a) != nil:
 		return true // nobody can say
-	case b.link != nil && !b.link.lent:
-		if b.link.remote.Err() != nil {
+	case b.link != nil:
+		f := b.link.remote.Predict(now, ahead)
+		switch {
+		case !f.Own && b.link.remote.Err() != nil:
 			return true
-		}
-		if w == nil || w.ticket == 0 || !b.link.remote.Answered(w.ticket) {
+		case !f.Own && (w == nil || !f.Certain):
 			return false
 		}
 	case b.discovery != nil && !b.discovery.canTell():
@@ -354,7 +348,7 @@ func (m *RESTBucketManager) outage() error {
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	discovers := b.discovery == nil || b.discovery.may || b.discovery.probing
-	if err == nil || b.link.decides(now) && discovers && (a.exempt || b.group.authentication.global.certain(now)) {
+	if err == nil || b.link.alone(now) && discovers && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
 	}
 	return err
@@ -363,7 +357,7 @@ func (b *bucket) unreachable(now time.Duration, a *ask) error {
 // outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
 func (b *bucket) outage() error {
 	switch {
-	case b.link != nil && !b.link.lent:
+	case b.link != nil:
 		return b.link.remote.Err()
 	case b.discovery != nil && !b.discovery.may:
 		return b.discovery.remote.Err()

@@ -89,6 +89,7 @@ func TestTooLongErrorNamesTheClassOfTheHold(t *testing.T) {
 				discover(t, m, message(1), inBucket(refused(class, time.Minute), "messages", 5, 0, time.Minute))
 				err := tooLong(t, patient(m, time.Second))
 				assert.Equal(t, class, err.Class)
+				assert.Equal(t, "messages", err.Bucket)
 				assert.False(t, err.Global)
 			})
 		})

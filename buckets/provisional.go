@@ -15,9 +15,7 @@ import (
 // provisionalCharge is the charge of a request in a bucket to which it may turn out to belong.
 type provisionalCharge struct {
 	bucket *bucket
-	permit ratelimits.Permit
-	ticket Ticket // of a bucket that is shared
-	loans  int    // of the bucket, when the ticket was issued; another one has voided it
+	permit permit
 }
 
 // undiscovered reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than
@@ -109,10 +107,7 @@ func (h *held) chargeTo(b *bucket) {
 	b.lock()
 	defer b.unlock()
 	if !b.evicted.Load() {
-		now, sent := b.now(), h.permit.Sent()
-		c := provisionalCharge{bucket: b, permit: b.window.Adopt(now, sent)}
-		c.ticket, c.loans = b.link.adopt(now, sent)
-		h.provisional = append(h.provisional, c)
+		h.provisional = append(h.provisional, provisionalCharge{bucket: b, permit: b.adopt(b.now(), h.permit.Sent())})
 	}
 }
 
@@ -141,9 +136,8 @@ func (c provisionalCharge) end(o *outcome) {
 // server may remember it.
 func (c provisionalCharge) remove(now time.Duration, counted bool) {
 	if counted {
-		c.bucket.window.Lost(now, c.permit)
+		c.bucket.report(now, &c.permit, &ratelimits.Response{})
 	} else {
-		c.bucket.window.Return(now, c.permit)
+		c.bucket.giveBack(now, &c.permit)
 	}
-	c.bucket.link.end(now, c.ticket, c.loans, &outcome{sent: counted})
 }

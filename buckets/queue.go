@@ -23,7 +23,6 @@ type waiter struct {
 	ask
 	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
 	reason WaitsFor               // what it waited for in the beginning, or when a probe was over
-	ticket Ticket                 // its place in the queue of all processes, 0 if there is none
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held
@@ -160,12 +159,8 @@ func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 			delete(qs.subLimits, key)
 		case head == nil:
 		case held || q.inFlight:
-			b.link.leave(now, head.Value)
-		default:
-			b.link.join(now, head.Value)
-			if first == nil || head.Arrived < first.Arrived {
-				first = head.Value
-			}
+		case first == nil || head.Arrived < first.Arrived:
+			first = head.Value
 		}
 	}
 	if allHeld {
@@ -191,7 +186,7 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
 		b.queues = &queues{}
-		b.group.authentication.queueOpened(b)
+		b.noteBusy()
 	}
 	return b.queues
 }
@@ -202,7 +197,7 @@ func (b *bucket) dropQueues() {
 	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
 		b.queues = nil
-		b.group.authentication.queueClosed(b)
+		b.noteBusy()
 	}
 }
 
@@ -247,10 +242,10 @@ func (b *bucket) place(now time.Duration, a *ask) time.Duration {
 // enqueue lets an ask wait at its place, as w.
 func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *waiter) *waiter {
 	w.Value, w.Arrived, w.ask = w, arrived, *a
-	b.insert(now, w)
+	b.insert(w)
 	b.manager().waiting.Add(1)
 	b.dispatchNow(now)
-	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w) {
+	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w, b.queues.main.waiting.Before(w.Arrived)-1) {
 		b.refuseLate(now)
 	}
 	if w.Queued() {
@@ -259,16 +254,11 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 	return w
 }
 
-// insert puts a waiter into the queue in which it waits. Where tickets are needed all of the main queue have one, and of a sub-limit that is
-// open its first.
-func (b *bucket) insert(now time.Duration, w *waiter) {
+// insert puts a waiter into the queue in which it waits.
+func (b *bucket) insert(w *waiter) {
 	w.bucket.Store(b)
 	b.arrived = max(b.arrived, w.Arrived) // it may have come from another bucket
-	q := b.makeQueues().of(&w.ask)
-	q.waiting.Insert(&w.Element)
-	if q == &b.queues.main {
-		b.link.join(now, w)
-	}
+	b.makeQueues().of(&w.ask).waiting.Insert(&w.Element)
 }
 
 // remove takes a waiter out of its queue. It reports false if it is in none.
@@ -276,9 +266,7 @@ func (b *bucket) remove(w *waiter) bool {
 	if !w.Queued() { // it has been resolved, and its request may be in use again
 		return false
 	}
-	b.queues.of(&w.ask).waiting.Remove(&w.Element)
-	b.link.leave(b.now(), w)
-	return true
+	return b.queues.of(&w.ask).waiting.Remove(&w.Element)
 }
 
 // resolve tells a waiter, which is in no queue any more, what became of it.

@@ -3,7 +3,6 @@ package buckets
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"time"
@@ -78,18 +77,14 @@ func fieldNames(fields func() []string) (names []string) {
 
 // subLimitKeyOf is what Discord's sub-limits on the contents of a body can be told apart by: the compiled route and the names of
 // the fields that the body sets. It is never 0.
-func subLimitKeyOf(seed maphash.Seed, route routes.CompiledRoute, fields func() []string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	h.WriteString(route.Method())
-	h.WriteString(route.Path())
+func (m *RESTBucketManager) subLimitKeyOf(route routes.CompiledRoute, fields func() []string) uint64 {
+	text := route.Method() + route.Path()
 	if fields != nil {
 		for _, name := range slices.Sorted(slices.Values(fieldNames(fields))) {
-			h.WriteByte(0)
-			h.WriteString(name)
+			text += "\x00" + name
 		}
 	}
-	return h.Sum64() | 1
+	return m.key.Load().Sum(text) | 1
 }
 
 // tuning is what a context says about the requests made with it.

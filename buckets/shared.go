@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"iter"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -25,8 +26,8 @@ type SharedSession interface {
 	// Credential returns a keyed hash of a secret, such as the value of an Authorization header, that is the same in
 	// all processes: 16 hexadecimal digits, or "" for "".
 	Credential(authorization string) string
-	// Bucket returns the bucket with that key. changed is called when its state has changed.
-	Bucket(key SharedKey, changed func()) SharedBucket
+	// Bucket returns the bucket with that key, which works on the window. changed is called when its state has changed.
+	Bucket(key SharedKey, window *ratelimits.Window, changed func()) SharedBucket
 	// Global returns the global limit of a credential: limit requests a second in all processes together, 0 for holds
 	// only. changed is called when its state has changed.
 	Global(credential string, limit int, changed func()) SharedGlobal
@@ -66,76 +67,48 @@ type SharedByRoute interface {
 	ByRoute() bool
 }
 
-// Ticket is the place of one request in a shared queue, and once granted its permit. The zero value is no ticket.
-type Ticket uint64
-
-// SharedBucket is one bucket that processes share.
-//
-//	shared  requests queue for permits, one ticket each, in one queue for all processes
-//	lent    no other process uses it: until the loan ends this process decides alone, with a window of its own
-//
-// It is shared at first. Loan offers a loan. From the moment Loan returns it until Return or the loan's end the bucket
-// is lent, and only Until, Wanted and Return are used. All tickets are invalid from the offer until Return.
+// SharedBucket is where the permits of a bucket come from that processes share, whatever it takes: a queue of all processes, or a window that
+// this process has for itself for a while. It works on a window of the manager's, which shows what is known here of the bucket, and may replace
+// it. The window is used in no method but those below, whose calls the manager's lock on the bucket orders; the manager may look at the window, and
+// change it, between them.
 type SharedBucket interface {
-	// Join asks for a permit for one more request. Its place in the queue of all processes is that of its arrival,
-	// which may be long ago if it returns after a refusal or has priority.
-	Join(now, arrived time.Duration) Ticket
-	// Leave gives back a ticket, granted or not, whose request will not be sent or does not count for this bucket.
-	Leave(now time.Duration, t Ticket)
-	// Granted returns the first ticket that was granted and not taken.
-	Granted(now time.Duration) (Ticket, bool)
-	// Take records that the request of a granted ticket is sent now.
-	Take(now time.Duration, t Ticket)
-	// Report records the outcome of a request that was sent. Status is 0 if there was no response.
-	Report(now time.Duration, t Ticket, r ratelimits.Response)
+	// Demand says how many requests wait now, and when the first ones arrived, as many as are asked for before it returns. The place of a
+	// request in the queue of all processes is that of its arrival, which may be long ago if it returns after a refusal or has
+	// priority. It is called after each call of changed, and after whatever else may have changed who waits.
+	Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration])
+	// Next returns a time before which Take fails, and at which to ask again; now if the first of those who wait can leave. ok is false if
+	// only an outcome or another process can tell: then changed is called.
+	Next(now time.Duration) (at time.Duration, ok bool)
+	// Take takes the permit of a request that is sent now, if there is one.
+	Take(now time.Duration) (p SharedPermit, ok bool)
+	// Adopt charges a request in flight that was sent at the given time without a permit, because its bucket was not known.
+	Adopt(now, sent time.Duration) SharedPermit
+	// Report ends a permit with the response to its request, the zero one if there was none.
+	Report(now time.Duration, p SharedPermit, r ratelimits.Response)
+	// Return ends a permit whose request was not sent, or does not count for this bucket.
+	Return(now time.Duration, p SharedPermit)
 	// Hold lets nothing be sent by any process for d from now on. A shorter hold never shortens a longer one.
 	Hold(now, d time.Duration, class ratelimits.Class)
-	// Adopt charges a request in flight that was sent at the given time without a ticket, because its bucket was not
-	// known. It returns the request's ticket, which counts as taken.
-	Adopt(now, sent time.Duration) Ticket
-
-	// Forecast returns what is known of the bucket, and of the wait of one more request with ahead tickets of this
-	// process before it, including the tickets of other processes.
-	Forecast(now time.Duration, ahead int) SharedForecast
-	// Answered reports that the ticket's place is known, so that Forecast counts the tickets ahead of it, or that the
-	// request for it has failed.
-	Answered(t Ticket) bool
+	// Predict returns what is known of the wait of a request with so many of this process ahead of it, as Demand orders them.
+	Predict(now time.Duration, ahead int) SharedForecast
 	// Err returns the error with which all waiting requests fail, nil while they may go on waiting.
 	Err() error
-
-	// Loan returns a loan that is offered, nil if there is none. The caller must use it.
-	Loan(now time.Duration) *SharedLoan
-	// Until returns when the loan ends, the zero time if there is none. It may be extended, or become zero, at any
-	// time.
-	Until() time.Duration
-	// Wanted reports that the loan is to be returned now.
-	Wanted() bool
-	// Return ends a loan with the bucket's window, which is copied, and the permits of the requests in flight, which are all that are in
-	// flight in the window. It returns one ticket for each of them.
-	Return(now time.Duration, w *ratelimits.Window, inFlight []ratelimits.Permit) []Ticket
-
-	// Close ends the use of the bucket, when nothing waits. A loan is returned before. What is in flight stays charged if the session is
-	// closed, too, before it has ended.
+	// Close ends the use of the bucket, when nothing waits. What is in flight stays charged if the session is closed, too, before it has
+	// ended.
 	Close()
 }
 
-// SharedForecast is what is known of a shared bucket.
-type SharedForecast struct {
-	Wait   time.Duration
-	Class  ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
-	Limit  int              // 0: not known
-	Period time.Duration
-}
+// SharedPermit stands for one request from when it is sent until its outcome is reported. Only the SharedBucket that it comes from knows what it is.
+type SharedPermit any
 
-// SharedLoan is a bucket that is lent to this process.
-type SharedLoan struct {
-	// Window is the window to continue with. It contains the requests in flight.
-	Window ratelimits.Window
-	// Permits are those of the requests in flight, by their tickets.
-	Permits map[Ticket]ratelimits.Permit
-	// Processes is the number of processes among which the limit is divided, because nothing can be shared during an
-	// outage; 1 if this process has all of it.
-	Processes int
+// SharedForecast is what is known of a wait.
+type SharedForecast struct {
+	Wait  time.Duration    // including the requests of other processes, as far as is known
+	Class ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
+	// Certain reports that the others have been asked for that request, and have answered, or that this has failed.
+	Certain bool
+	// Own reports that nobody else has to be asked: this process has the bucket for itself at the moment.
+	Own bool
 }
 
 // SharedGlobal is a global limit that processes share: each has a part of it, according to its need.

@@ -1,25 +1,19 @@
 package buckets
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// sharedLink is a bucket's link to what other processes share of it. Who decides what leaves?
-//
-//	shared  all processes together: each waiter in the queue has a ticket, and leaves when it is granted. The window only looks on
-//	lent    this process alone, by the window, until the loan ends
-//
-// The bucket's lock guards it.
+// sharedLink is a bucket's link to what other processes share of it, which decides what leaves. The bucket's lock guards it.
 type sharedLink struct {
-	bucket    *bucket
-	remote    SharedBucket
-	until     time.Duration // when the loan ends, as of the last look
-	lent      bool
-	processes int      // how many divide the limit among them while it is lent
-	loans     int      // how many there have been
-	strays    []Ticket // of requests that only may belong here, and lost theirs by a loan
+	bucket   *bucket
+	remote   SharedBucket
+	arrivals iter.Seq[time.Duration] // of those who wait
+	at       time.Duration           // when they are asked for
 }
 
 // newSharedLink returns the link of a bucket that was just made, nil if it is not shared.
@@ -29,7 +23,8 @@ func (m *RESTBucketManager) newSharedLink(b *bucket) *sharedLink {
 		return nil
 	}
 	l := &sharedLink{bucket: b}
-	l.remote = session.Bucket(b.sharedKey(), l.changed)
+	l.arrivals = l.eachArrival // once, as this allocates
+	l.remote = session.Bucket(b.sharedKey(), &b.window, l.changed)
 	return l
 }
 
@@ -51,17 +46,6 @@ func (b *bucket) sharedKey() SharedKey {
 	return key
 }
 
-// decides reports that the window decides what leaves, and nobody else. A nil link is that of a bucket that is not shared. Until the
-// next look the answer stays the same.
-func (l *sharedLink) decides(now time.Duration) bool { return l == nil || l.lent && now < l.until }
-
-// refreshLoan finds out whether the loan goes on.
-func (l *sharedLink) refreshLoan() {
-	if l != nil && l.lent {
-		l.until = l.remote.Until()
-	}
-}
-
 // changed is called when there is something new to say of the bucket.
 func (l *sharedLink) changed() {
 	l.bucket.mu.Lock()
@@ -80,193 +64,106 @@ func (b *bucket) othersChanged() {
 	b.refuseOverdue(now)
 }
 
-// syncLoan takes over a loan that is offered, or returns one that has ended or is wanted by others.
-func (l *sharedLink) syncLoan(now time.Duration) {
-	switch {
-	case l == nil || l.bucket.evicted.Load():
-	case !l.lent:
-		if loan := l.remote.Loan(now); loan != nil {
-			l.startLoan(now, loan)
-		}
-	default:
-		if l.refreshLoan(); now >= l.until || l.remote.Wanted() {
-			l.endLoan(now)
-		}
+// tell lets the others know who waits.
+func (l *sharedLink) tell(now time.Duration) {
+	if l != nil && !l.bucket.evicted.Load() {
+		l.at = now
+		l.remote.Demand(now, l.bucket.queues.queued(now), l.arrivals)
+		l.bucket.noteBusy() // the window may be another one
 	}
 }
 
-// startLoan lets the window decide from now on.
-func (l *sharedLink) startLoan(now time.Duration, loan *SharedLoan) {
-	b := l.bucket
-	l.lent, l.processes = true, max(loan.Processes, 1)
-	l.loans++
-	l.strays = nil
-	l.refreshLoan()
-	others := b.window.InFlight() - len(loan.Permits) // charged here because they may belong here
-	b.window = loan.Window
-	for h := b.inFlight; h != nil; h = h.next {
-		permit, ok := loan.Permits[h.ticket]
-		if !ok {
-			permit = b.window.Adopt(now, h.permit.Sent())
-			others--
-		}
-		h.permit, h.ticket = permit, 0
-	}
-	for range others {
-		b.window.Adopt(now, now)
-	}
-	for q := range b.queues.all {
-		for w := range q.waiters {
-			w.ticket = 0
+// eachArrival yields when those arrived who wait for the bucket, in order: all of the main queue, and of each sub-limit that is open the first.
+func (l *sharedLink) eachArrival(yield func(time.Duration) bool) {
+	qs := l.bucket.queues
+	var heads []time.Duration // of sub-limits, which are rare
+	for q := range qs.all {
+		if head := q.waiting.Head(); q != &qs.main && head != nil && q.open(l.at) {
+			heads = append(heads, head.Arrived)
 		}
 	}
-}
-
-// endLoan lets all processes together decide from now on.
-func (l *sharedLink) endLoan(now time.Duration) {
-	b := l.bucket
-	var inFlight []ratelimits.Permit
-	for h := b.inFlight; h != nil; h = h.next {
-		inFlight = append(inFlight, h.permit)
-	}
-	for range b.window.InFlight() - len(inFlight) { // they only may belong here, and are not told apart
-		b.window.Return(now, ratelimits.Permit{})
-		inFlight = append(inFlight, b.window.Adopt(now, now))
-	}
-	tickets := l.remote.Return(now, &b.window, inFlight)
-	l.lent = false
-	for h := b.inFlight; h != nil && len(tickets) > 0; h = h.next {
-		h.ticket, tickets = tickets[0], tickets[1:]
-	}
-	l.strays = tickets
-	if b.queues != nil {
-		for w := range b.queues.main.waiters {
-			l.join(now, w)
-		}
-		b.first(now)
-	}
-}
-
-// limitChanged returns a bucket that is lent, so that whoever has to do without this process knows the limit. It is lent again with the
-// next permit.
-func (l *sharedLink) limitChanged(now time.Duration) {
-	if l != nil && l.lent && l.processes == 1 {
-		l.endLoan(now)
-	}
-}
-
-// asSeen returns a response as the window is to see it.
-func (l *sharedLink) asSeen(r ratelimits.Response) ratelimits.Response {
-	if l == nil || !l.lent {
-		return r
-	}
-	if l.processes > 1 && r.Limited {
-		r.Limit = max(r.Limit/l.processes, 1)
-		r.Remaining = min(r.Remaining, r.Limit)
-	}
-	return r
-}
-
-// adopt gives a request a ticket that was sent without one, and returns how many loans there have been: the next one voids it.
-func (l *sharedLink) adopt(now, sent time.Duration) (t Ticket, loans int) {
-	if l == nil || l.lent {
-		return 0, 0
-	}
-	return l.remote.Adopt(now, sent), l.loans
-}
-
-// report tells the others what became of a request in flight.
-func (l *sharedLink) report(now time.Duration, h *held, o *outcome) {
-	if l != nil {
-		l.end(now, h.ticket, l.loans, o)
-		h.ticket = 0
-	}
-}
-
-// end tells the others what became of a request with a ticket, unless a loan has voided that.
-func (l *sharedLink) end(now time.Duration, t Ticket, loans int, o *outcome) {
-	switch {
-	case l == nil || l.lent:
-		return
-	case t == 0 || l.loans != loans:
-		if len(l.strays) == 0 {
-			return
-		}
-		t, l.strays = l.strays[0], l.strays[1:]
-	}
-	if o.sent {
-		l.remote.Report(now, t, o.response)
-	} else {
-		l.remote.Leave(now, t)
-	}
-}
-
-// hold lets nothing leave in any process.
-func (l *sharedLink) hold(now, d time.Duration, class ratelimits.Class) {
-	if l != nil && !l.lent {
-		l.remote.Hold(now, d, class)
-	}
-}
-
-// join gives a waiter in the queue its ticket.
-func (l *sharedLink) join(now time.Duration, w *waiter) {
-	if l != nil && !l.lent && w.ticket == 0 {
-		w.ticket = l.remote.Join(now, w.Arrived-HeadStart)
-	}
-}
-
-// leave takes the ticket of a waiter back that leaves the queue.
-func (l *sharedLink) leave(now time.Duration, w *waiter) {
-	if l == nil || w.ticket == 0 {
-		return
-	}
-	l.remote.Leave(now, w.ticket)
-	w.ticket = 0
-}
-
-// next returns when something may leave. ok is false if only the others can tell.
-func (l *sharedLink) next(now time.Duration) (at time.Duration, ok bool) {
-	if l.lent { // until a moment ago
-		l.endLoan(now)
-	}
-	if hold := l.bucket.window.HoldWait(now); hold > 0 {
-		return now + hold, true
-	}
-	_, ok = l.remote.Granted(now)
-	return now, ok
-}
-
-// take takes the permit that was granted first. Tickets are interchangeable: if it was another waiter's, that one gets the ticket of
-// the one who leaves.
-func (l *sharedLink) take(now time.Duration, w *waiter) Ticket {
-	t, _ := l.remote.Granted(now)
-	l.remote.Take(now, t)
-	if w.ticket != t {
-		l.exchange(t, w.ticket)
-	}
-	w.ticket = 0
-	return t
-}
-
-// exchange gives whoever waits with one ticket another one.
-func (l *sharedLink) exchange(t, other Ticket) {
-	for q := range l.bucket.queues.all {
-		for w := range q.waiters {
-			if w.ticket == t {
-				w.ticket = other
+	slices.Sort(heads)
+	if qs != nil {
+		for w := range qs.main.waiters {
+			for ; len(heads) > 0 && heads[0] < w.Arrived; heads = heads[1:] {
+				if !yield(heads[0] - HeadStart) {
+					return
+				}
+			}
+			if !yield(w.Arrived - HeadStart) {
 				return
 			}
 		}
 	}
+	for _, arrived := range heads {
+		if !yield(arrived - HeadStart) {
+			return
+		}
+	}
 }
 
-// close ends the link of a bucket that is forgotten, and returns what was lent.
-func (l *sharedLink) close(now time.Duration) {
-	if l == nil {
-		return
+// alone reports that nobody else has to be asked what may leave. A nil link is that of a bucket that is not shared.
+func (l *sharedLink) alone(now time.Duration) bool { return l == nil || l.remote.Predict(now, 0).Own }
+
+// close ends the link of a bucket that is forgotten.
+func (l *sharedLink) close() {
+	if l != nil {
+		l.remote.Close()
 	}
-	if l.lent {
-		l.endLoan(now)
+}
+
+// permit is what one request has of its bucket: a permit of the window, or if the bucket is shared of that, and when it was sent.
+type permit struct {
+	ratelimits.Permit
+	shared SharedPermit
+}
+
+// sharedPermit is that of a request that is sent at the given time.
+func sharedPermit(p SharedPermit, sent time.Duration) permit {
+	return permit{ratelimits.Permit{}.SentAt(sent), p}
+}
+
+// take takes a permit for a request that is sent now, if there is one.
+func (b *bucket) take(now time.Duration, p *permit) (ok bool) {
+	if b.link == nil {
+		p.Permit, ok = b.window.Take(now)
+		return ok
 	}
-	l.remote.Close()
+	shared, ok := b.link.remote.Take(now)
+	*p = sharedPermit(shared, now)
+	return ok
+}
+
+// adopt charges a request in flight that was sent at the given time without a permit of this bucket.
+func (b *bucket) adopt(now, sent time.Duration) permit {
+	if b.link != nil {
+		return sharedPermit(b.link.remote.Adopt(now, sent), sent)
+	}
+	return permit{Permit: b.window.Adopt(now, sent)}
+}
+
+// adoptFrom is adopt for a request that has a permit of another bucket.
+func (b *bucket) adoptFrom(now time.Duration, from *bucket, p permit) permit {
+	if b.link != nil || from.link != nil {
+		return b.adopt(now, p.Sent())
+	}
+	return permit{Permit: b.window.AdoptFrom(now, &from.window, p.Permit)}
+}
+
+// report ends a permit with a response, the zero one if there was none.
+func (b *bucket) report(now time.Duration, p *permit, r *ratelimits.Response) {
+	if b.link != nil {
+		b.link.remote.Report(now, p.shared, *r)
+	} else {
+		b.window.Report(now, p.Permit, *r)
+	}
+}
+
+// giveBack ends a permit whose request was not sent.
+func (b *bucket) giveBack(now time.Duration, p *permit) {
+	if b.link != nil {
+		b.link.remote.Return(now, p.shared)
+	} else {
+		b.window.Return(now, p.Permit)
+	}
 }

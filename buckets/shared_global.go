@@ -9,6 +9,7 @@ import (
 // globalPart is this process's part of a global limit that processes share, nil if they do not. The gate's lock guards it.
 type globalPart struct {
 	remote  SharedGlobal
+	whole   int  // the limit that is divided
 	divided bool // there is a limit, and not only holds
 	asked   bool // for a part
 	known   bool // of the others since
@@ -22,7 +23,7 @@ func (g *gate) connect(session SharedSession) {
 	if limit > 0 {
 		g.limit = ratelimits.NewGlobal(1) // closed until there is a part
 	}
-	g.part = &globalPart{divided: limit > 0}
+	g.part = &globalPart{whole: limit, divided: limit > 0}
 	g.part.remote = session.Global(g.authentication.credential, limit, g.changed)
 }
 
@@ -48,7 +49,7 @@ func (g *gate) syncPart(now time.Duration) bool {
 // most returns how many requests a second may leave at most: a part of the limit follows what is needed of it. The lock is held.
 func (g *gate) most() int {
 	if g.part != nil && g.part.divided {
-		return g.manager.settings.globalLimit
+		return g.part.whole
 	}
 	return g.limit.Limit()
 }
@@ -98,6 +99,7 @@ func (g *gate) changed() {
 	first := g.part.asked && !g.part.known
 	g.mu.Unlock()
 	if longer {
+		g.noteHeld()
 		g.refuseLate()
 	}
 	if closed {

@@ -205,7 +205,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 				h.mu.Lock()
 				for key, b := range h.buckets {
 					for _, u := range b.users {
-						assert.Empty(t, u.held, "%+v", key)
+						assert.Empty(t, u.flying, "%+v", key)
 					}
 				}
 				h.mu.Unlock()
@@ -214,7 +214,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A loan voids the tickets of what only may belong to the bucket, too.
+// A loan begins and ends with what only may belong to the bucket, too.
 func TestLoanWhileAnotherRouteIsFoundOut(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -246,31 +246,6 @@ func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		assert.InDelta(t, 60, tooLong.Wait.Seconds(), 1)
-	})
-}
-
-// What each may use alone, while nobody can be asked, must not be more than the limit in sum.
-func TestLoanOfAShareIsRoundedDown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h, a, _ := lending(t, 5)
-		h.set(func(h *hub) { h.divides = 2 })
-		all := asks(a, message(1), 4)
-		require.Equal(t, 1, h.lent())
-		assert.Equal(t, 2, granted(t, all))
-		for i, c := range all[:2] {
-			c.update(limited("messages", 5, 4-i, time.Second)) // the whole of it
-		}
-		wait(1100 * time.Millisecond)
-		all = append(all, asks(a, message(1), 2)...)
-		assert.Equal(t, 4, granted(t, all))
-		for _, c := range all {
-			c.cancel()
-			wait(0)
-			if c.granted() {
-				c.lease.Release()
-			}
-		}
 	})
 }
 

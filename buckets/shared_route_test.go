@@ -177,7 +177,7 @@ func tried(m *buckets.RESTBucketManager, route routes.CompiledRoute) bool {
 	return err == nil
 }
 
-func TestHiddenLimitsOfBodiesKeepTheirTicketsApart(t *testing.T) {
+func TestHiddenLimitsOfBodiesKeepTheirPlacesApart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -312,7 +312,7 @@ func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
 }
 
 // What a sub-limit holds again is in the way of nobody in other processes.
-func TestSubLimitThatIsHeldAgainGivesItsTicketBack(t *testing.T) {
+func TestSubLimitThatIsHeldAgainGivesItsPlaceBack(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)

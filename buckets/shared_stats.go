@@ -7,7 +7,7 @@ import (
 
 // SharedStats are the numbers of what a manager shares with other processes; all are zero if it shares nothing. Counters count since the
 // manager was made and only grow, also when it is closed and started again: those are the fields of type uint64 and the times, but for
-// Outage. Loans, Outage, Quota and QuotaNeed say what is so now. Two managers on one store count for themselves.
+// Outage. Loans, Outage, OutageClass, Quota and QuotaNeed say what is so now. Two managers on one store count for themselves.
 type SharedStats struct {
 	// Calls are the calls to the server, by the name of the script: "swap" for buckets, "beat" to stay alive, "part" for the global limit,
 	// "discover" for bucket hashes, "invalid" for invalid responses. Nil if there were none.
@@ -32,8 +32,10 @@ type SharedStats struct {
 	// that by more than a second.
 	Suspensions uint64
 
-	// Outage is for how long the server has been away by now, 0 if it is not.
-	Outage time.Duration
+	// Outage is for how long the server has been away by now, 0 if it is not. OutageClass says in a word what is wrong, as
+	// shared.ErrorClass does, empty if it is not away.
+	Outage      time.Duration
+	OutageClass string
 	// Outages counts how often the server was away, and OutageTime is for how long altogether; both include the outage of now.
 	Outages    uint64
 	OutageTime time.Duration
@@ -64,7 +66,7 @@ func (s SharedStats) MarshalJSON() ([]byte, error) {
 		"loans": s.Loans, "loans_taken": s.LoansTaken, "loans_returned": s.LoansReturned,
 		"loans_expired": s.LoansExpired, "loans_recalled": s.LoansRecalled,
 		"losses": s.Losses, "clock_steps": s.ClockSteps, "suspensions": s.Suspensions,
-		"outage_seconds": s.Outage.Seconds(), "outages": s.Outages, "outage_seconds_total": s.OutageTime.Seconds(),
+		"outage_seconds": s.Outage.Seconds(), "outage_class": s.OutageClass, "outages": s.Outages, "outage_seconds_total": s.OutageTime.Seconds(),
 		"quota": s.Quota, "quota_need": s.QuotaNeed,
 	})
 }

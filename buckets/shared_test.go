@@ -391,8 +391,8 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 	})
 }
 
-// One with priority leaves by the ticket of another one, which then has that of the first.
-func TestTicketsOfOneManagerAreExchanged(t *testing.T) {
+// One with priority leaves by the permit of another one, whose place is then that of the first.
+func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)

@@ -1,7 +1,7 @@
 package buckets
 
 import (
-	"hash/maphash"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strconv"
@@ -34,14 +34,57 @@ type BucketSnapshot struct {
 	Period time.Duration
 	// Remaining is how many requests could be sent now.
 	Remaining int
-	// ResetAfter is the time until all charges have certainly expired, HoldAfter how long nothing may be sent.
+	// ResetAfter is the time until all charges have certainly expired, HoldAfter how long nothing may be sent. HoldClass is the class of
+	// the 429 that caused the hold, ratelimits.ClassOK if none did or nothing is held.
 	ResetAfter, HoldAfter time.Duration
+	HoldClass             ratelimits.Class
+	// SubLimitAfter is how long the longest hold of a sub-limit lasts, a hidden limit on fields of the body. Other requests do not wait for it.
+	SubLimitAfter time.Duration
 	// InFlight and Waiting are the numbers of requests in flight and in the queue.
 	InFlight, Waiting int
 	// WaitsFor says what the first waiting request waits for, WaitsForNothing if none waits. WaitAfter is how long it
 	// will wait, 0 if that depends on the outcome of a request in flight or on another process.
 	WaitsFor  WaitsFor
 	WaitAfter time.Duration
+	// WaitUntil is the same as a time of the wall clock, for comparison with logs; zero if WaitAfter is.
+	WaitUntil time.Time
+	// Waited is how long the one has waited that was there first of those who wait, 0 if none does.
+	Waited time.Duration
+	// PredictedWait is how long a request that came now would wait, like those who wait if there are any, and behind them; 0 if
+	// no reason to wait is known.
+	PredictedWait time.Duration
+}
+
+// MarshalJSON encodes the snapshot with descriptive names: classes and kinds by name, times in seconds.
+func (s BucketSnapshot) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Server         string    `json:"server"`
+		Hash           string    `json:"hash"`
+		Routes         []string  `json:"routes"`
+		Route          string    `json:"route"`
+		Major          string    `json:"major"`
+		Authentication string    `json:"authentication"`
+		Kind           string    `json:"kind"`
+		Unlimited      bool      `json:"unlimited"`
+		Limit          int       `json:"limit"`
+		Period         float64   `json:"period_seconds"`
+		Remaining      int       `json:"remaining"`
+		ResetAfter     float64   `json:"reset_seconds"`
+		HoldAfter      float64   `json:"hold_seconds"`
+		HoldClass      string    `json:"hold_class"`
+		SubLimitAfter  float64   `json:"sub_limit_hold_seconds"`
+		InFlight       int       `json:"in_flight"`
+		Waiting        int       `json:"waiting"`
+		WaitsFor       WaitsFor  `json:"waits_for"`
+		WaitAfter      float64   `json:"wait_seconds"`
+		WaitUntil      time.Time `json:"wait_until,omitzero"`
+		Waited         float64   `json:"waited_seconds"`
+		PredictedWait  float64   `json:"predicted_wait_seconds"`
+	}{
+		s.Server, s.Hash, append([]string{}, s.Routes...), s.Route, s.Major, s.Authentication, s.Kind.String(), s.Unlimited,
+		s.Limit, s.Period.Seconds(), s.Remaining, s.ResetAfter.Seconds(), s.HoldAfter.Seconds(), s.HoldClass.String(), s.SubLimitAfter.Seconds(),
+		s.InFlight, s.Waiting, s.WaitsFor, s.WaitAfter.Seconds(), s.WaitUntil, s.Waited.Seconds(), s.PredictedWait.Seconds(),
+	})
 }
 
 // WaitsFor is what a bucket waits for.
@@ -65,7 +108,7 @@ func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 	return func(yield func(BucketSnapshot) bool) {
 		users := m.users()
 		for b := range m.buckets.all() {
-			s := b.snapshot()
+			s := b.lockedSnapshot()
 			s.Routes = users.of(b)
 			if !yield(s) {
 				return
@@ -106,25 +149,42 @@ func (u users) of(b *bucket) (routes []string) {
 	return routes
 }
 
-func (b *bucket) snapshot() BucketSnapshot {
+func (b *bucket) lockedSnapshot() BucketSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, window := b.manager().now(), &b.window
+	return b.snapshot()
+}
+
+// snapshot returns what is known of the bucket, which is locked, but for its routes.
+func (b *bucket) snapshot() BucketSnapshot {
+	now, window := b.now(), &b.window
 	s := BucketSnapshot{
-		Server: b.server().name, Hash: b.group.shown(), Major: b.major.String(), Authentication: "-",
+		Server: b.server().name, Hash: b.group.shown(), Major: b.major.String(), Authentication: b.group.authentication.shown(),
 		Kind: window.Kind(), Unlimited: window.Unlimited(),
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
-		InFlight: window.InFlight(), Waiting: b.queues.waiting(),
+		SubLimitAfter: b.queues.longestHold(now),
+		InFlight:      window.InFlight(), Waiting: b.queues.waiting(),
 	}
-	s.WaitsFor, s.WaitAfter = b.waitsFor(now)
+	if s.HoldAfter > 0 {
+		s.HoldClass = window.HoldClass(now)
+	}
+	if s.WaitsFor, s.WaitAfter = b.waitsFor(now); s.WaitAfter > 0 {
+		s.WaitUntil = b.manager().settings.clock.Now().Add(s.WaitAfter)
+	}
+	s.Waited, s.PredictedWait = b.waited(now), b.predictNext(now)
 	if !b.group.route.IsZero() {
 		s.Route = b.group.route.String()
 	}
-	if a := b.group.authentication; !a.anonymous {
-		s.Authentication = "#" + strconv.FormatUint(a.id&0xffffff, 16)
-	}
 	return s
+}
+
+// shown returns the credential as it may be shown: a part of a keyed hash, "-" if there is none.
+func (a *authentication) shown() string {
+	if a.anonymous {
+		return "-"
+	}
+	return "#" + strconv.FormatUint(a.digest&0xffffff, 16)
 }
 
 // longestShown is the length of the longest bucket hash that is shown. Those of Discord have 32 characters, a webhook's token 68.
@@ -136,7 +196,15 @@ func (group *limitGroup) shown() string {
 	case group.kind == unknownGroup:
 		return UnknownHash
 	case group.secret.Load() || len(group.hash) > longestShown:
-		return "#" + strconv.FormatUint(maphash.String(group.authentication.global.manager.seed, group.hash)&0xffffff, 16)
+		return "#" + strconv.FormatUint(group.authentication.global.manager.digest(group.hash)&0xffffff, 16)
+	}
+	return group.hash
+}
+
+// named returns the bucket hash as responses name it, empty if there is none or it must not be shown.
+func (group *limitGroup) named() string {
+	if group.kind != hashGroup || group.secret.Load() || len(group.hash) > longestShown {
+		return ""
 	}
 	return group.hash
 }
@@ -181,6 +249,36 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 		return WaitsForWindow
 	}
 	return WaitsForProbe
+}
+
+// waited returns how long the one has waited that was there first.
+func (b *bucket) waited(now time.Duration) (waited time.Duration) {
+	for q := range b.queues.all {
+		if head := q.waiting.Head(); head != nil {
+			waited = max(waited, now-head.Value.asked())
+		}
+	}
+	return waited
+}
+
+// predictNext returns how long a request like the first of those who wait would wait behind all of them, or any request if nobody waits.
+func (b *bucket) predictNext(now time.Duration) time.Duration {
+	like, ahead := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, 0
+	for q := range b.queues.all {
+		ahead += q.waiting.Len()
+		if head := q.waiting.Head(); head != nil && like.entry == nil {
+			like = &head.Value.ask
+		}
+	}
+	return b.predict(now, like, ahead).wait
+}
+
+// longestHold returns how long the longest hold of a sub-limit lasts.
+func (qs *queues) longestHold(now time.Duration) (hold time.Duration) {
+	for q := range qs.all {
+		hold = max(hold, q.hold.Wait(now)) // the main queue has none
+	}
+	return hold
 }
 
 // subLimitWait returns how long it is until the first of those leaves who wait for a sub-limit, 0 if only the outcome of one in flight can

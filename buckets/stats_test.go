@@ -67,7 +67,9 @@ func TestSnapshotOfABucket(t *testing.T) {
 			ResetAfter: b.ResetAfter, HoldAfter: 20*time.Second + time.Millisecond, InFlight: 1, Waiting: 1,
 			Routes:   []string{"POST /channels/{channel_id}/messages"},
 			WaitsFor: buckets.WaitsForShared, WaitAfter: 20*time.Second + time.Millisecond,
+			HoldClass: ratelimits.ClassShared, PredictedWait: 20*time.Second + time.Millisecond, WaitUntil: b.WaitUntil,
 		}, b)
+		assert.WithinDuration(t, time.Now().Add(b.WaitAfter), b.WaitUntil, 0)
 		assert.Equal(t, b.HoldAfter, b.ResetAfter, "nothing leaves before the hold has ended")
 		assert.LessOrEqual(t, b.Remaining, 1)
 		wait(5 * time.Second)
@@ -152,7 +154,7 @@ func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
 	s.Shared = buckets.SharedStats{
 		Calls: map[string]buckets.SharedCalls{"swap": {Calls: 3, Errors: 1, Time: time.Millisecond}},
 		Loans: 4, LoansTaken: 12, LoansReturned: 5, LoansExpired: 3, LoansRecalled: 2, Losses: 6, ClockSteps: 7, Suspensions: 8,
-		Outage: time.Second, Outages: 9, OutageTime: 90 * time.Second, Quota: 10, QuotaNeed: 11,
+		Outage: time.Second, OutageClass: "unreachable", Outages: 9, OutageTime: 90 * time.Second, Quota: 10, QuotaNeed: 11,
 	}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
@@ -163,7 +165,7 @@ func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
 		"shared": {
 			"calls": {"swap": {"calls": 3, "errors": 1, "seconds": 0.001}},
 			"loans": 4, "loans_taken": 12, "loans_returned": 5, "loans_expired": 3, "loans_recalled": 2,
-			"losses": 6, "clock_steps": 7, "suspensions": 8, "outage_seconds": 1, "outages": 9, "outage_seconds_total": 90,
+			"losses": 6, "clock_steps": 7, "suspensions": 8, "outage_seconds": 1, "outage_class": "unreachable", "outages": 9, "outage_seconds_total": 90,
 			"quota": 10, "quota_need": 11
 		}
 	}`, string(text))

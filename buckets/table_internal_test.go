@@ -95,7 +95,7 @@ func useRoutesWithFewHashes(t *testing.T) (forgotten int) {
 				request := Request{Route: compiled, Authorization: authorization}
 				entry := m.entry(&request)
 				require.Equal(t, route, entry.route)
-				require.Equal(t, m.hash(&request), entry.authentication.id)
+				require.Equal(t, m.hash(&request), entry.authentication.id.Load())
 				if before, met := used[one{route, authorization}]; met && entry.group.Load().kind == unknownGroup {
 					require.Less(t, before, hour-1, "it was in use")
 					forgotten++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -82,14 +83,17 @@ func (e *CredentialError) Error() string {
 // An Authorization is stopped in one place by each 401, see scope, and as a whole by what its authorizationState says. A token in a path is
 // stopped by one 401 or 404. A stop ends the waits of its requests at once.
 type credentials struct {
-	seed    maphash.Seed
+	secret  []byte                   // of WithStateKey
+	key     atomic.Pointer[wire.Key] // of the hashes that are kept
+	seed    maphash.Seed             // of those by which an Authorization is found in known, fast
 	known   *xsync.Map[credentialID, *authorizationState]
 	waiting *xsync.Map[*watch, struct{}]
 	count   atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
 
-	mu      sync.Mutex // also for changes of known
-	stopped map[finding]stop
-	swept   time.Time
+	mu       sync.Mutex // also for changes of known
+	stopped  map[finding]stop
+	swept    time.Time
+	restored map[credentialID]*authorizationState // found in a state; known when a request comes
 }
 
 // credentialID is one credential on one server: the same token on another server is another credential.
@@ -127,19 +131,16 @@ type stop struct {
 	by     uint64 // the number of the request that was refused, see authorizationState; of the latest one that may be out of date, if overtaken
 }
 
-func newCredentials() *credentials {
-	return &credentials{
-		seed: maphash.MakeSeed(), known: xsync.NewMap[credentialID, *authorizationState](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
+func newCredentials(secret []byte) *credentials {
+	c := &credentials{
+		secret: secret, seed: maphash.MakeSeed(), known: xsync.NewMap[credentialID, *authorizationState](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
 	}
+	c.key.Store(wire.NewKey(secret))
+	return c
 }
 
 func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
-	var h maphash.Hash
-	h.SetSeed(c.seed)
-	h.WriteString(route.MajorID())
-	h.WriteByte(':')
-	h.WriteString(route.MajorToken())
-	return h.Sum64()
+	return c.key.Load().Sum(route.MajorID() + ":" + route.MajorToken())
 }
 
 // stop stops a credential in a place, also for those who wait. A stop is only ever extended.
@@ -227,7 +228,7 @@ func (c *credentials) forget(k finding) {
 // reset lets an Authorization be used again on all servers.
 func (c *credentials) reset(authorization string) {
 	if authorization != "" {
-		hash := maphash.String(c.seed, authorization)
+		hash := c.key.Load().Sum(authorization)
 		c.resetAll(func(o credentialID) bool { return o.kind == CredentialAuthorization && o.hash == hash })
 	}
 }
@@ -236,11 +237,12 @@ func (c *credentials) reset(authorization string) {
 func (c *credentials) resetAll(which func(credentialID) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for o, s := range c.known.All() {
-		if which(o) {
+	for _, s := range c.known.All() {
+		if which(s.credentialID) {
 			s.reset()
 		}
 	}
+	maps.DeleteFunc(c.restored, func(o credentialID, _ *authorizationState) bool { return which(o) })
 	maps.DeleteFunc(c.stopped, func(k finding, _ stop) bool { return which(k.credentialID) })
 	c.count.Store(int32(len(c.stopped)))
 }
@@ -259,7 +261,18 @@ func (c *credentials) stateOf(server, authorization string) *authorizationState 
 	if c.known.Size() >= maxStopped {
 		c.sweepKnown()
 	}
-	s, _ := c.known.LoadOrStore(o, newAuthorizationState(o, authorization))
+	if s, ok := c.known.Load(o); ok { // in the meantime
+		return s
+	}
+	kept := o
+	kept.hash = c.key.Load().Sum(authorization)
+	s := newAuthorizationState(kept, authorization)
+	if found, ok := c.restored[kept]; ok {
+		found.bot = s.bot
+		s = found
+		delete(c.restored, kept)
+	}
+	c.known.Store(o, s)
 	return s
 }
 

@@ -39,7 +39,7 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 func TestStopsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials()
+		c := newCredentials(nil)
 		asking(t, c, "Bot bad", http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
 		const more = 500
 		for i := range maxStopped + more {
@@ -70,7 +70,7 @@ func TestStopsAreBounded(t *testing.T) {
 func TestATokenIsForgottenWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials()
+		c := newCredentials(nil)
 		post := webhookPost(t, c, 1)
 		post.answeredWith(http.StatusUnauthorized)
 		require.Error(t, post.check())
@@ -85,7 +85,7 @@ func TestATokenIsForgottenWhenItsTimeIsOver(t *testing.T) {
 func TestWhatIsKnownOfAuthorizationsIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
-		c := newCredentials()
+		c := newCredentials(nil)
 		const bad = 100 // so many that chance does not spare them all
 		for i := range bad {
 			asking(t, c, fmt.Sprint("Bot bad", i), http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
@@ -103,7 +103,7 @@ func TestWhatIsKnownOfAuthorizationsIsBounded(t *testing.T) {
 
 func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := newCredentials()
+	c := newCredentials(nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {

@@ -135,5 +135,6 @@
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
 //
-// transport.Manager().Buckets() iterates over snapshots of all buckets, which say what each waits for.
+// transport.Manager().Buckets() iterates over snapshots of all buckets, which say what each waits for; Status() has those with the longest
+// waits, and package status makes a page of it.
 package httpclient

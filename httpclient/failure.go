@@ -52,7 +52,11 @@ func (x *roundTrip) unsendable(err error) bool {
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
-	return !isHeader(x.header) || !isHeader(r.Trailer) ||
+	trailer := r.Trailer
+	if !x.body.repeatable() { // whoever still reads the body may be filling them in
+		trailer = nil
+	}
+	return !isHeader(x.header) || !isHeader(trailer) ||
 		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
 }
 

@@ -27,12 +27,13 @@ type Option func(*settings)
 
 // settings are what the options say.
 type settings struct {
-	base    http.RoundTripper
-	manager *buckets.RESTBucketManager
-	limiter Limiter
-	buckets []buckets.Option
-	ofOwn   string // the latest option that configures a manager of the transport's own
-	hooks   Hooks
+	base     http.RoundTripper
+	manager  *buckets.RESTBucketManager
+	limiter  Limiter
+	buckets  []buckets.Option
+	stateKey []byte
+	ofOwn    string // the latest option that configures a manager of the transport's own
+	hooks    Hooks
 	behaviour
 }
 

@@ -47,7 +47,7 @@ func NewTransport(options ...Option) *Transport {
 			option(&s)
 		}
 	}
-	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(),
+	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(s.stateKey),
 		invalid: s.conflict(), requests: drain.New()}
 	t.hooks.Store(&s.hooks)
 	t.deadlines.epoch = time.Now()

@@ -34,6 +34,8 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if not known.
 	Period time.Duration
+	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if not known or if it may contain a token.
+	Bucket string
 	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
 	// find it. It is nil where limits alone are the reason.
 	Cause error

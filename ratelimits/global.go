@@ -5,8 +5,8 @@ import "time"
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
 	globalPeriod = time.Second
-	// globalPatience bounds how long one request can keep its slot: a slow upload must not eat everybody's rate.
-	globalPatience = 2 * time.Second
+	// GlobalPatience bounds how long one request can keep its slot of a Global: a slow upload must not eat everybody's rate.
+	GlobalPatience = 2 * time.Second
 )
 
 // Global is the limit over all requests of one authentication: at most limit requests in any second, whatever the phase
@@ -67,6 +67,12 @@ func (g *Global) Limit() int { return g.limit }
 // Resize changes the limit for slots that are taken from now on. More than a billion is reduced to that.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
+// InUse returns how many slots are not free: those of requests in flight, and those that cool.
+func (g *Global) InUse(now time.Duration) int {
+	g.expire(now)
+	return g.used()
+}
+
 // Take takes a slot for a request that is sent now. If none is free, or there is a hold, it returns how long to wait
 // before asking again.
 func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
@@ -111,11 +117,11 @@ func (g *Global) nth(n int) (back time.Duration) {
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
-		if sent == g.sent.end || cooling != g.cooling.end && g.cooled(cooling) < g.sent.at(sent).at+globalPatience {
+		if sent == g.sent.end || cooling != g.cooling.end && g.cooled(cooling) < g.sent.at(sent).at+GlobalPatience {
 			back = g.cooled(cooling)
 			cooling++
 		} else {
-			back = g.sent.at(sent).at + globalPatience
+			back = g.sent.at(sent).at + GlobalPatience
 			sent++
 		}
 	}
@@ -135,7 +141,7 @@ func (g *Global) expire(now time.Duration) {
 	for g.sent.len() > 0 {
 		s := g.sent.at(g.sent.first)
 		if s.state != sentMoved {
-			if s.at+globalPatience > now {
+			if s.at+GlobalPatience > now {
 				return
 			}
 			g.waiting--
@@ -158,7 +164,7 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	if g.samples < g.enough() {
 		g.samples++
 	}
-	if now+globalPeriod-g.credit() >= s.at+globalPatience {
+	if now+globalPeriod-g.credit() >= s.at+GlobalPatience {
 		s.state = sentOver
 		return
 	}

@@ -38,8 +38,8 @@ type ledger struct {
 	unsure int32     // that may not have been counted
 }
 
-// So many charges are told apart. One more is taken together with the one before it if both come back within a coarse-th part of the time
-// until all of them do.
+// So many charges are told apart. One more is taken together with one beside it if both come back within a coarse-th part of the time
+// in which all of them do.
 const (
 	finest = 64
 	coarse = 32
@@ -128,14 +128,30 @@ func (l *ledger) add(c *charge) {
 	for i > int(l.gone) && l.many[i-1].reset.high > c.reset.high {
 		i--
 	}
-	if list := l.list(); len(list) >= finest && i > int(l.gone) {
-		if o := &l.many[i-1]; c.reset.high-o.reset.low <= (l.last()-list[0].reset.high)/coarse+c.reset.high-c.reset.low {
-			o.join(c, interval{min(o.reset.low, c.reset.low), c.reset.high})
+	if list := l.list(); len(list) >= finest {
+		if o, reset := l.beside(i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
+			o.join(c, reset)
 			o.blind = max(o.blind, c.blind)
 			return
 		}
 	}
 	l.many = slices.Insert(l.many, i, *c)
+}
+
+// beside returns the charge at or before a place with which one can be taken together that comes back about as late, and when both do then.
+func (l *ledger) beside(i int, c *charge, about time.Duration) (*charge, interval) {
+	if i < len(l.many) {
+		o := &l.many[i]
+		if o.reset.high-c.reset.high <= about {
+			return o, interval{min(o.reset.low, c.reset.low), o.reset.high}
+		}
+		return nil, interval{}
+	}
+	o := &l.many[i-1] // the last, which may become later, but not by more each time
+	if c.reset.high-o.reset.low <= about+c.reset.high-c.reset.low {
+		return o, interval{min(o.reset.low, c.reset.low), c.reset.high}
+	}
+	return nil, interval{}
 }
 
 // join takes two charges together.
@@ -203,6 +219,25 @@ func (l *ledger) change(reset func(charge) interval) {
 		list[i].reset = reset(c)
 	}
 	slices.SortStableFunc(list, func(a, b charge) int { return cmp.Compare(a.reset.high, b.reset.high) })
+	if len(list) > finest {
+		l.coarsen(list)
+	}
+}
+
+// coarsen takes together those that come back at about the same time, as many may after a change.
+func (l *ledger) coarsen(list []charge) {
+	about, kept, since := (l.last()-list[0].reset.high)/coarse, 0, list[0].reset.high
+	for i := 1; i < len(list); i++ {
+		c, o := &list[i], &list[kept]
+		if c.reset.high-since <= about {
+			o.join(c, interval{min(o.reset.low, c.reset.low), c.reset.high})
+			o.blind = max(o.blind, c.blind)
+			continue
+		}
+		kept++
+		list[kept], since = *c, c.reset.high
+	}
+	l.cut(kept + 1)
 }
 
 // lift lets nothing come back before a moment.

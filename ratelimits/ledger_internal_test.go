@@ -51,3 +51,27 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 		}
 	}
 }
+
+// A server that contradicts itself, or a client that was stopped for some milliseconds, does not make a window grow with each request.
+func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		var w Window
+		now, after, longest := time.Duration(0), 24*time.Hour, 0
+		for spent := range 20_000 {
+			now += time.Duration(random.Int64N(int64(40 * time.Microsecond)))
+			switch random.IntN(300) {
+			case 0:
+				now += time.Duration(random.Int64N(int64(30 * time.Millisecond))) // and the reset-after stays the same
+			case 1:
+				after = 24*time.Hour - now.Truncate(time.Millisecond)
+			}
+			p, ok := w.Take(now)
+			require.True(t, ok)
+			w.Report(now, p, Response{Status: 200, Limited: true, Limit: mostCounted, Remaining: mostCounted - spent/1000*1000 - 1000, ResetAfter: after})
+			longest = max(longest, len(w.ledger.list()))
+		}
+		require.Less(t, longest, 4*finest)
+	}
+}

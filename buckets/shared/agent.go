@@ -26,11 +26,11 @@ const (
 func (b *bucket) say(now time.Duration) {
 	b.due = true
 	b.activate()
-	if b.calling || b.loan != nil || b.gathers || b.failing > 0 && b.timer != nil {
+	if b.calling || b.loan != nil || b.failing > 0 && b.timer != nil {
 		return
 	}
 	if away, _ := b.session.away(); away { // it is said when the server is back
-		if b.line.Len() > 0 {
+		if b.queued() > 0 {
 			b.goAlone(now)
 		}
 		if b.loan != nil {
@@ -105,9 +105,9 @@ func (b *bucket) speak() (more bool) {
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ended, returned := slices.Clone(b.ended), b.returned
-	unsaid := func(t *ticket) bool { return slices.Contains(b.ended, t) }
-	for b.calling && (slices.ContainsFunc(ended, unsaid) || returned != nil && b.returned == returned) {
+	last, returned := b.session.agents.next.Load(), b.returned
+	unsaid := func(o outcome) bool { return o.number <= last }
+	for b.calling && (slices.ContainsFunc(b.ended, unsaid) || returned != nil && b.returned == returned) {
 		b.over.Wait()
 	}
 }
@@ -176,9 +176,9 @@ func (b *bucket) failed(q *turn, err error) {
 	b.wakeAt(now, now+pause)
 }
 
-// rest sets the timer of the next call if tickets wait. b.mu is held.
+// rest sets the timer of the next call if requests wait. b.mu is held.
 func (b *bucket) rest(now time.Duration) {
-	if b.line.Len() == 0 || b.loan != nil || b.timer != nil {
+	if b.queued() == 0 || b.loan != nil || b.timer != nil {
 		return
 	}
 	at := b.knownAt + longestSleep

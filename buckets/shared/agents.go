@@ -6,13 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // agents are the buckets of a session.
 type agents struct {
-	next    atomic.Uint64 // number of tickets
+	next    atomic.Uint64 // number of requests and calls
 	beating chan struct{} // holds one element while a beat is on its way
 
 	mu     sync.Mutex // taken after that of a bucket
@@ -51,7 +49,7 @@ func (s *session) startAgents() {
 func (s *session) closeAgents() {
 	all := s.allAgents()
 	for _, b := range all {
-		b.Close()
+		b.abandon()
 	}
 	if away, _ := s.away(); away || len(all) == 0 {
 		return
@@ -140,7 +138,7 @@ func (b *bucket) activate() {
 
 // forgetIdle ends that, if the bucket has nothing to do. A closed one is forgotten with it. b.mu is held.
 func (s *session) forgetIdle(b *bucket) {
-	if len(b.tickets)+len(b.ended) > 0 || b.hold > s.now() || b.returned != nil || b.loan != nil || b.calling || b.due {
+	if b.inUse() || b.hold > s.now() || b.returned != nil || b.loan != nil || b.calling || b.due {
 		return
 	}
 	b.active = false
@@ -187,13 +185,13 @@ func (s *session) tickAgents() {
 func (b *bucket) tick(away bool) (lent bool) {
 	now := b.session.now()
 	b.mu.Lock()
-	for _, t := range b.tickets {
-		if t.stage == flying && b.loan == nil && now-t.since > b.session.store.options.lease {
-			b.end(now, t, ratelimits.Response{}, false)
+	for _, p := range b.permits {
+		if p.number > 0 && b.loan == nil && now-p.sent > b.session.store.options.lease {
+			b.end(p, outcome{at: now})
 		}
 	}
 	// Who waits may have waited too long by now, or a loan may have ended that the server did not renew.
-	news := away && b.line.Len() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
+	news := away && b.queued() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
 	if b.returned != nil && !away {
 		b.say(now)
 	}
@@ -213,7 +211,7 @@ func (s *session) outageChanged() {
 		now := s.now()
 		if away, _ := s.away(); away { // now: the others may have taken long, and this may not be the latest news
 			b.stopTimer()
-			if len(b.tickets) > 0 {
+			if b.inUse() {
 				b.goAlone(now)
 			}
 		} else {
@@ -223,7 +221,7 @@ func (s *session) outageChanged() {
 				l.wanted = true
 			}
 			b.stopTimer()
-			if b.due || b.line.Len() > 0 {
+			if b.due || b.queued() > 0 {
 				b.say(now)
 			}
 		}

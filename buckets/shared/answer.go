@@ -26,13 +26,13 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number { // else a message was faster
 			b.learn(q.next, q.kept, now)
 		}
-		if len(q.granted) > 0 && b.line.Len() > 0 && !q.next.waits(b.session.id) { // there are more than were said
+		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // there are more than were said
 			b.due = true
 		}
 		if q.lends {
 			b.accept(&loan{state: b.decoded(), share: 1, at: r.sent})
 			if b.closed { // nobody would use it
-				b.giveUp(now)
+				b.giveUp()
 				b.due = true
 			}
 		}
@@ -40,8 +40,8 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 		b.looks++
 		b.lookedAt, b.lentTill = now, now+a.lent
 		b.asks, b.unsure = false, nil
-		for _, t := range b.waiting() {
-			t.known = true
+		for i := range b.waiters {
+			b.waiters[i].known = true
 		}
 	default:
 		if a.kept == "" {
@@ -72,10 +72,7 @@ func (b *bucket) delivered(q *turn) {
 	for _, session := range q.told {
 		delete(b.wantedBy, session)
 	}
-	for _, t := range q.ended {
-		delete(b.alive, t.number)
-	}
-	b.ended = slices.DeleteFunc(b.ended, func(t *ticket) bool { return slices.Contains(q.ended, t) })
+	b.ended = slices.DeleteFunc(b.ended, func(o outcome) bool { return slices.Contains(q.ended, o.number) })
 	if b.returned == q.returned {
 		b.returned = nil
 	}
@@ -111,22 +108,26 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt = s, kept, now
 	b.looks = 0
+	at := func(session string, number uint64) int {
+		if session != b.session.id {
+			return -1
+		}
+		return slices.IndexFunc(b.waiters, func(w waiter) bool { return w.number == number })
+	}
 	for _, p := range s.queue {
-		if t := b.alive[p.number]; t != nil && p.session == b.session.id {
-			t.known = true
+		if i := at(p.session, p.number); i >= 0 {
+			b.waiters[i].known = true
 		}
 	}
 	if s.owner != "" {
 		return
 	}
 	for _, f := range s.flights {
-		t := b.alive[f.number]
-		if f.session != b.session.id || t == nil || t.stage != waiting {
-			continue
+		if i := at(f.session, f.number); i >= 0 {
+			w := b.waiters[i]
+			w.since = now
+			b.granted, b.waiters = append(b.granted, w), slices.Delete(b.waiters, i, i+1)
 		}
-		b.line.Remove(&t.Element)
-		t.stage, t.known, t.since = granted, true, now
-		b.granted.Insert(&t.Element)
 	}
 }
 
@@ -144,7 +145,7 @@ func (b *bucket) told(kept string) {
 		now := b.session.now()
 		b.learn(&s, kept, now)
 		b.stopTimer()
-		if b.line.Len() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
+		if b.queued() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
 			b.say(now)
 		} else if !b.calling {
 			b.rest(now)
@@ -156,12 +157,4 @@ func (b *bucket) told(kept string) {
 	} else {
 		b.wake()
 	}
-}
-
-// waiting returns the tickets that wait.
-func (b *bucket) waiting() (all []*ticket) {
-	for e := b.line.Head(); e != nil; e = e.Next() {
-		all = append(all, e.Value)
-	}
-	return all
 }

@@ -29,6 +29,7 @@ func TestStatsAndStoreSayThatTheServerIsAway(t *testing.T) {
 				require.ErrorAs(t, f.stores[0].Outage(), &away)
 				assert.Equal(t, policy, away.Policy)
 				assert.InDelta(t, 9.5, f.managers[0].Stats().Shared.Outage.Seconds(), .6)
+				assert.Equal(t, shared.ErrorClass(away), f.managers[0].Stats().Shared.OutageClass)
 				w.server.SetDown(false)
 				pass(2 * time.Second)
 				require.NoError(t, f.stores[0].Outage())

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -29,16 +30,14 @@ func TestAClockThatIsHardlyKnownWasNotSetBack(t *testing.T) {
 	defer s.Close()
 	now := time.Hour
 	s.engine.tell(now-3*time.Second, now, now-3*time.Second) // it ran at once, and the reply took long
-	b := s.Bucket(buckets.SharedKey{Hash: "h"}, func() {}).(*bucket)
+	b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})
 	known := state{version: version{1, 1}, window: w}
 	known.touch(now, newSessionID(), 1, 0)
 	b.learn(&known, known.encode(), now)
-	waits := newTicket(waiting)
-	b.enter(waits)
-	b.line.Insert(&waits.Element)
+	b.seat(1, slices.Values([]time.Duration{now}))
 	q := b.compose(now)
 	require.NotNil(t, q)
 	at, ok := q.next.window.Next(now)

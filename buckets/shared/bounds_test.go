@@ -16,15 +16,10 @@ func TestACallSaysABoundedAmount(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
-		var tickets []buckets.Ticket
-		for range 5000 {
-			tickets = append(tickets, a.bucket.Join(w.now(), w.now()))
-		}
+		a.join(5000)
 		b.join(4)
 		pass(100 * ms)
-		for _, ticket := range tickets {
-			a.bucket.Leave(w.now(), ticket)
-		}
+		a.leave(5000)
 		pass(100 * ms)
 		assert.Less(t, a.link.most, 2000)
 		assert.True(t, b.served(4), "their places are free")
@@ -68,7 +63,7 @@ func TestNoResponseIsBelievedForLongerThanADay(t *testing.T) {
 				}
 				b.join(1)
 				pass(100 * ms)
-				assert.LessOrEqual(t, b.bucket.Forecast(w.now(), 0).Wait, 25*time.Hour)
+				assert.LessOrEqual(t, b.forecast(0).Wait, 25*time.Hour)
 			})
 		})
 	}

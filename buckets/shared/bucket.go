@@ -1,32 +1,39 @@
 package shared
 
 import (
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // bucket is what a session knows of one bucket, and has to tell the server of it. There is one call at a time, which says
 // all that there is to say; what comes up meanwhile is said by the next one.
+//
+//	shared  all processes together decide what leaves, by the state that the server keeps. The manager's window only looks on
+//	lent    this process decides alone, by the manager's window, as long as the loan lasts
+//
+// The manager's window is used only in calls of the manager, which holds the lock that guards it. So a loan that is offered begins with the
+// manager's next call, and one that is over ends with it.
 type bucket struct {
 	session *session
 	name    string
 	keys    []string
 
 	mu      sync.Mutex
+	window  *ratelimits.Window // the manager's
 	changed func()
 	closed  bool
 
-	tickets map[buckets.Ticket]*ticket
-	alive   map[uint64]*ticket  // by number, until the server knows that they are over
-	line    fifo.Queue[*ticket] // those that wait
-	granted fifo.Queue[*ticket]
-	ended   []*ticket // whose outcome the server does not know yet, in their order
+	waiting int       // requests of the manager, those that were granted included
+	waiters []waiter  // the first of them that are not
+	granted []waiter  // the first of all
+	permits []*permit // of what flies
+	ended   []outcome // that the server does not know yet, in their order
 
 	// What else the server is to be told.
 	returned *returned
@@ -54,16 +61,15 @@ type bucket struct {
 	looks    int           // calls in a row that found the bucket lent to somebody else
 	lookedAt time.Duration // when the latest of them ended
 	lentTill time.Duration // until when that one is alive if it says nothing else
-	failedTo uint64        // the last ticket that there was when a call failed
+	failedTo uint64        // the last number that there was when a call failed
 	timer    clockwork.Timer
-	gathers  bool // nothing is said yet, as there is more to come
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)
 
 // Bucket returns the bucket of that name. One that was closed and still has something to say goes on, so that it says that
 // first.
-func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBucket {
+func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
 	k := s.store.keys
 	name := k.bucket(key)
 	s.agents.mu.Lock()
@@ -72,171 +78,160 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 	if b == nil {
 		b = &bucket{
 			session: s, name: name,
-			keys:    []string{k.name("b", name), k.sessions(), k.wants()},
-			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
+			keys:     []string{k.name("b", name), k.sessions(), k.wants()},
+			wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
 		}
 		b.over.L = &b.mu
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.changed, b.closed, b.err = changed, false, nil
+	b.window, b.changed, b.closed, b.err = window, changed, false, nil
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	s.agents.byName[name] = b
 	return b
 }
 
-// enter gives a ticket a new number, and makes it known.
-func (b *bucket) enter(t *ticket) {
-	t.number, t.known = b.session.agents.next.Add(1), false
-	b.alive[t.number] = t
-}
-
-// Join asks for a permit.
-func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.loan != nil {
-		return buckets.Ticket(b.session.agents.next.Add(1)) // void
-	}
-	t := newTicket(waiting)
-	t.Arrived = arrived
-	b.enter(t)
-	t.id = buckets.Ticket(t.number)
-	b.tickets[t.id] = t
-	b.line.Insert(&t.Element)
-	b.say(now)
-	return t.id
-}
-
-// Leave gives back a ticket.
-func (b *bucket) Leave(now time.Duration, id buckets.Ticket) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tickets[id]
+// enter begins a call of the manager: a loan that is offered begins, and one that is over or wanted ends. Afterwards there is only one that
+// lasts. b.mu is held.
+func (b *bucket) enter(now time.Duration) {
+	l := b.loan
 	switch {
-	case t == nil:
+	case l == nil:
 		return
-	case t.stage == flying:
-		b.end(now, t, ratelimits.Response{}, true)
-		return
-	case t.stage == granted:
-		b.granted.Remove(&t.Element)
-	default:
-		b.line.Remove(&t.Element)
+	case l.offered:
+		b.begin(now)
 	}
-	delete(b.tickets, id)
-	b.forget(now, t)
+	if l.wanted || now >= b.loanUntil() {
+		b.endLoan(now)
+	}
 }
 
-// forget takes back the name of a ticket that is no longer queued here: whatever the server grants to it was never sent.
-func (b *bucket) forget(now time.Duration, t *ticket) {
-	delete(b.alive, t.number)
-	b.say(now)
-}
-
-// Granted returns the first ticket that may be sent.
-func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
+// Demand takes in who waits.
+func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.loan != nil {
-		return 0, false
-	}
-	for {
-		head := b.granted.Head()
-		if head == nil {
-			return 0, false
-		}
-		t := head.Value
-		if now-t.since < b.session.store.options.lease/2 && now < b.session.believedUntil(t.since) {
-			return t.id, true
-		}
-		// Nobody took it for long, so others may have it, or have it already; it goes back into the queue.
-		b.granted.Remove(head)
-		b.forget(now, t)
-		t.stage = waiting
-		b.enter(t)
-		b.line.Insert(head)
+	b.enter(now)
+	switch {
+	case b.closed:
+	case b.loan != nil:
+		b.waiting = waiting
+	case b.seat(waiting, arrivals) || b.due && b.failing == 0:
 		b.say(now)
 	}
 }
 
-// Take says that a request is sent.
-func (b *bucket) Take(now time.Duration, id buckets.Ticket) {
+// Next returns when the next request may leave.
+func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.tickets[id]
-	if t == nil || t.stage != granted {
-		return
+	if b.enter(now); b.loan != nil {
+		return b.window.Next(now)
 	}
-	b.granted.Remove(&t.Element)
-	t.stage, t.since = flying, now
+	if hold := b.window.HoldWait(now); hold > 0 {
+		return now + hold, true
+	}
+	_, ok = b.nextGrant(now)
+	return now, ok
+}
+
+// Take says that a request is sent.
+func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.enter(now); b.loan != nil {
+		p, ok := b.window.Take(now)
+		if !ok {
+			return nil, false
+		}
+		return b.fly(now, p), true
+	}
+	w, ok := b.nextGrant(now)
+	if !ok {
+		return nil, false
+	}
+	b.granted = b.granted[1:]
+	b.waiting--
+	p := b.fly(now, b.window.Adopt(now, now))
+	p.number = w.number
+	return p, true
+}
+
+// Adopt charges a request that is in flight.
+func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enter(now)
+	p := b.fly(sent, b.window.Adopt(now, sent))
+	if b.loan == nil {
+		p.number = b.session.agents.next.Add(1)
+		b.say(now)
+	}
+	return p
 }
 
 // Report says what came of a request.
-func (b *bucket) Report(now time.Duration, id buckets.Ticket, r ratelimits.Response) {
+func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.tickets[id]; t != nil && t.stage == flying {
-		b.end(now, t, r, false)
+	b.enter(now)
+	landed, ok := b.land(p)
+	if !ok {
+		return
+	}
+	limit := b.window.Limit()
+	b.window.Report(now, landed.window, b.loan.seen(r))
+	switch {
+	case landed.number > 0:
+		b.end(&landed, outcome{at: now, response: r})
+	case b.loan != nil && !b.loan.alone && b.window.Limit() != limit:
+		// Whoever has to do without this process shall know the limit. It is lent again with the next permit.
+		b.endLoan(now)
 	}
 }
 
-// end takes a request out of those in flight.
-func (b *bucket) end(now time.Duration, t *ticket, r ratelimits.Response, unsent bool) {
-	delete(b.tickets, t.id)
-	t.stage, t.outcome = ended, outcome{at: now, unsent: unsent, response: r}
-	if b.loan != nil {
-		b.loan.end(b, t)
+// Return takes back a request that was not sent.
+func (b *bucket) Return(now time.Duration, p buckets.SharedPermit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.enter(now)
+	landed, ok := b.land(p)
+	if !ok {
 		return
 	}
-	b.ended = append(b.ended, t)
-	b.say(now)
+	b.window.Return(now, landed.window)
+	if landed.number > 0 {
+		b.end(&landed, outcome{at: now, unsent: true})
+	}
 }
 
 // Hold lets nothing leave in any process.
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d > 0 && now+d > max(b.hold, b.heldUntil()) {
+	b.enter(now)
+	b.window.HoldFor(now, d, class)
+	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil()) {
 		b.hold, b.class = now+d, class
 		b.say(now)
 	}
 }
 
-// Adopt charges a request that is in flight.
-func (b *bucket) Adopt(now, sent time.Duration) buckets.Ticket {
+// Predict returns how long one more request would wait, at least. How long an outage will last is not known.
+func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.loan != nil {
-		return buckets.Ticket(b.session.agents.next.Add(1)) // void
+	w := b.window
+	if b.loan != nil && !b.loan.offered {
+		return buckets.SharedForecast{Wait: w.Predict(now, ahead), Class: w.WaitClass(now), Certain: true, Own: true}
 	}
-	t := b.fly(sent)
-	b.say(now)
-	return t.id
-}
-
-// fly makes a ticket of a request that is in flight.
-func (b *bucket) fly(sent time.Duration) *ticket {
-	t := newTicket(flying)
-	t.since = sent
-	b.enter(t)
-	t.id = buckets.Ticket(t.number)
-	b.tickets[t.id] = t
-	return t
-}
-
-// Forecast returns how long one more request would wait, at least. How long an outage will last is not known.
-func (b *bucket) Forecast(now time.Duration, ahead int) (f buckets.SharedForecast) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	f.Certain = b.answered(ahead)
 	if b.known != nil {
 		w := &b.known.window
 		engine := b.engineNow(now)
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
-			ahead += b.known.others(b.session.id, ahead < b.line.Len())
+			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
-		f.Limit, f.Period = w.Limit(), w.Period()
 		f.Wait, f.Class = w.Predict(engine, ahead), w.HoldClass(engine)
 		if w.HoldWait(engine) < f.Wait {
 			f.Class = ratelimits.ClassOK
@@ -245,7 +240,16 @@ func (b *bucket) Forecast(now time.Duration, ahead int) (f buckets.SharedForecas
 	if hold := b.hold - now; hold > 0 && hold >= f.Wait {
 		f.Wait, f.Class = hold, b.class
 	}
+	if hold := w.HoldWait(now); hold > f.Wait {
+		f.Wait, f.Class = hold, w.HoldClass(now)
+	}
 	return f
+}
+
+// answered reports that the place of the request with so many of this process ahead of it is known, or that a call failed that should have told.
+func (b *bucket) answered(ahead int) bool {
+	i := ahead - len(b.granted)
+	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
 // heldUntil is until when nothing may leave as far as the server knows.
@@ -263,14 +267,6 @@ func (b *bucket) engineNow(now time.Duration) time.Duration {
 	return b.session.engineTime(now)
 }
 
-// Answered reports that the place of a ticket is known, or that a call failed that should have told.
-func (b *bucket) Answered(id buckets.Ticket) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tickets[id]
-	return t != nil && (t.known || t.number <= b.failedTo)
-}
-
 // errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.
 const errorMemory = time.Second
 
@@ -278,33 +274,44 @@ const errorMemory = time.Second
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err != nil && b.session.now()-b.errAt < errorMemory {
+	switch {
+	case b.loan != nil:
+		return nil
+	case b.err != nil && b.session.now()-b.errAt < errorMemory:
 		return b.err
 	}
 	return b.session.refusalErr()
 }
 
-// Close ends the use of the bucket. It is removed once everything has been reported to the server.
+// Close ends the use of the bucket, and a loan with it. It is removed once everything has been reported to the server.
 func (b *bucket) Close() {
 	now := b.session.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.loan != nil && !b.loan.offered {
+		b.endLoan(now)
+	}
+	b.close(now)
+}
+
+// abandon is Close without the manager, whose window nobody may look at.
+func (b *bucket) abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.close(b.session.now())
+}
+
+// close is Close when there is no loan that was used. b.mu is held.
+func (b *bucket) close(now time.Duration) {
 	b.closed = true
 	if b.loan != nil {
-		b.giveUp(now)
+		b.giveUp()
 	}
-	for _, t := range b.tickets {
-		switch t.stage {
-		case waiting:
-			b.line.Remove(&t.Element)
-		case granted:
-			b.granted.Remove(&t.Element)
-		default:
-			continue
-		}
-		delete(b.tickets, t.id)
-		b.forget(now, t)
-	}
+	left := b.waiting > 0
+	b.waiting, b.waiters, b.granted = 0, nil, nil
 	b.stopTimer()
+	if left || b.due {
+		b.say(now)
+	}
 	b.session.forgetIdle(b)
 }

@@ -130,25 +130,18 @@ func TestRemainingIsLoweredByOthersAndNeverRaised(t *testing.T) {
 	})
 }
 
-func TestATicketThatLeavesGivesItsPlaceBack(t *testing.T) {
+func TestARequestThatWasNotSentGivesItsPlaceBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		var tickets []any
-		a.mu.Lock()
-		for range 4 {
-			ticket := a.bucket.Join(w.now(), w.now())
-			tickets = append(tickets, ticket)
-		}
-		a.mu.Unlock()
+		a.join(4)
 		pass(10 * ms)
-		require.Len(t, tickets, 4)
+		require.Equal(t, 4, a.leaves()-1)
 		b.join(2)
 		pass(10 * ms)
 		require.Zero(t, b.leaves())
 		a.mu.Lock()
-		ticket := a.flying[0]
+		a.bucket.Return(w.now(), a.flying[0]) // it was not sent after all
 		a.flying = a.flying[1:]
-		a.bucket.Leave(w.now(), ticket) // it was not sent after all
 		a.mu.Unlock()
 		pass(10 * ms)
 		assert.Equal(t, 1, b.leaves())
@@ -162,11 +155,7 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 		pass(10 * ms)
 		b.join(5)
 		pass(10 * ms)
-		a.mu.Lock()
-		for range 2 {
-			a.bucket.Join(w.now(), 0)
-		}
-		a.mu.Unlock()
+		a.joinAt(0, 2)
 		for range 4 {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
@@ -179,12 +168,12 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 func TestARequestFromElsewhereIsCharged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		ticket := a.bucket.Adopt(w.now(), w.now())
+		permit := a.bucket.Adopt(w.now(), w.now())
 		pass(10 * ms)
 		b.join(10)
 		pass(10 * ms)
 		require.Equal(t, 3, b.leaves())
-		a.bucket.Report(w.now(), ticket, headers(5, 3, 900*ms, 1000))
+		a.bucket.Report(w.now(), permit, headers(5, 3, 900*ms, 1000))
 		pass(10 * ms)
 		assert.Equal(t, 3, b.leaves())
 	})
@@ -194,20 +183,15 @@ func TestAPermitThatNobodyTakesGoesBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
-		for range 4 {
-			a.bucket.Join(w.now(), w.now())
-		}
+		a.join(4)
 		pass(10 * ms)
-		_, ok := a.bucket.Granted(w.now())
-		require.True(t, ok)
+		require.True(t, a.may())
 		pass(16 * time.Second)
 		b.join(5)
 		pass(10 * ms)
-		_, ok = a.bucket.Granted(w.now())
-		require.False(t, ok, "half of the lease is over")
+		require.False(t, a.may(), "half of the lease is over")
 		pass(10 * ms)
-		_, ok = a.bucket.Granted(w.now())
-		assert.True(t, ok, "it came back to the head")
+		assert.True(t, a.may(), "it came back to the head")
 		assert.Equal(t, 1, b.leaves())
 	})
 }
@@ -221,14 +205,12 @@ func TestForecastCountsTheOthers(t *testing.T) {
 		pass(10 * ms)
 		a.join(1)
 		pass(10 * ms)
-		f := a.bucket.Forecast(w.now(), 1)
-		assert.Equal(t, 5, f.Limit)
-		assert.Equal(t, time.Second, f.Period)
+		f := a.forecast(1)
 		// Thirteen are ahead: two windows, after what is left of this one.
 		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms))
-		f = a.bucket.Forecast(w.now(), 0)
+		f = a.forecast(0)
 		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms), "its first one has twelve ahead")
-		f = b.bucket.Forecast(w.now(), 0)
+		f = b.forecast(0)
 		assert.InDelta(t, 960*ms, f.Wait, float64(60*ms))
 	})
 }

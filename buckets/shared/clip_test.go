@@ -16,7 +16,7 @@ func TestWhoClosesShortensNobodysLife(t *testing.T) {
 		a, b, c := p.use(someKey), q.use(someKey), w.process().use(someKey)
 		a.join(1)
 		pass(1100 * ms)
-		require.NotNil(t, a.loan)
+		require.True(t, a.lent)
 		p.link.kill(true) // for less time than the others believe in it
 		b.join(1)
 		pass(50 * ms)
@@ -25,8 +25,8 @@ func TestWhoClosesShortensNobodysLife(t *testing.T) {
 		pass(1300 * ms)
 		c.join(1)
 		pass(100 * ms)
-		require.Greater(t, a.bucket.Until(), w.now())
-		assert.Nil(t, c.loan)
+		require.Greater(t, a.until(), w.now())
+		assert.False(t, c.lent)
 		assert.Zero(t, c.leaves())
 	})
 }

@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestWhoComesBackIsNotBuried(t *testing.T) {
 			defer s.Close()
 			now, other := time.Hour, newSessionID()
 			s.engine.tell(now, now, now)
-			b := s.Bucket(buckets.SharedKey{Hash: "h"}, func() {}).(*bucket)
+			b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			known := state{version: version{1, 1}, window: ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Period: time.Second})}
@@ -41,9 +42,7 @@ func TestWhoComesBackIsNotBuried(t *testing.T) {
 			}
 			b.learn(&known, known.encode(), now)
 			b.dead = []string{other}
-			waits := newTicket(waiting)
-			b.enter(waits)
-			b.line.Insert(&waits.Element)
+			b.seat(1, slices.Values([]time.Duration{now}))
 			q := b.compose(now)
 			require.NotNil(t, q)
 			if back {

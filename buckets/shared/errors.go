@@ -1,8 +1,11 @@
 package shared
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +34,27 @@ func (e *OutageError) Error() string {
 
 // Unwrap returns ErrOutage and the cause.
 func (e *OutageError) Unwrap() []error { return []error{ErrOutage, e.Cause} }
+
+// ErrorClass says in one word what is wrong when the server cannot be used: what the Class method of an error says, as that of
+// *redis.Error does, otherwise "foreign-key", "closed", "timeout", "unreachable", or "other". It tells nothing that is secret.
+func ErrorClass(err error) string {
+	var classed interface{ Class() string }
+	var key *KeyError
+	var network net.Error
+	switch {
+	case errors.As(err, &classed):
+		return classed.Class()
+	case errors.As(err, &key):
+		return "foreign-key"
+	case errors.Is(err, ErrClosed):
+		return "closed"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	case errors.As(err, &network), errors.Is(err, io.EOF):
+		return "unreachable"
+	}
+	return "other"
+}
 
 // KeyError says that a key of the protocol holds a value that Ratelight did not write. Another program uses it, or it
 // belongs to another version.

@@ -42,7 +42,7 @@ type turn struct {
 	expected  version       // which is replaced
 	next      *state
 	kept      string
-	ended     []*ticket
+	ended     []uint64 // numbers of what is reported
 	hold      time.Duration
 	returned  *returned
 	granted   []place
@@ -56,7 +56,10 @@ type turn struct {
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
 	early := b.session.engineTime(now)
-	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned, ended: slices.Clone(b.ended)}
+	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned}
+	for i := range b.ended {
+		q.ended = append(q.ended, b.ended[i].number)
+	}
 	if b.known != nil && now-b.knownAt >= knowledge {
 		b.known, b.kept = nil, ""
 	}
@@ -74,7 +77,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 			news = true
 		}
 	}
-	if q.silent, _ = s.silent(early, mine); len(q.silent) > 0 && b.line.Len() > 0 {
+	if q.silent, _ = s.silent(early, mine); len(q.silent) > 0 && b.queued() > 0 {
 		news = true
 	}
 	s.touch(early, mine, q.number, 0)
@@ -106,7 +109,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 		return nil
 	}
 	m := s.member(mine)
-	m.waiting = b.line.Len()
+	m.waiting = b.queued()
 	m.seen -= sessionTime - b.session.lifetime() // of one that closes the others know how long it lives on
 	s.version.number++
 	q.kept = s.encode()
@@ -140,23 +143,24 @@ func (s *state) takeOver(now time.Duration) {
 // reconcile makes the state say of this session's requests what is so. It reports whether it did not.
 func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	mine := b.session.id
-	for _, t := range b.flyingHere() {
-		if i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == t.number && f.session == mine }); i >= 0 {
-			s.flights[i].permit = s.flights[i].permit.SentAt(b.session.sentTime(t.since))
+	for _, r := range b.sentRequests() {
+		if i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == r.number && f.session == mine }); i >= 0 {
+			s.flights[i].permit = s.flights[i].permit.SentAt(b.session.sentTime(r.at))
 			continue
 		}
 		s.member(mine)
-		s.flights = append(s.flights, flight{mine, t.number, s.window.Adopt(early, b.session.sentTime(t.since))})
+		s.flights = append(s.flights, flight{mine, r.number, s.window.Adopt(early, b.session.sentTime(r.at))})
 		news = true
 	}
-	for _, t := range b.ended {
+	for i := range b.ended {
+		o := &b.ended[i]
 		news = true
-		if permit, ok := s.land(mine, t.number); ok {
-			b.session.report(&s.window, early, permit.SentAt(b.session.sentTime(t.since)), &t.outcome)
+		if permit, ok := s.land(mine, o.number); ok {
+			b.session.report(&s.window, early, permit.SentAt(b.session.sentTime(o.sent)), o)
 		}
 	}
 	for _, f := range slices.Clone(s.flights) {
-		if f.session == mine && b.alive[f.number] == nil { // it left, and was never sent
+		if f.session == mine && !b.alive(f.number) { // it left, and was never sent
 			permit, _ := s.land(mine, f.number)
 			s.window.Return(early, permit)
 			news = true
@@ -165,20 +169,9 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	return b.enqueue(s) || news
 }
 
-// flyingHere returns the requests that were sent and, as far as is known, the server knows of.
-func (b *bucket) flyingHere() (all []*ticket) {
-	for _, t := range b.alive {
-		if t.stage == flying || t.stage == ended && !t.outcome.unsent {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(x, y *ticket) int { return int(x.number) - int(y.number) })
-	return all
-}
-
 // enqueue says who waits: the first ones, enough for the time until the next call.
 func (b *bucket) enqueue(s *state) (news bool) {
-	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), 64)
+	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), mostPlaces)
 	low, high := b.session.offset()
 	var places, before []place
 	for _, p := range s.queue {
@@ -186,13 +179,11 @@ func (b *bucket) enqueue(s *state) (news bool) {
 			before = append(before, p)
 		}
 	}
-	for e := b.line.Head(); e != nil && len(places) < most; e = e.Next() {
-		t := e.Value
-		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == t.number && f.session == mine })
-		if flies { // granted, and the reply was lost
-			continue
+	for _, w := range b.waiters[:min(len(b.waiters), most)] {
+		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == w.number && f.session == mine })
+		if !flies { // else it was granted, and the reply was lost
+			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
-		places = append(places, place{mine, t.number, (t.Arrived + (low+high)/2).Truncate(time.Microsecond)})
 	}
 	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], func(x, y place) bool { return x.number == y.number })
 	if said && (len(before) == len(places) || len(before) > most/2) { // more that wait behind enough of them are no news
@@ -221,7 +212,7 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	s := b.session
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	wants := "0"
-	if b.line.Len() > 0 || len(b.ended) > 0 || len(b.tickets) > 0 || b.hold > 0 {
+	if b.inUse() || b.hold > 0 {
 		wants = "1"
 	}
 	a := append(s.aliveArguments(s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)

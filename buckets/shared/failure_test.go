@@ -25,7 +25,7 @@ func TestADeadProcessAheadCostsASessionTime(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, 1, a.leaves(), "those of the dead are ahead")
 		pass(3 * time.Second)
-		assert.True(t, a.leaves() > 1 || a.loan != nil)
+		assert.True(t, a.leaves() > 1 || a.lent)
 	})
 }
 
@@ -68,15 +68,13 @@ func TestAPermitIsVoidWhenTheOthersHoldItsProcessForDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
-		a.bucket.Join(w.now(), w.now())
+		a.join(1)
 		pass(10 * ms)
-		_, ok := a.bucket.Granted(w.now())
-		require.True(t, ok)
+		require.True(t, a.may())
 		a.link.kill(true)
 		b.join(1)
 		pass(4 * time.Second)
-		_, ok = a.bucket.Granted(w.now())
-		assert.False(t, ok)
+		assert.False(t, a.may())
 	})
 }
 
@@ -85,19 +83,16 @@ func TestAPermitThatBecameVoidStaysVoid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
 		a.asleep = true
-		a.bucket.Join(w.now(), w.now())
+		a.join(1)
 		pass(10 * ms)
-		_, ok := a.bucket.Granted(w.now())
-		require.True(t, ok)
+		require.True(t, a.may())
 		a.link.kill(true)
 		pass(4 * time.Second)
 		a.link.kill(false)
 		pass(2 * time.Second) // it has been heard of again
-		_, ok = a.bucket.Granted(w.now())
-		assert.False(t, ok, "somebody else may have it")
+		assert.False(t, a.may(), "somebody else may have it")
 		pass(100 * ms)
-		_, ok = a.bucket.Granted(w.now())
-		assert.True(t, ok || a.bucket.Loan(w.now()) != nil, "it was asked for again")
+		assert.True(t, a.may() || a.lent, "it was asked for again")
 	})
 }
 
@@ -138,16 +133,13 @@ func TestARequestFromElsewhereIsChargedAlsoIfTheCallIsLost(t *testing.T) {
 	})
 }
 
-func TestTicketsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
+func TestRequestsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		w.fates("swap", redistest.Fate{LostReply: true})
-		a.mu.Lock()
-		one, two := a.bucket.Join(w.now(), w.now()), a.bucket.Join(w.now(), w.now())
-		a.mu.Unlock()
+		a.join(2)
 		pass(100 * ms)
-		a.bucket.Leave(w.now(), one)
-		a.bucket.Leave(w.now(), two)
+		a.leave(2)
 		pass(600 * ms)
 		b.join(5)
 		pass(10 * ms)
@@ -160,11 +152,9 @@ func TestALateCallDoesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		w.fates("swap", redistest.Fate{Before: 3 * time.Second})
-		a.mu.Lock()
-		ticket := a.bucket.Join(w.now(), w.now())
-		a.mu.Unlock()
+		a.join(1)
 		pass(100 * ms)
-		a.bucket.Leave(w.now(), ticket)
+		a.leave(1)
 		pass(3 * time.Second)
 		require.Equal(t, 1, a.leaves())
 		b.join(5)
@@ -179,9 +169,9 @@ func TestALoanWhoseReplyIsLostIsLentAgain(t *testing.T) {
 		a := w.process().use(someKey)
 		a.join(2)
 		pass(600 * ms)
-		require.NotNil(t, a.loan)
+		require.True(t, a.lent)
 		pass(5 * time.Second)
-		assert.Greater(t, a.bucket.Until(), w.now())
+		assert.Greater(t, a.until(), w.now())
 	})
 }
 
@@ -228,16 +218,16 @@ func TestALoanOfALostStateIsReturned(t *testing.T) {
 		pass(10 * ms)
 		w.server.Flush()
 		pass(1100 * ms)
-		require.True(t, a.bucket.Wanted())
-		require.Zero(t, a.bucket.Until())
+		require.True(t, a.wanted())
+		require.Zero(t, a.until())
 		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 2 * time.Second, Period: 3 * time.Second})
 		a.join(1)
 		pass(1900 * ms)
-		require.Nil(t, a.loan)
+		require.False(t, a.lent)
 		pass(200 * ms)
-		require.NotNil(t, a.loan)
-		assert.True(t, a.loan.Window.Probing())
-		assert.Equal(t, 5, a.loan.Window.Limit())
+		require.True(t, a.lent)
+		assert.True(t, a.window.Probing())
+		assert.Equal(t, 5, a.window.Limit())
 	})
 }
 
@@ -294,7 +284,7 @@ func TestAClockThatStepsBackDoesNotMakeAWindowLonger(t *testing.T) {
 	})
 }
 
-func TestTicketsThatTheServerForgotAreSaidAgain(t *testing.T) {
+func TestPlacesThatTheServerForgotAreSaidAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.join(4)
@@ -334,10 +324,10 @@ func TestAKeyThatIsNotOursIsNamed(t *testing.T) {
 				assert.NotEmpty(t, wrong.Problem)
 				assert.NotErrorIs(t, a.errs[0], shared.ErrOutage)
 				assert.Zero(t, a.leaves())
-				assert.Nil(t, a.loan)
+				assert.False(t, a.lent)
 				w.server.Flush()
 				pass(1100 * ms)
-				assert.NotNil(t, a.loan, "it goes on when that is gone")
+				assert.True(t, a.lent, "it goes on when that is gone")
 			})
 		})
 	}
@@ -372,7 +362,7 @@ func TestASessionThatClosesGivesUpItsPlacesAndLoans(t *testing.T) {
 		lent.join(1)
 		other.join(1)
 		pass(10 * ms)
-		require.NotNil(t, other.loan)
+		require.True(t, other.lent)
 		a.asleep = true
 		a.join(10)
 		pass(10 * ms)
@@ -400,8 +390,8 @@ func TestCallsThatFailTogetherAreNoOutage(t *testing.T) {
 		pass(100 * ms)
 		assert.Empty(t, a.errs)
 		assert.Empty(t, b.errs)
-		assert.NotNil(t, a.loan)
-		assert.NotNil(t, b.loan)
+		assert.True(t, a.lent)
+		assert.True(t, b.lent)
 	})
 }
 
@@ -415,7 +405,7 @@ func TestOutages(t *testing.T) {
 			pass(20 * time.Second)
 			assert.Equal(t, 1, a.leaves()+b.leaves())
 			assert.Empty(t, a.errs)
-			assert.Zero(t, a.bucket.Forecast(w.now(), 0).Wait, "nobody knows")
+			assert.Zero(t, a.forecast(0).Wait, "nobody knows")
 			w.server.SetDown(false)
 			pass(1100 * ms)
 			assert.True(t, a.served(2) || b.served(1))
@@ -446,15 +436,14 @@ func TestOutages(t *testing.T) {
 				w.server.SetDown(true)
 				a.join(3)
 				pass(100 * ms)
-				require.NotNil(t, a.loan)
-				assert.Equal(t, share, a.loan.Processes)
-				assert.Equal(t, 5/share, a.loan.Window.Limit())
+				require.True(t, a.lent)
+				assert.Equal(t, 5/share, a.window.Limit())
 				pass(time.Minute)
-				assert.Greater(t, a.bucket.Until(), w.now())
-				assert.False(t, a.bucket.Wanted())
+				assert.Greater(t, a.until(), w.now())
+				assert.False(t, a.wanted())
 				w.server.SetDown(false)
 				pass(1100 * ms)
-				require.True(t, a.bucket.Wanted())
+				require.True(t, a.wanted())
 				a.giveBack(ratelimits.State{Limit: 5, Used: 3, Reset: 2 * time.Second, Period: 2 * time.Second}, w.now())
 				pass(10 * ms)
 				b.join(5)
@@ -473,21 +462,21 @@ func TestALoanGoesOnToItsEndWhenAnOutageBegins(t *testing.T) {
 		a.join(1)
 		pass(1500 * ms)
 		w.server.SetDown(true)
-		until := a.bucket.Until()
+		until := a.until()
 		pass(2 * time.Second)
-		assert.Equal(t, until, a.bucket.Until())
-		assert.False(t, a.bucket.Wanted())
+		assert.Equal(t, until, a.until())
+		assert.False(t, a.wanted())
 		pass(2 * time.Second)
-		assert.Less(t, a.bucket.Until(), w.now())
+		assert.Less(t, a.until(), w.now())
 		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
 		a.join(1)
 		pass(time.Second)
-		assert.Nil(t, a.loan)
+		assert.False(t, a.lent)
 		w.server.SetDown(false)
 		pass(2 * time.Second)
-		require.NotNil(t, a.loan)
-		assert.Equal(t, 5, a.loan.Window.Limit())
-		assert.False(t, a.loan.Window.Probing(), "nobody else had it meanwhile")
+		require.True(t, a.lent)
+		assert.Equal(t, 5, a.window.Limit())
+		assert.False(t, a.window.Probing(), "nobody else had it meanwhile")
 	})
 }
 
@@ -501,10 +490,10 @@ func TestWhatBecameOfALoanIsKnownDuringAnOutage(t *testing.T) {
 		a.giveBack(ratelimits.State{Limit: 5, Used: 4, Reset: 10 * time.Second, Period: 20 * time.Second})
 		a.join(1)
 		pass(time.Second)
-		require.NotNil(t, a.loan)
-		assert.Equal(t, 5, a.loan.Window.Limit())
-		assert.Equal(t, 4, a.loan.Window.State(w.now()).Used)
-		assert.InDelta(t, 9*time.Second, a.loan.Window.State(w.now()).Reset, float64(100*ms))
+		require.True(t, a.lent)
+		assert.Equal(t, 5, a.window.Limit())
+		assert.Equal(t, 4, a.window.State(w.now()).Used)
+		assert.InDelta(t, 9*time.Second, a.window.State(w.now()).Reset, float64(100*ms))
 	})
 }
 
@@ -517,7 +506,11 @@ func TestAServerThatHasLostItsStateDoesNotMakeAProcessAlone(t *testing.T) {
 		w.server.SetDown(true)
 		a.join(1)
 		pass(200 * ms)
-		require.NotNil(t, a.loan)
-		assert.Equal(t, 2, a.loan.Processes)
+		require.True(t, a.lent)
+		pass(2 * time.Second)
+		permit, ok := a.bucket.Take(w.now())
+		require.True(t, ok)
+		a.bucket.Report(w.now(), permit, headers(5, 4, time.Second, 2000))
+		assert.Equal(t, 5/2, a.window.Limit())
 	})
 }

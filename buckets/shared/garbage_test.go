@@ -74,16 +74,16 @@ func TestGarbageStopsNobody(t *testing.T) {
 				for u.inFlight() > 0 {
 					u.answer(headers(5, 1, 500*ms, int64(w.now()/time.Second)*1000))
 				}
-				if u.loan != nil && u.bucket.Wanted() {
-					u.giveBack(u.loan.Window.State(w.now()))
+				if u.lent && u.wanted() {
+					u.giveBack(u.window.State(w.now()))
 				}
 				pass(700 * ms)
 			}
 			g.talk(false)
 			w.server.Flush()
 			pass(15 * time.Second)
-			if u.loan != nil {
-				u.giveBack(u.loan.Window.State(w.now()))
+			if u.lent {
+				u.giveBack(u.window.State(w.now()))
 			}
 			other := p.use(buckets.SharedKey{Hash: "other"})
 			other.join(1)

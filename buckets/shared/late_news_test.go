@@ -40,8 +40,8 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 				pass(5 * time.Second)
 				for _, u := range mine {
 					u.mu.Lock()
-					if u.loan != nil {
-						assert.True(t, u.bucket.Wanted(), "it was taken alone, and is to be returned")
+					if u.lent {
+						assert.True(t, u.wanted(), "it was taken alone, and is to be returned")
 					}
 					u.mu.Unlock()
 				}
@@ -56,8 +56,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 
 // slow is use for a manager that takes its time over what it is told during an outage.
 func slow(p *process, key buckets.SharedKey) *user {
-	u := &user{process: p, waiting: map[buckets.Ticket]bool{}}
-	u.bucket = p.session.Bucket(key, func() {
+	return p.useWith(key, func(u *user) {
 		u.changed()
 		p.link.mu.Lock()
 		cut := p.link.cut
@@ -66,7 +65,6 @@ func slow(p *process, key buckets.SharedKey) *user {
 			time.Sleep(300 * ms)
 		}
 	})
-	return u
 }
 
 // TestAnOutageThatBeginsWhileALoanIsReturned tests that who waits in a bucket goes on alone although a beat was saying its loan's state
@@ -77,15 +75,15 @@ func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
 		a.join(1)
 		pass(100 * ms)
-		require.NotNil(t, a.loan)
+		require.True(t, a.lent)
 		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
 		w.server.SetFrozen(true)
 		b.join(1)
 		pass(930 * ms) // the beat is under way, and the call that shows that the server is away
 		a.join(1)
 		pass(5 * time.Second)
-		require.NotNil(t, b.loan, "alone")
-		assert.NotNil(t, a.loan, "alone")
+		require.True(t, b.lent, "alone")
+		assert.True(t, a.lent, "alone")
 		w.server.SetFrozen(false)
 	})
 }
@@ -95,9 +93,9 @@ func TestALoanThatComesWhenTheBucketIsClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		w.fates("swap", redistest.Fate{After: 200 * ms})
-		ticket := a.bucket.Join(w.now(), w.now())
+		a.join(1)
 		pass(100 * ms)
-		a.bucket.Leave(w.now(), ticket)
+		a.leave(1)
 		a.bucket.Close()
 		pass(200 * ms)
 		b.join(1)

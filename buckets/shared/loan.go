@@ -2,10 +2,9 @@ package shared
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -34,103 +33,87 @@ type returned struct {
 	alone   bool    // others may have used it by themselves at the same time
 }
 
-// end takes in that a request has ended before the loan was accepted.
-func (l *loan) end(b *bucket, t *ticket) {
-	if l.state == nil {
-		if !t.outcome.unsent {
-			l.window.Report(t.outcome.at, l.window.Adopt(t.outcome.at, t.since), t.outcome.response)
-		}
-		return
+// seen returns a response as the window of a loan is to see it, nil if there is no loan.
+func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
+	if l != nil && l.share > 1 && r.Limited {
+		r.Limit = max(r.Limit/l.share, 1)
+		r.Remaining = min(r.Remaining, r.Limit)
 	}
-	now := b.session.now()
-	early := b.session.engineTime(now)
-	if permit, ok := l.state.land(b.session.id, t.number); ok {
-		b.session.report(&l.state.window, early, permit, &t.outcome)
-	}
+	return r
 }
 
-// accept makes the loan that was offered the bucket's. All tickets are void, but those of requests in flight, until the loan
-// is accepted.
+// accept makes the loan that was offered the bucket's. Until the manager looks it is only offered. b.mu is held.
 func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
 	if !l.alone {
 		b.session.meter.count(&b.session.meter.counted.LoansTaken)
 	}
-	for id, t := range b.tickets {
-		if t.stage != flying {
-			delete(b.tickets, id)
-			delete(b.alive, t.number)
-		}
+	b.waiters, b.granted = nil, nil
+	for i := range b.ended {
+		b.hand(l, &b.ended[i])
 	}
-	b.line, b.granted = fifo.Queue[*ticket]{}, fifo.Queue[*ticket]{}
-	ended := b.ended
 	b.ended, b.unsure = nil, nil
-	for _, t := range ended {
-		l.end(b, t)
-	}
 	b.stopTimer()
 	b.activate()
 }
 
-// Loan returns a loan that is offered.
-func (b *bucket) Loan(now time.Duration) *buckets.SharedLoan {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l := b.loan
-	if l == nil || !l.offered {
-		return nil
-	}
-	l.offered = false
-	offer := &buckets.SharedLoan{Processes: l.share, Permits: map[buckets.Ticket]ratelimits.Permit{}}
+// hand puts the outcome of a request that the server does not know of into a loan.
+func (b *bucket) hand(l *loan, o *outcome) {
+	s := b.session
 	if l.state == nil {
-		offer.Window = l.window
-		for id, t := range b.tickets {
-			offer.Permits[id] = offer.Window.Adopt(now, t.since)
+		if !o.unsent {
+			l.window.Report(o.at, l.window.Adopt(o.at, o.sent), o.response)
 		}
-	} else {
-		offer.Window = b.takeOut(l, now, offer.Permits)
+	} else if permit, ok := l.state.land(s.id, o.number); ok {
+		s.report(&l.state.window, s.engineTime(s.now()), permit, o)
 	}
-	if rest := b.hold - now; rest > 0 {
-		offer.Window.HoldFor(now, rest, b.class)
-	}
-	clear(b.tickets)
-	clear(b.alive)
-	b.hold = 0
-	return offer
 }
 
-// takeOut returns the window that was lent, in our time, with the permits of what is in flight.
-func (b *bucket) takeOut(l *loan, now time.Duration, permits map[buckets.Ticket]ratelimits.Permit) ratelimits.Window {
+// begin lets the manager's window decide from now on. b.mu is held.
+func (b *bucket) begin(now time.Duration) {
+	l := b.loan
+	l.offered = false
+	if l.state == nil {
+		*b.window = l.window
+		for _, p := range b.permits {
+			p.window = b.window.Adopt(now, p.sent)
+		}
+	} else {
+		*b.window = b.takeOut(l.state, now)
+	}
+	if rest := b.hold - now; rest > 0 {
+		b.window.HoldFor(now, rest, b.class)
+	}
+	for _, p := range b.permits {
+		p.number = 0
+	}
+	b.hold = 0
+}
+
+// takeOut returns the window that was lent, in our time, with the requests in flight.
+func (b *bucket) takeOut(l *state, now time.Duration) ratelimits.Window {
 	s := b.session
 	early := s.engineTime(now)
 	low, high := s.offset()
-	l.state.rewind(s.engineLatest(now))
-	w := &l.state.window
-	for _, f := range l.state.flights {
-		t := b.alive[f.number]
-		if t == nil || t.stage != flying { // it was never sent
+	l.rewind(s.engineLatest(now))
+	w := &l.window
+	for _, f := range l.flights {
+		if p := b.flying(f.number); p != nil {
+			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
+		} else { // it was never sent
 			w.Return(early, f.permit)
-			continue
 		}
-		permits[t.id] = f.permit.SentAt(t.since+low).Shift(-high, -low)
 	}
-	for id, t := range b.tickets {
-		if _, ok := permits[id]; !ok {
-			permits[id] = w.Adopt(early, s.sentTime(t.since)).Shift(-high, -low)
+	for _, p := range b.permits {
+		if !slices.ContainsFunc(l.flights, func(f flight) bool { return f.number == p.number }) {
+			p.window = w.Adopt(early, s.sentTime(p.sent)).Shift(-high, -low)
 		}
 	}
 	w.Shift(-high, -low)
 	return *w
 }
 
-// Until returns when the loan ends.
-func (b *bucket) Until() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.loanUntil()
-}
-
-// loanUntil is Until. b.mu is held.
+// loanUntil returns when the loan ends, 0 if there is none. It may be prolonged, or end, at any time. b.mu is held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
 	case b.loan == nil || b.loan.over:
@@ -141,15 +124,8 @@ func (b *bucket) loanUntil() time.Duration {
 	return b.session.believedUntil(b.loan.at)
 }
 
-// Wanted reports that the loan is to be returned.
-func (b *bucket) Wanted() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.loan != nil && b.loan.wanted
-}
-
 // giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
-func (b *bucket) giveUp(now time.Duration) {
+func (b *bucket) giveUp() {
 	l := b.loan
 	b.loan = nil
 	b.session.loanEnded(l)
@@ -163,47 +139,32 @@ func (b *bucket) giveUp(now time.Duration) {
 	b.activate()
 }
 
-// Return ends a loan.
-func (b *bucket) Return(now time.Duration, window *ratelimits.Window, permits []ratelimits.Permit) []buckets.Ticket {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	tickets := make([]buckets.Ticket, 0, len(permits))
-	held, over := window.HoldWait(now) > 0, now >= b.loanUntil()
-	l := b.loan
+// endLoan lets all processes together decide from now on. The server is told at once if anybody may wait for that, when the manager has said
+// who waits here; else with the next tick. b.mu is held.
+func (b *bucket) endLoan(now time.Duration) {
+	s, l := b.session, b.loan
+	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
 	b.loan = nil
-	b.session.loanEnded(l)
-	low, high := b.session.offset()
-	w, _, _ := ratelimits.DecodeWindow(window.Append(nil)) // a copy
+	s.loanEnded(l)
+	low, high := s.offset()
+	w, _, _ := ratelimits.DecodeWindow(b.window.Append(nil)) // a copy
 	w.Shift(low, high)
-	s := &state{version: version{life: rand.Int64()}, window: w, owner: b.session.id}
-	if l != nil && l.state != nil {
-		s.version, s.members, s.user, s.mixed = l.state.version, l.state.members, l.state.user, l.state.mixed
+	next := &state{version: version{life: rand.Int64()}, window: w, owner: s.id}
+	if l.state != nil {
+		next.version, next.members, next.user, next.mixed = l.state.version, l.state.members, l.state.user, l.state.mixed
 	}
-	s.member(b.session.id)
-	for _, permit := range permits {
-		t := b.fly(permit.Sent())
-		tickets = append(tickets, t.id)
-		s.flights = append(s.flights, flight{b.session.id, t.number, permit.Shift(low, high)})
+	next.member(s.id)
+	for _, p := range b.permits {
+		p.number = s.agents.next.Add(1)
+		next.flights = append(next.flights, flight{s.id, p.number, p.window.Shift(low, high)})
 	}
-	if l == nil {
-		return tickets
-	}
-	b.returned = &returned{kept: s.encode(), version: s.version, alone: l.alone && b.session.sessions() > 1, wanted: l.wanted}
-	b.known, b.kept, b.knownAt = s, b.returned.kept, now
+	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted}
+	b.known, b.kept, b.knownAt = next, b.returned.kept, now
 	b.activate()
-	if l.wanted || held || over || len(permits) > 0 {
-		// Those who wait join one after the other when this has returned, and nobody of another process must come between.
-		// Whoever calls holds a lock meanwhile that changed takes, so after that all have joined.
+	if urgent {
 		b.due = true
-		b.gathers = b.session.spawn(func() {
-			b.notify()
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.gathers = false
-			b.say(b.session.now())
-		})
-	} // else nobody waits for it: the next tick says it
-	return tickets
+		b.wakeAt(now, now)
+	}
 }
 
 // restore takes in what has become of a bucket that was lent, in the place of a version of its state.

@@ -65,7 +65,7 @@ func (s *session) Stats() buckets.SharedStats {
 	}
 	stats.Quota, stats.QuotaNeed = quota, need
 	if s.outage.away {
-		stats.Outage = max(now-s.outage.since, 1)
+		stats.Outage, stats.OutageClass = max(now-s.outage.since, 1), ErrorClass(s.outage.cause)
 	}
 	return stats
 }

@@ -36,7 +36,7 @@ func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 		u.join(1)
 		pass(10 * ms)
 		assert.Empty(t, u.errs)
-		assert.NotNil(t, u.loan)
+		assert.True(t, u.lent)
 	})
 }
 

@@ -2,15 +2,28 @@ package shared
 
 import (
 	"embed"
+	"fmt"
 	"strings"
+	"time"
 )
 
 //go:embed lua
 var lua embed.FS
 
-// script puts a script together of the files named, after common.lua, which is the first part of all.
+// constants are what scripts and this package have to agree on, in milliseconds in Lua.
+var constants = []struct {
+	name  string
+	value time.Duration
+}{
+	{"KEY_TIME", keyTime}, {"SESSION_TIME", sessionTime}, {"BEAT_PERIOD", beatPeriod}, {"LISTEN_PERIOD", listenPeriod},
+}
+
+// script puts a script together of the constants, common.lua, which is the first part of all, and the files named.
 func script(name string, files ...string) *Script {
 	var source strings.Builder
+	for _, c := range constants {
+		fmt.Fprintf(&source, "local %s = %d\n", c.name, c.value.Milliseconds())
+	}
 	for _, file := range append([]string{"common.lua"}, files...) {
 		text, err := lua.ReadFile("lua/" + file)
 		if err != nil {

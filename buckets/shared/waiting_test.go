@@ -23,7 +23,7 @@ func (w *world) holder(n int) (all []*user) {
 	}
 	pass(20 * ms)
 	for _, u := range all {
-		require.NotNil(w.t, u.loan)
+		require.True(w.t, u.lent)
 	}
 	return all
 }
@@ -63,7 +63,7 @@ func TestTheReturnOfABucketThatIsUsedUpWakesWhoWaits(t *testing.T) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		a.join(1)
 		pass(10 * ms)
-		require.NotNil(t, a.loan)
+		require.True(t, a.lent)
 		b.join(1)
 		pass(2 * time.Second) // it looks seldom now
 		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second})

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -43,10 +43,10 @@ func (s *state) encode() string {
 		index[m.session] = i
 		b = appendSession(b, m.session)
 		b = binary.AppendUvarint(b, m.call)
-		b = binary.AppendVarint(b, int64(m.seen/time.Millisecond))
+		b = wire.AppendTime(b, m.seen, time.Millisecond)
 		b = binary.AppendUvarint(b, uint64(min(max(m.waiting, 0), most)))
 	}
-	b = binary.AppendVarint(b, int64(s.mixed/time.Millisecond))
+	b = wire.AppendTime(b, s.mixed, time.Millisecond)
 	b = appendSession(b, s.user)
 	b = binary.AppendUvarint(b, uint64(len(s.queue)))
 	last := time.Duration(0)
@@ -54,7 +54,7 @@ func (s *state) encode() string {
 		b = binary.AppendUvarint(b, uint64(index[p.session]))
 		b = binary.AppendUvarint(b, p.number)
 		arrived := p.arrived.Truncate(time.Microsecond)
-		b = binary.AppendVarint(b, int64((arrived-last)/time.Microsecond))
+		b = wire.AppendTime(b, arrived-last, time.Microsecond)
 		last = arrived
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.flights)))
@@ -81,35 +81,35 @@ func decode(text string) (s state, err error) {
 	if front[2] != "-" {
 		s.owner = front[2]
 	}
-	r := reader{data: []byte(front[3])}
-	if r.byte() != wireFormat {
+	r := reader{wire.NewReader([]byte(front[3]), errState)}
+	if r.Byte() != wireFormat {
 		return s, errors.New("holds the state of another version of Ratelight")
 	}
-	for n := r.count(); n > 0 && r.err == nil; n-- {
-		s.members = append(s.members, member{session: r.session(), call: r.number(), seen: r.time(time.Millisecond), waiting: r.count()})
+	for n := r.count(); n > 0 && r.Err == nil; n-- {
+		s.members = append(s.members, member{session: r.session(), call: r.Number(), seen: r.Time(time.Millisecond), waiting: r.count()})
 	}
-	s.mixed, s.user = r.time(time.Millisecond), r.session()
+	s.mixed, s.user = r.Time(time.Millisecond), r.session()
 	last := time.Duration(0)
-	for n := r.count(); n > 0 && r.err == nil; n-- {
-		p := place{session: r.name(&s), number: r.number()}
-		last += r.time(time.Microsecond)
+	for n := r.count(); n > 0 && r.Err == nil; n-- {
+		p := place{session: r.name(&s), number: r.Number()}
+		last += r.Time(time.Microsecond)
 		p.arrived = last
 		s.queue = append(s.queue, p)
 	}
-	for n := r.count(); n > 0 && r.err == nil; n-- {
-		f := flight{session: r.name(&s), number: r.number()}
-		if r.err == nil {
-			f.permit, r.data, r.err = ratelimits.DecodePermit(r.data)
+	for n := r.count(); n > 0 && r.Err == nil; n-- {
+		f := flight{session: r.name(&s), number: r.Number()}
+		if r.Err == nil {
+			f.permit, r.Data, r.Err = ratelimits.DecodePermit(r.Data)
 		}
 		s.flights = append(s.flights, f)
 	}
-	if r.err == nil {
-		s.window, r.data, r.err = ratelimits.DecodeWindow(r.data)
+	if r.Err == nil {
+		s.window, r.Data, r.Err = ratelimits.DecodeWindow(r.Data)
 	}
-	if r.err == nil && len(r.data) > 0 {
-		r.err = errState
+	if r.Err == nil && len(r.Data) > 0 {
+		r.Err = errState
 	}
-	return s, r.err
+	return s, r.Err
 }
 
 // appendSession writes the name of a session, which is 16 hexadecimal digits or nothing.
@@ -118,71 +118,19 @@ func appendSession(b []byte, session string) []byte {
 	return append(append(b, byte(len(raw))), raw...)
 }
 
-// reader reads numbers until something is wrong; then everything is zero.
-type reader struct {
-	data []byte
-	err  error
-}
-
-func (r *reader) fail() { r.data, r.err = nil, errState }
-
-func (r *reader) byte() byte {
-	if len(r.data) == 0 {
-		r.fail()
-		return 0
-	}
-	b := r.data[0]
-	r.data = r.data[1:]
-	return b
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.data)
-	if size <= 0 {
-		r.fail()
-		return 0
-	}
-	r.data = r.data[size:]
-	return n
-}
+// reader reads what a state consists of.
+type reader struct{ *wire.Reader }
 
 // count reads how many there are of something.
-func (r *reader) count() int {
-	n := r.number()
-	if n > most {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
+func (r reader) count() int { return r.Int(most) }
 
-// time reads a time in units.
-func (r *reader) time(unit time.Duration) time.Duration {
-	n, size := binary.Varint(r.data)
-	if size <= 0 || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
-		r.fail()
-		return 0
-	}
-	r.data = r.data[size:]
-	return time.Duration(n) * unit
-}
-
-func (r *reader) session() string {
-	n := int(r.byte())
-	if n > len(r.data) {
-		r.fail()
-		return ""
-	}
-	name := hex.EncodeToString(r.data[:n])
-	r.data = r.data[n:]
-	return name
-}
+func (r reader) session() string { return hex.EncodeToString(r.Bytes(int(r.Byte()))) }
 
 // name reads the number of a member, and returns its session.
-func (r *reader) name(s *state) string {
-	i := r.number()
+func (r reader) name(s *state) string {
+	i := r.Number()
 	if i >= uint64(len(s.members)) {
-		r.fail()
+		r.Fail()
 		return ""
 	}
 	return s.members[i].session

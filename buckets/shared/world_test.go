@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -115,26 +116,32 @@ func (w *world) process(options ...shared.Option) *process {
 	return p
 }
 
-// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is granted.
+// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is granted. It does nothing with a
+// bucket that it has for itself until it gives that back.
 type user struct {
 	*process
 	bucket buckets.SharedBucket
 
-	mu      sync.Mutex
-	waiting map[buckets.Ticket]bool
-	sent    []time.Duration
-	flying  []buckets.Ticket
-	loan    *buckets.SharedLoan
-	errs    []error
-	log     func(p *process)
-	asleep  bool // looks at nothing
+	mu       sync.Mutex
+	window   ratelimits.Window
+	arrivals []time.Duration // of those who wait
+	sent     []time.Duration
+	flying   []buckets.SharedPermit
+	lent     bool
+	errs     []error
+	log      func(p *process)
+	asleep   bool // looks at nothing
 }
 
 var someKey = buckets.SharedKey{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
 
-func (p *process) use(key buckets.SharedKey) *user {
-	u := &user{process: p, waiting: map[buckets.Ticket]bool{}}
-	u.bucket = p.session.Bucket(key, u.changed)
+func (p *process) use(key buckets.SharedKey) *user { return p.useWith(key, (*user).changed) }
+
+func (p *process) useWith(key buckets.SharedKey, changed func(*user)) *user {
+	u := &user{process: p}
+	u.mu.Lock() // there may be news at once
+	defer u.mu.Unlock()
+	u.bucket = p.session.Bucket(key, &u.window, func() { changed(u) })
 	return u
 }
 
@@ -142,41 +149,97 @@ func (u *user) changed() {
 	look()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := u.now()
-	if u.bucket == nil || u.asleep {
+	if u.asleep || u.lent {
 		return
 	}
 	if err := u.bucket.Err(); err != nil {
 		u.errs = append(u.errs, err)
 	}
-	if u.loan == nil {
-		u.loan = u.bucket.Loan(now)
-		if u.loan != nil {
-			clear(u.waiting)
-			return
-		}
-	}
-	for {
-		t, ok := u.bucket.Granted(now)
+	for u.granted() && len(u.arrivals) > 0 {
+		now := u.now()
+		p, ok := u.bucket.Take(now)
 		if !ok {
-			return
+			break
 		}
-		u.bucket.Take(now, t)
-		delete(u.waiting, t)
+		u.arrivals = u.arrivals[1:]
 		u.sent = append(u.sent, now)
-		u.flying = append(u.flying, t)
+		u.flying = append(u.flying, p)
 		if u.log != nil {
 			u.log(u.process)
 		}
 	}
+	u.tell()
 }
 
-func (u *user) join(n int) {
+// granted reports that a request may be sent, unless the bucket is lent. u.mu is held.
+func (u *user) granted() bool {
+	now := u.now()
+	at, ok := u.bucket.Next(now)
+	if u.lent = u.bucket.Predict(now, 0).Own; u.lent {
+		u.arrivals = nil
+		return false
+	}
+	if ok && at > now {
+		time.AfterFunc(at-now, u.changed)
+	}
+	return ok && at <= now
+}
+
+// tell says who waits. u.mu is held.
+func (u *user) tell() {
+	if !u.lent {
+		u.bucket.Demand(u.now(), len(u.arrivals), slices.Values(u.arrivals))
+	}
+}
+
+func (u *user) join(n int) { u.joinAt(u.now(), n) }
+
+// joinAt lets requests wait that arrived at a time.
+func (u *user) joinAt(arrived time.Duration, n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for range n {
-		u.waiting[u.bucket.Join(u.now(), u.now())] = true
+	if u.lent {
+		return
 	}
+	for range n {
+		u.arrivals = append(u.arrivals, arrived)
+	}
+	slices.Sort(u.arrivals)
+	u.tell()
+}
+
+// leave lets the last n of those who wait do so no more.
+func (u *user) leave(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.arrivals = u.arrivals[:len(u.arrivals)-n]
+	u.tell()
+}
+
+// adopt sends a request that belongs to the bucket, as turns out.
+func (u *user) adopt() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.flying = append(u.flying, u.bucket.Adopt(u.now(), u.now()))
+}
+
+// may reports that something may be sent, after which the others know who waits.
+func (u *user) may() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	may := u.granted()
+	u.tell()
+	return may
+}
+
+func (u *user) until() time.Duration { return shared.LoanUntil(u.bucket) }
+
+func (u *user) wanted() bool { return shared.LoanWanted(u.bucket) }
+
+func (u *user) forecast(ahead int) buckets.SharedForecast {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.bucket.Predict(u.now(), ahead)
 }
 
 // answer reports what came of the request that was sent first.
@@ -184,23 +247,22 @@ func (u *user) answer(r ratelimits.Response) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	require.NotEmpty(u.t, u.flying)
-	t := u.flying[0]
+	p := u.flying[0]
 	u.flying = u.flying[1:]
-	u.bucket.Report(u.now(), t, r)
+	u.bucket.Report(u.now(), p, r)
+	u.tell()
 }
 
 // giveBack returns the loan with another state, and requests in flight that were sent at those times.
-func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []buckets.Ticket {
+func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []buckets.SharedPermit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	require.NotNil(u.t, u.loan)
-	u.loan = nil
-	w := ratelimits.NewWindow(u.now(), s)
-	var permits []ratelimits.Permit
-	for _, sent := range flying {
-		permits = append(permits, w.Adopt(u.now(), sent))
-	}
-	return u.bucket.Return(u.now(), &w, permits)
+	require.True(u.t, u.lent)
+	u.lent = false
+	u.window = ratelimits.NewWindow(u.now(), s)
+	permits := shared.EndLoan(u.bucket, u.now(), flying)
+	u.tell()
+	return permits
 }
 
 func (u *user) leaves() int {
@@ -242,10 +304,10 @@ func (w *world) contested(options ...shared.Option) (a, b *user) {
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
 	a.join(1)
 	pass(10 * ms)
-	require.NotNil(w.t, a.loan)
+	require.True(w.t, a.lent)
 	b.join(1)
 	pass(10 * ms)
-	require.True(w.t, a.bucket.Wanted())
+	require.True(w.t, a.wanted())
 	a.giveBack(ratelimits.State{})
 	pass(50 * ms)
 	require.Equal(w.t, 1, b.leaves())
@@ -264,5 +326,5 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 func (u *user) served(n int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.sent) == n || u.loan != nil
+	return len(u.sent) == n || u.lent
 }

@@ -212,3 +212,15 @@ func TestWhatWasSeenStaysReadableAfterClose(t *testing.T) {
 	_, err := send(t, client, http.MethodGet, base+"/users/@me", "")
 	assert.Error(t, err)
 }
+
+func TestAnAnswerWithoutContentIsNotSaidToBeJSON(t *testing.T) {
+	t.Parallel()
+	server := discordtest.NewServer(t, discordtest.Answer("DELETE /channels/{id}", 204, nil))
+	request, err := http.NewRequest("DELETE", server.URL+"/api/v10/channels/1", nil)
+	require.NoError(t, err)
+	response, err := server.Client().Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, 204, response.StatusCode)
+	assert.Equal(t, "text/html; charset=utf-8", response.Header.Get("Content-Type"))
+}

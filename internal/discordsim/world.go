@@ -288,8 +288,11 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	if response.Body == nil {
 		response.Body = defaultBody(response.Status)
 	}
-	if response.Status >= http.StatusInternalServerError {
+	switch {
+	case response.Status >= http.StatusInternalServerError:
 		response.Header.Set("Content-Type", "text/plain")
+	case response.Status == http.StatusNoContent: // as Discord says; libraries parse what is said to be JSON
+		response.Header.Set("Content-Type", "text/html; charset=utf-8")
 	}
 	response.handle = x.faults.handle()
 }

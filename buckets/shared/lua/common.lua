@@ -1,4 +1,4 @@
--- The first part of every script. ARGV[1] is the time after which it must not run any more, as whoever called has given up
+-- The first part of every script, behind the constants of script.go. ARGV[1] is the time after which it must not run any more, as whoever called has given up
 -- by then; 0 if that is not known. All times are milliseconds of the server's clock. A reply begins with 0, or -1 if it was too late,
 -- and the time in microseconds.
 
@@ -10,8 +10,6 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 local notAfter = tonumber(ARGV[1])
 if notAfter > 0 and now > notAfter then return {-1, micros} end
-
-local IDLE = 600000 -- how long a key lives that nobody uses
 
 -- Whatever stops the script because a key holds something that is not ours.
 local wrong
@@ -37,7 +35,7 @@ local function number(key, field, text)
   return n
 end
 
-local function alive(key, time) redis.call('PEXPIRE', KEYS[key], time or IDLE) end
+local function alive(key, time) redis.call('PEXPIRE', KEYS[key], time or KEY_TIME) end
 
 -- text writes a whole number: Lua would write large ones with an exponent.
 local function text(n) return string.format('%.0f', n) end

@@ -42,7 +42,7 @@ if hash then
 end
 if own and own ~= who then
   if wants == 'ask' then redis.call('HSET', KEYS[1], 'w:' .. session, now) end
-  return {0, micros, 0, math.max(10, math.min(till - now, 1000))}
+  return {0, micros, 0, math.max(10, math.min(till - now, BEAT_PERIOD))}
 end
 redis.call('HSET', KEYS[1], 'own', who, 'till', string.format('%.0f', now + LEASE))
 alive(1, WAITS)

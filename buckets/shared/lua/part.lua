@@ -18,7 +18,7 @@ local holds, leaves = tonumber(ARGV[12]), ARGV[13] == '1'
 local CLAIMS, LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])
 local prefix, message = ARGV[17], ARGV[18]
 
-local LISTENS = 30000 -- life of a user that only wants to hear of holds, three times as long as it is silent
+local LISTENS = 3 * LISTEN_PERIOD -- life of a user that only wants to hear of holds
 
 local users, cooling = {}, {}
 local state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
@@ -188,7 +188,7 @@ for id, u in pairs(users) do
   end
 end
 
-local wait = 1000
+local wait = BEAT_PERIOD
 if short(me) > 0 then
   if needy > coming then wait = 250 end
   for _, c in ipairs(cooling) do wait = math.min(wait, c.till - now) end
@@ -217,7 +217,7 @@ local function save()
     redis.call('HSET', KEYS[1], 'u:' .. user, string.format('%.0f %.0f %.0f %.0f %.0f', me.seq, me.part, me.need, me.limit, me.till))
   end
   for _, name in ipairs(gone) do redis.call('HDEL', KEYS[1], name) end
-  alive(1, math.max(IDLE, state.hold - now))
+  alive(1, math.max(KEY_TIME, state.hold - now))
 end
 save()
 

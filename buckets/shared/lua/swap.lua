@@ -7,7 +7,6 @@ local DONE, STALE, LENT = 0, 1, 2
 
 local caller, bucket, channels, lifetime, known = arg(), arg(), arg(), int(), int()
 local wants, expected, value, ttl = int(), arg(), arg(), int()
-local USUAL = 3000 -- a session lives for so long after a call, unless it closes
 
 -- refused takes in what a command on a key has returned, and reports whether the key has not the type that it needs.
 local function refused(key, kind, got)
@@ -36,8 +35,8 @@ end
 -- till returns until when a session is alive. No later than is usual: the clock may have been set back.
 local function till(session)
   local at = tonumber(redis.call('ZSCORE', KEYS[2], session) or 0) or 0
-  if at > now + USUAL then
-    at = now + USUAL
+  if at > now + SESSION_TIME then
+    at = now + SESSION_TIME
     redis.call('ZADD', KEYS[2], text(at), session)
   end
   return at
@@ -47,7 +46,7 @@ if owner ~= '-' and owner ~= caller and till(owner) > now then
   if wants == 1 then
     redis.call('PUBLISH', channels .. owner, 'want ' .. caller .. ' ' .. bucket)
     if refused(3, 'set', redis.pcall('SADD', KEYS[3], owner .. ' ' .. bucket)) then return wrong end
-    alive(3, 2 * USUAL)
+    alive(3, 2 * SESSION_TIME)
   end
   return {0, micros, forgotten, LENT, 0, till(owner) - now}
 end

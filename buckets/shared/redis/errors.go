@@ -81,6 +81,18 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Problem, e.Cause}
 }
 
+// classes are what Class says of each problem.
+var classes = map[error]string{
+	ErrUnreachable: "unreachable", ErrTLS: "tls", ErrProtocol: "protocol", ErrAuthentication: "authentication", ErrPermission: "permission",
+	ErrProtectedMode: "protected-mode", ErrLoading: "loading", ErrReadOnly: "read-only", ErrScripts: "scripts", ErrTooOld: "too-old",
+	ErrMemory: "memory", ErrEviction: "eviction", ErrCluster: "cluster", ErrNoCluster: "no-cluster", ErrSentinel: "sentinel",
+	ErrDatabase: "database", ErrForeignKey: "foreign-key", ErrRefused: "refused",
+}
+
+// Class says in one word what is wrong, for metrics and status pages: "unreachable", "authentication", "read-only", and so on, for each
+// Problem another.
+func (e *Error) Class() string { return classes[e.Problem] }
+
 // answers are the beginnings or parts of what servers say, and what it means. The first that matches counts.
 var answers = []struct {
 	part    string

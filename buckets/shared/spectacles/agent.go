@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
@@ -24,7 +23,7 @@ type step struct {
 	script    *shared.Script
 	arguments []string
 	names     []string
-	last      buckets.Ticket // that there was when it was made
+	waiting   int // when it was made
 	reports   int
 }
 
@@ -53,7 +52,7 @@ func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	switch {
 	case len(b.reports) > 0 || len(b.unsure) > 0:
 		at = now
-	case b.waiting.Len() > 0:
+	case b.queued() > 0:
 		at = b.claimAt
 	default:
 		return 0, false
@@ -137,11 +136,6 @@ func (b *bucket) dropOld(now time.Duration) {
 	}
 	clear(b.reports[len(kept):])
 	b.reports = kept
-	for id, t := range b.tickets {
-		if t.state == taken && now-t.since > lease {
-			delete(b.tickets, id)
-		}
-	}
 }
 
 // next returns the call to make: outcomes first, because they open windows.
@@ -154,8 +148,8 @@ func (b *bucket) next(now time.Duration) step {
 		}
 		return s
 	}
-	wanted := min(b.waiting.Len(), mostNames)
-	s := step{script: claimScript, names: b.unsure, last: b.last}
+	wanted := min(b.queued(), mostNames)
+	s := step{script: claimScript, names: b.unsure, waiting: b.waiting}
 	for len(s.names) < wanted {
 		s.names = append(s.names, b.session.name())
 	}
@@ -213,18 +207,14 @@ func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 		if reply[8+i] == 0 {
 			continue
 		}
-		head := b.waiting.Head()
-		if head == nil { // who wanted it has left
+		if b.queued() == 0 { // who wanted it has left
 			b.reports = append(b.reports, report{kind: unsent, name: name, gen: reply[2], since: now})
 			continue
 		}
-		t := head.Value
-		b.waiting.Remove(head)
-		t.state, t.name, t.gen, t.since = granted, name, reply[2], now
-		b.granted = append(b.granted, t)
+		b.granted = append(b.granted, &permit{name: name, gen: reply[2], since: now})
 	}
 	if reply[0] > 0 {
-		b.denied = s.last
+		b.denied = min(s.waiting, b.waiting)
 	}
 	b.wait(now, reply[0])
 }

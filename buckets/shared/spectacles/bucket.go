@@ -1,38 +1,36 @@
 package spectacles
 
 import (
-	"slices"
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // bucket is one route's counter. Requests of this process queue here; a goroutine that lives only while there is something to say
-// makes one call at a time for all of them (agent.go).
+// makes one call at a time for all of them (agent.go). The manager's window only looks on.
 type bucket struct {
 	session *session
 	keys    []string
+	window  *ratelimits.Window // used only in calls of the manager
 	changed func()
 
 	mu      sync.Mutex
-	last    buckets.Ticket
-	tickets map[buckets.Ticket]*ticket
-	waiting fifo.Queue[*ticket]
-	granted []*ticket
-	unsure  []string // names of a claim whose reply was lost
+	waiting int       // those that were granted included
+	granted []*permit // not sent yet
+	unsure  []string  // names of a claim whose reply was lost
 	reports []report
 
 	claimAt time.Duration // no claim is of any use before
 	stuckTo time.Duration // no call is, because a key is not ours
 	busy    bool          // its goroutine runs
 	timer   clockwork.Timer
-	rings   time.Duration  // when the timer does
-	denied  buckets.Ticket // the last that was told to wait, with all before it
+	rings   time.Duration // when the timer does
+	denied  int           // so many of those who wait were told to
 	view    view
 	hold    time.Duration
 	class   ratelimits.Class
@@ -48,108 +46,88 @@ type view struct {
 	period    time.Duration
 }
 
-// ticket is the place of a request, and then its permit.
-//
-//	waiting  in the queue of the process, nothing of it is known at the engine
-//	granted  it has a name, which is in flight at the engine
-//	taken    its request is sent
-type ticket struct {
-	fifo.Element[*ticket]
-	id    buckets.Ticket
-	state state
-	name  string
-	gen   int64 // of the window in which it was granted, -1 if it was not
-	since time.Duration
+// permit is a request that has a name at the engine: it was granted, or is sent.
+type permit struct {
+	name   string
+	gen    int64         // of the window in which it was granted, -1 if it was not
+	since  time.Duration // when that was
+	window ratelimits.Permit
 }
 
-type state uint8
+// queued returns how many wait of which nothing is known at the engine.
+func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-const (
-	waiting state = iota
-	granted
-	taken
-)
-
-func (b *bucket) Join(now, arrived time.Duration) buckets.Ticket {
+// Demand is that of buckets.SharedBucket. What is granted goes to those who arrived first, so it is enough to know how many there are.
+func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now >= b.stuckTo {
+	if b.closed {
+		return
+	}
+	if waiting > b.waiting && now >= b.stuckTo {
 		b.err = nil // somebody may have put it right
 	}
-	t := b.add(now)
-	t.Arrived = arrived
-	b.queue(t)
-	b.kick(now)
-	return t.id
-}
-
-func (b *bucket) add(now time.Duration) *ticket {
-	b.last++
-	t := &ticket{id: b.last, since: now}
-	t.Value = t
-	b.tickets[t.id] = t
-	return t
-}
-
-func (b *bucket) queue(t *ticket) {
-	t.state, t.name = waiting, ""
-	b.waiting.Insert(&t.Element)
-}
-
-func (b *bucket) Leave(now time.Duration, id buckets.Ticket) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tickets[id]
-	if t == nil {
-		return
-	}
-	delete(b.tickets, id)
-	if t.state == waiting {
-		b.waiting.Remove(&t.Element)
-		return
-	}
-	b.granted = slices.DeleteFunc(b.granted, func(other *ticket) bool { return other == t })
-	b.tell(now, report{kind: unsent, name: t.name, gen: t.gen, since: now})
-}
-
-// Granted is that of buckets.SharedBucket. A permit that nobody takes for half its lease is given back, because it may end before
-// its request does.
-func (b *bucket) Granted(now time.Duration) (buckets.Ticket, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.granted) > 0 {
-		t := b.granted[0]
-		if now-t.since <= b.session.store.lease/2 {
-			return t.id, true
-		}
+	b.waiting, b.denied = waiting, min(b.denied, waiting)
+	for len(b.granted) > waiting {
+		b.unsent(now, b.granted[0])
 		b.granted = b.granted[1:]
-		b.tell(now, report{kind: unsent, name: t.name, gen: t.gen, since: now})
-		b.queue(t)
 	}
 	b.kick(now)
-	return 0, false
 }
 
-func (b *bucket) Take(now time.Duration, id buckets.Ticket) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tickets[id]
-	if t == nil || t.state != granted {
-		return
-	}
-	b.granted = slices.DeleteFunc(b.granted, func(other *ticket) bool { return other == t })
-	t.state = taken
+// unsent gives a permit back.
+func (b *bucket) unsent(now time.Duration, p *permit) {
+	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-func (b *bucket) Report(now time.Duration, id buckets.Ticket, r ratelimits.Response) {
+// Next is that of buckets.SharedBucket. A permit that nobody takes for half its lease is given back, because it may end before
+// its request does.
+func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.tickets[id]
-	if t == nil || t.state != taken {
+	for len(b.granted) > 0 && now-b.granted[0].since > b.session.store.lease/2 {
+		b.unsent(now, b.granted[0])
+		b.granted = b.granted[1:]
+	}
+	if hold := b.window.HoldWait(now); hold > 0 {
+		return now + hold, true
+	}
+	return now, len(b.granted) > 0
+}
+
+func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.granted) == 0 {
+		return nil, false
+	}
+	p := b.granted[0]
+	b.granted, b.waiting, b.denied = b.granted[1:], b.waiting-1, max(b.denied-1, 0)
+	p.window = b.window.Adopt(now, now)
+	return p, true
+}
+
+// Adopt is that of buckets.SharedBucket. The lease begins now.
+func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := &permit{name: b.session.name(), gen: -1, since: now, window: b.window.Adopt(now, sent)}
+	b.tell(now, report{kind: adopted, name: p.name, since: now})
+	return p
+}
+
+func (b *bucket) Report(now time.Duration, permission buckets.SharedPermit, r ratelimits.Response) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := permission.(*permit)
+	if !ok {
 		return
 	}
-	delete(b.tickets, id)
-	o := outcome(now, t, &r)
+	b.window.Report(now, p.window, r)
+	if now-p.since > b.session.store.lease { // the engine has forgotten it
+		return
+	}
+	o := outcome(now, p, &r)
 	switch o.kind {
 	case refused:
 		b.extendHold(o.until, r.Class)
@@ -159,19 +137,19 @@ func (b *bucket) Report(now time.Duration, id buckets.Ticket, r ratelimits.Respo
 	b.tell(now, o)
 }
 
-// Adopt is that of buckets.SharedBucket. The lease begins now.
-func (b *bucket) Adopt(now, _ time.Duration) buckets.Ticket {
+func (b *bucket) Return(now time.Duration, permission buckets.SharedPermit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.add(now)
-	t.state, t.name, t.gen = taken, b.session.name(), -1
-	b.tell(now, report{kind: adopted, name: t.name, since: now})
-	return t.id
+	if p, ok := permission.(*permit); ok {
+		b.window.Return(now, p.window)
+		b.unsent(now, p)
+	}
 }
 
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.window.HoldFor(now, d, class)
 	if b.extendHold(now+d, class) {
 		b.tell(now, report{kind: held, until: now + d, since: now})
 	}
@@ -192,11 +170,11 @@ func (b *bucket) tell(now time.Duration, r report) {
 	b.kick(now)
 }
 
-// Forecast is that of buckets.SharedBucket. Who waits in other processes is not known.
-func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
+// Predict is that of buckets.SharedBucket. Who waits in other processes is not known. There is no queue at the engine: what can be known of a
+// request is that it was not granted when the engine was asked last, or would not be if it were asked now.
+func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := buckets.SharedForecast{Limit: b.view.limit, Period: b.view.period}
 	if over := b.view.ends > 0 && now >= b.view.ends; b.view.limit > 0 {
 		free := max(b.view.remaining, 0)
 		if over {
@@ -214,21 +192,11 @@ func (b *bucket) Forecast(now time.Duration, ahead int) buckets.SharedForecast {
 	}
 	away, _ := b.session.away(now) // it may take as long again
 	f.Wait = max(f.Wait, away)
-	return f
-}
-
-// Answered is that of buckets.SharedBucket. There is no queue at the engine: what can be known of a ticket is that it was not
-// granted when the engine was asked last, or would not be if it were asked now.
-func (b *bucket) Answered(id buckets.Ticket) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tickets[id]
-	if t == nil || t.state != waiting || id <= b.denied {
-		return true
+	f.Certain = ahead < max(b.denied, len(b.granted)) || away > 0 || now < b.claimAt
+	if hold := b.window.HoldWait(now); hold > f.Wait {
+		f.Wait, f.Class = hold, b.window.HoldClass(now)
 	}
-	now := b.session.now()
-	away, _ := b.session.away(now)
-	return away > 0 || now < b.claimAt
+	return f
 }
 
 // Err is that of buckets.SharedBucket: a *shared.KeyError if a key holds what is not ours. During an outage there is none,
@@ -237,18 +205,6 @@ func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
-}
-
-// There are no loans: nobody could ask a client of Spectacles to wait for the end of one.
-
-func (b *bucket) Loan(time.Duration) *buckets.SharedLoan { return nil }
-
-func (b *bucket) Until() time.Duration { return 0 }
-
-func (b *bucket) Wanted() bool { return false }
-
-func (b *bucket) Return(time.Duration, *ratelimits.Window, []ratelimits.Permit) []buckets.Ticket {
-	return nil
 }
 
 // Close is that of buckets.SharedBucket. What was granted and not sent is given back.
@@ -260,14 +216,10 @@ func (b *bucket) Close() {
 	}
 	now := b.session.now()
 	b.closed = true
-	for t := b.waiting.Head(); t != nil; t = b.waiting.Head() {
-		b.waiting.Remove(t)
+	for _, p := range b.granted {
+		b.unsent(now, p)
 	}
-	for _, t := range b.granted {
-		b.reports = append(b.reports, report{kind: unsent, name: t.name, gen: t.gen, since: now})
-	}
-	b.granted = nil
-	clear(b.tickets)
+	b.granted, b.waiting = nil, 0
 	b.kick(now)
 }
 

@@ -1,6 +1,7 @@
 package spectacles_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,25 +17,6 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestRequestsLeaveInOrder(t *testing.T) {
-	inWorld(t, func(w *world) {
-		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
-		p.mu.Lock()
-		var want []buckets.Ticket
-		for _, arrived := range []time.Duration{3, 4, 1, 2, 5} {
-			ticket := p.bucket.Join(p.now(), arrived)
-			p.waiting[ticket] = make(chan struct{})
-			want = append(want, ticket)
-		}
-		p.mu.Unlock()
-		want = []buckets.Ticket{want[2], want[3], want[0], want[1], want[4]}
-		synctest.Wait()
-		assert.Equal(t, want, p.order)
-	})
-}
-
 func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
@@ -42,24 +24,24 @@ func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
 		defer other.session.Close()
 		// Nothing is known: the counter goes, as if nothing had happened.
 		for range 3 {
-			ticket, ok := p.within(time.Microsecond)
+			permit, ok := p.within(time.Microsecond)
 			require.True(t, ok)
-			p.leave(ticket)
+			p.giveBack(permit)
 			synctest.Wait()
 			assert.False(t, w.engine.Redis.Exists(route+":remaining"))
 		}
 		w.engine.Redis.Set(route+":limit", "5")
-		for _, ticket := range p.burst(2) {
-			p.leave(ticket)
+		for _, permit := range p.burst(2) {
+			p.giveBack(permit)
 		}
 		synctest.Wait()
 		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "nobody has used that window")
 		p.learn()
 		time.Sleep(1100 * time.Millisecond)
-		tickets := p.burst(9)
-		require.Len(t, tickets, 5)
-		p.leave(tickets[0])
-		p.leave(tickets[1])
+		permits := p.burst(9)
+		require.Len(t, permits, 5)
+		p.giveBack(permits[0])
+		p.giveBack(permits[1])
 		synctest.Wait()
 		assert.Len(t, other.burst(9), 2)
 	})
@@ -72,8 +54,7 @@ func TestClosingGivesBackWhatWasNotTaken(t *testing.T) {
 		p.learn()
 		time.Sleep(1100 * time.Millisecond)
 		p.mu.Lock()
-		p.bucket.Join(p.now(), p.now())
-		p.bucket.Join(p.now(), p.now())
+		p.bucket.Demand(p.now(), 2, slices.Values([]time.Duration{p.now(), p.now()}))
 		go p.session.Close()
 		p.mu.Unlock()
 		synctest.Wait()
@@ -90,30 +71,30 @@ func TestPermitsThatNobodyTakesAreGivenBack(t *testing.T) {
 		defer p.session.Close()
 		session := store.Join(clockwork.NewRealClock(), p.origin)
 		defer session.Close()
-		bucket := session.Bucket(key, func() {})
-		ticket := bucket.Join(p.now(), p.now())
+		bucket := session.Bucket(key, &ratelimits.Window{}, func() {})
+		demand := func() { bucket.Demand(p.now(), 1, slices.Values([]time.Duration{p.now()})) }
+		demand()
 		synctest.Wait()
-		got, ok := bucket.Granted(p.now())
+		_, ok := bucket.Next(p.now())
 		require.True(t, ok)
-		require.Equal(t, ticket, got)
 		time.Sleep(1100 * time.Millisecond)
-		_, ok = bucket.Granted(p.now())
+		_, ok = bucket.Next(p.now())
 		assert.False(t, ok)
+		demand()
 		synctest.Wait()
-		got, ok = bucket.Granted(p.now())
-		assert.True(t, ok, "it has joined again")
-		assert.Equal(t, ticket, got)
+		_, ok = bucket.Next(p.now())
+		assert.True(t, ok, "it has asked again")
 	})
 }
 
-func TestRequestsWithoutTicketsAreCharged(t *testing.T) {
+func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
-		adopt := func() buckets.Ticket { return p.bucket.Adopt(p.now(), p.now()) }
+		adopt := func() buckets.SharedPermit { return p.bucket.Adopt(p.now(), p.now()) }
 		// The first of all brings the limits with it.
-		p.bucket.Report(p.now(), adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
+		p.report(adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
 		synctest.Wait()
 		assert.Len(t, other.burst(2), 2)
 		adopt()
@@ -129,14 +110,13 @@ func TestTheFirstResponseOpensAnUnknownWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
-		tickets := p.burst(9)
-		require.Len(t, tickets, 1, "one at a time while nothing is known")
-		p.bucket.Report(p.now(), tickets[0], headers(4, time.Second, 0))
+		permits := p.burst(9)
+		require.Len(t, permits, 1, "one at a time while nothing is known")
+		p.report(permits[0], headers(4, time.Second, 0))
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 4)
-		assert.Equal(t, 5, p.bucket.Forecast(p.now(), 0).Limit)
-		assert.InDelta(t, time.Second, p.bucket.Forecast(p.now(), 4).Wait, float64(10*time.Millisecond))
-		assert.InDelta(t, 2*time.Second, p.bucket.Forecast(p.now(), 5).Wait, float64(20*time.Millisecond))
+		assert.InDelta(t, time.Second, p.bucket.Predict(p.now(), 4).Wait, float64(10*time.Millisecond))
+		assert.InDelta(t, 2*time.Second, p.bucket.Predict(p.now(), 5).Wait, float64(20*time.Millisecond))
 	})
 }
 
@@ -145,10 +125,10 @@ func TestLowerRemainingIsBelieved(t *testing.T) {
 		p := w.process()
 		defer p.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
-		tickets := p.burst(2)
-		require.Len(t, tickets, 2)
-		p.bucket.Report(p.now(), tickets[0], headers(1, time.Second, 0)) // somebody else who does not count uses it too
-		p.bucket.Report(p.now(), tickets[1], headers(4, time.Second, 0)) // an earlier one
+		permits := p.burst(2)
+		require.Len(t, permits, 2)
+		p.report(permits[0], headers(1, time.Second, 0)) // somebody else who does not count uses it too
+		p.report(permits[1], headers(4, time.Second, 0)) // an earlier one
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 1)
 	})
@@ -160,18 +140,18 @@ func TestHoldsAreOnlyExtended(t *testing.T) {
 		defer p.session.Close()
 		defer other.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
-		tickets := p.burst(2)
-		p.bucket.Report(p.now(), tickets[0], headers(4, time.Second, 0))
+		permits := p.burst(2)
+		p.report(permits[0], headers(4, time.Second, 0))
 		p.bucket.Hold(p.now(), 3*time.Second, ratelimits.ClassShared)
 		p.bucket.Hold(p.now(), time.Second, ratelimits.ClassUser)
 		synctest.Wait()
 		other.bucket.Hold(other.now(), time.Second, ratelimits.ClassUser)
 		synctest.Wait()
-		p.bucket.Report(p.now(), tickets[1], headers(3, time.Second/2, 0))
+		p.report(permits[1], headers(3, time.Second/2, 0))
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
 		assert.Zero(t, w.seed(true).burst(9), "others see it, too")
-		assert.Equal(t, ratelimits.ClassShared, p.bucket.Forecast(p.now(), 0).Class)
+		assert.Equal(t, ratelimits.ClassShared, p.bucket.Predict(p.now(), 0).Class)
 		_, ok := other.within(1490 * time.Millisecond)
 		assert.False(t, ok)
 		_, ok = other.within(20 * time.Millisecond)
@@ -191,9 +171,9 @@ func TestAGlobalRefusalStopsAll(t *testing.T) {
 		part, until := mine.Part(p.now())
 		assert.Equal(t, 12, part)
 		assert.Greater(t, until, p.now())
-		ticket, ok := p.within(time.Microsecond)
+		permit, ok := p.within(time.Microsecond)
 		require.True(t, ok)
-		p.bucket.Report(p.now(), ticket, ratelimits.Response{
+		p.report(permit, ratelimits.Response{
 			Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: 2 * time.Second, HasRetryAfter: true,
 		})
 		assert.InDelta(t, 2*time.Second, mine.HoldWait(p.now()), float64(10*time.Millisecond))

@@ -2,6 +2,7 @@ package spectacles_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/redistest"
@@ -47,7 +49,14 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	defer session.Close()
 	now := func() time.Duration { return time.Since(origin) }
 	changed := make(chan struct{}, 100)
-	bucket := session.Bucket(key, func() { changed <- struct{}{} })
+	bucket := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
+	demand := func(b buckets.SharedBucket) { b.Demand(now(), 1, slices.Values([]time.Duration{now()})) }
+	take := func() buckets.SharedPermit {
+		permit, ok := bucket.Take(now())
+		require.True(t, ok)
+		bucket.Demand(now(), 0, slices.Values[[]time.Duration](nil))
+		return permit
+	}
 	until := func(condition func() bool) {
 		t.Helper()
 		limit := time.After(20 * time.Second)
@@ -59,16 +68,16 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 			}
 		}
 	}
-	granted := func() bool { _, ok := bucket.Granted(now()); return ok }
+	granted := func() bool { _, ok := bucket.Next(now()); return ok }
 
-	first := bucket.Join(now(), now())
+	demand(bucket)
 	until(granted)
 	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "nobody knows when it ends")
-	bucket.Take(now(), first)
+	first := take()
 	bucket.Report(now(), first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
-	second := bucket.Join(now(), now())
+	demand(bucket)
 	until(granted)
-	bucket.Take(now(), second)
+	second := take()
 	assert.Equal(t, int64(3), number("GET", route+":remaining"))
 	assert.InDelta(t, 60_000, number("PTTL", route+":remaining"), 20_000)
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
@@ -80,15 +89,15 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	assert.Equal(t, int64(2), number("GET", route+":remaining"))
 
 	bucket.Report(now(), second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: time.Hour, HasRetryAfter: true})
-	bucket.Join(now(), now())
+	demand(bucket)
 	until(func() bool { return number("ZCARD", route+":f") == 0 })
 	assert.Equal(t, int64(0), number("GET", route+":remaining"))
 	assert.InDelta(t, 3_600_000, number("PTTL", route+":remaining"), 60_000)
 
 	require.NoError(t, client.Do(t.Context(), client.B().Del().Key(route+":remaining").Build()).Error())
 	number("HSET", route+":remaining", "a", "b")
-	other := session.Bucket(key, func() { changed <- struct{}{} })
-	other.Join(now(), now())
+	other := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
+	demand(other)
 	until(func() bool { return other.Err() != nil })
 	assert.ErrorAs(t, other.Err(), new(*shared.KeyError))
 }

@@ -52,8 +52,8 @@ func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
 				for time.Since(processes[0].origin) < time.Minute {
 					ctx, cancel := context.WithTimeout(w.context, time.Duration(chance.Int64N(int64(300*time.Millisecond))))
 					p := processes[chance.IntN(4)]
-					if ticket, ok := p.acquire(ctx); ok {
-						p.bucket.Leave(p.now(), ticket)
+					if permit, ok := p.acquire(ctx); ok {
+						p.giveBack(permit)
 					}
 					cancel()
 				}
@@ -96,12 +96,12 @@ func TestAWindowThatOthersOpenCountsWhatIsInFlight(t *testing.T) {
 				p, s := w.process(), w.seed(true)
 				defer p.session.Close()
 				w.engine.Redis.Set(route+":limit", "5")
-				tickets := p.burst(3)
-				require.Len(t, tickets, 3)
+				permits := p.burst(3)
+				require.Len(t, permits, 3)
 				if known {
-					p.bucket.Report(p.now(), tickets[0], headers(4, time.Second, 0))
+					p.report(permits[0], headers(4, time.Second, 0))
 				} else {
-					p.bucket.Leave(p.now(), tickets[0])
+					p.giveBack(permits[0])
 					synctest.Wait()
 					require.Zero(t, s.tryClaim())
 					s.run(seedExpire, route+":remaining", 1000)
@@ -135,13 +135,13 @@ func TestResponsesOfAWindowThatHasEndedOpenNone(t *testing.T) {
 		p := w.process()
 		defer p.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
-		tickets, stamp := p.burst(9), time.Now().Add(time.Second).UnixMilli()
-		require.Len(t, tickets, 5)
-		for i, ticket := range tickets[:4] {
-			p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, stamp))
+		permits, stamp := p.burst(9), time.Now().Add(time.Second).UnixMilli()
+		require.Len(t, permits, 5)
+		for i, permit := range permits[:4] {
+			p.report(permit, headers(4-i, time.Second, stamp))
 		}
 		time.Sleep(1100 * time.Millisecond)
-		p.bucket.Report(p.now(), tickets[4], headers(0, time.Second, stamp)) // it was on its way for long
+		p.report(permits[4], headers(0, time.Second, stamp)) // it was on its way for long
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 5)
 	})
@@ -152,14 +152,14 @@ func TestWhatCountsInTheNextWindowIsChargedThere(t *testing.T) {
 		p := w.process()
 		defer p.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
-		tickets, stamp := p.burst(9), time.Now().Add(900*time.Millisecond).UnixMilli()
-		require.Len(t, tickets, 5)
+		permits, stamp := p.burst(9), time.Now().Add(900*time.Millisecond).UnixMilli()
+		require.Len(t, permits, 5)
 		time.Sleep(100 * time.Millisecond) // so long it took to come back, so that the window ends earlier than we can know
-		for i, ticket := range tickets[:4] {
-			p.bucket.Report(p.now(), ticket, headers(4-i, 900*time.Millisecond, stamp))
+		for i, permit := range permits[:4] {
+			p.report(permit, headers(4-i, 900*time.Millisecond, stamp))
 		}
 		time.Sleep(870 * time.Millisecond)
-		p.bucket.Report(p.now(), tickets[4], headers(4, 980*time.Millisecond, stamp+1000))
+		p.report(permits[4], headers(4, 980*time.Millisecond, stamp+1000))
 		time.Sleep(50 * time.Millisecond)
 		assert.Len(t, p.burst(9), 4)
 	})

@@ -37,13 +37,13 @@ func headers(remaining int, after time.Duration, stamp int64) ratelimits.Respons
 }
 
 // burst acquires and returns what is granted at once, n at most.
-func (p *process) burst(n int) (granted []buckets.Ticket) {
+func (p *process) burst(n int) (granted []buckets.SharedPermit) {
 	for range n {
-		ticket, ok := p.within(time.Microsecond)
+		permit, ok := p.within(time.Microsecond)
 		if !ok {
 			break
 		}
-		granted = append(granted, ticket)
+		granted = append(granted, permit)
 	}
 	return granted
 }
@@ -58,9 +58,9 @@ func (s *seed) burst(n int) (granted int) {
 
 // learn makes a window of 5 known to which one request is charged.
 func (p *process) learn() {
-	ticket, ok := p.within(time.Minute)
+	permit, ok := p.within(time.Minute)
 	require.True(p.world.t, ok)
-	p.bucket.Report(p.now(), ticket, headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
+	p.report(permit, headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
 	synctest.Wait()
 }
 
@@ -136,16 +136,16 @@ func TestResponsesWithoutHeadersHangNobody(t *testing.T) {
 				defer p.session.Close()
 				start := time.Now()
 				for range 10 {
-					ticket, ok := p.within(time.Second)
+					permit, ok := p.within(time.Second)
 					require.True(t, ok)
-					p.bucket.Report(p.now(), ticket, response)
+					p.report(permit, response)
 				}
 				assert.Less(t, time.Since(start), time.Second)
 				// Also in a window whose limit is known, at the latest when it would have ended.
 				p.learn()
 				time.Sleep(1100 * time.Millisecond)
-				for _, ticket := range p.burst(5) {
-					p.bucket.Report(p.now(), ticket, response)
+				for _, permit := range p.burst(5) {
+					p.report(permit, response)
 				}
 				_, ok := p.within(1100 * time.Millisecond)
 				assert.True(t, ok)
@@ -176,8 +176,8 @@ func TestLostCountersAreNotFullOnes(t *testing.T) {
 			defer p.session.Close()
 			p.learn()
 			time.Sleep(1100 * time.Millisecond)
-			for i, ticket := range p.burst(5) {
-				p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
+			for i, permit := range p.burst(5) {
+				p.report(permit, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
 			}
 			synctest.Wait()
 			w.engine.Redis.Del(route + ":remaining")
@@ -194,10 +194,10 @@ func TestLostCountersAreNotFullOnes(t *testing.T) {
 			p := w.process()
 			defer p.session.Close()
 			w.engine.Redis.Set(route+":limit", "5")
-			tickets := p.burst(4)
+			permits := p.burst(4)
 			w.engine.Redis.Del(route + ":remaining")
-			for i, ticket := range tickets {
-				p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
+			for i, permit := range permits {
+				p.report(permit, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
 			}
 			synctest.Wait()
 			assert.Len(t, p.burst(9), 1)
@@ -226,15 +226,15 @@ func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 				p := w.process()
 				defer p.session.Close()
 				w.engine.Redis.Set(route+":limit", "5")
-				tickets := p.burst(9)
-				require.Len(t, tickets, 5)
+				permits := p.burst(9)
+				require.Len(t, permits, 5)
 				first := time.Now().Add(time.Second).UnixMilli() * named
-				for i, ticket := range tickets[:4] {
-					p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, first))
+				for i, permit := range permits[:4] {
+					p.report(permit, headers(4-i, time.Second, first))
 				}
 				time.Sleep(1010 * time.Millisecond)
 				assert.Len(t, p.burst(9), 4, "the one in flight may count in the second window")
-				p.bucket.Report(p.now(), tickets[4], headers(0, 10*time.Millisecond, first))
+				p.report(permits[4], headers(0, 10*time.Millisecond, first))
 				time.Sleep(20 * time.Millisecond)
 				assert.Empty(t, p.burst(9))
 				_, ok := p.within(20 * time.Second)
@@ -305,13 +305,13 @@ func TestRefusalsEndAWindow(t *testing.T) {
 				p, other := w.process(), w.process()
 				defer p.session.Close()
 				defer other.session.Close()
-				tickets := p.burst(2)
-				p.bucket.Report(p.now(), tickets[0], ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true})
+				permits := p.burst(2)
+				p.report(permits[0], ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true})
 				// What was answered before it does not shorten it.
-				p.bucket.Report(p.now(), tickets[1], headers(3, time.Second, 0))
+				p.report(permits[1], headers(3, time.Second, 0))
 				synctest.Wait()
-				assert.InDelta(t, wait, p.bucket.Forecast(p.now(), 0).Wait, float64(10*time.Millisecond))
-				assert.Equal(t, class, p.bucket.Forecast(p.now(), 0).Class)
+				assert.InDelta(t, wait, p.bucket.Predict(p.now(), 0).Wait, float64(10*time.Millisecond))
+				assert.Equal(t, class, p.bucket.Predict(p.now(), 0).Class)
 				assert.Equal(t, 0, w.seed(false).burst(9))
 				_, ok := other.within(2990 * time.Millisecond)
 				assert.False(t, ok)
@@ -343,8 +343,8 @@ func TestExpiriesAreNeverNothing(t *testing.T) {
 			p := w.process()
 			defer p.session.Close()
 			w.engine.Redis.Set(route+":limit", "5")
-			for i, ticket := range p.burst(5) {
-				p.bucket.Report(p.now(), ticket, headers(4-i, 1000999999*time.Nanosecond, 0))
+			for i, permit := range p.burst(5) {
+				p.report(permit, headers(4-i, 1000999999*time.Nanosecond, 0))
 			}
 			synctest.Wait()
 			for range 3 { // whoever does it, the window is not over
@@ -354,9 +354,9 @@ func TestExpiriesAreNeverNothing(t *testing.T) {
 				other.session.Close()
 			}
 			time.Sleep(1010 * time.Millisecond)
-			tickets := p.burst(9)
-			assert.Len(t, tickets, 5)
-			p.bucket.Report(p.now(), tickets[0], headers(4, 0, 0))
+			permits := p.burst(9)
+			assert.Len(t, permits, 5)
+			p.report(permits[0], headers(4, 0, 0))
 			synctest.Wait()
 			assert.Empty(t, p.burst(9))
 		})

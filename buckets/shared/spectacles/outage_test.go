@@ -24,12 +24,12 @@ func TestDuringAnOutageNothingIsGranted(t *testing.T) {
 				fail(w.engine, true)
 				before := w.engine.Total()
 				start := time.Now()
-				ticket, ok := p.within(20 * time.Second)
-				require.False(t, ok, ticket)
-				_, granted := p.join()
+				permit, ok := p.within(20 * time.Second)
+				require.False(t, ok, permit)
+				granted := p.join().granted
 				time.Sleep(time.Minute - time.Since(start))
 				assert.NoError(t, p.bucket.Err())
-				assert.InDelta(t, time.Minute, p.bucket.Forecast(p.now(), 0).Wait, float64(2*time.Second), "so that whoever waits may give up")
+				assert.InDelta(t, time.Minute, p.bucket.Predict(p.now(), 0).Wait, float64(2*time.Second), "so that whoever waits may give up")
 				calls := w.engine.Total() - before
 				assert.Greater(t, calls, 30)
 				assert.Less(t, calls, 80)
@@ -37,7 +37,7 @@ func TestDuringAnOutageNothingIsGranted(t *testing.T) {
 				start = time.Now()
 				<-granted
 				assert.LessOrEqual(t, time.Since(start), 1600*time.Millisecond)
-				assert.Less(t, p.bucket.Forecast(p.now(), 0).Wait, 2*time.Second)
+				assert.Less(t, p.bucket.Predict(p.now(), 0).Wait, 2*time.Second)
 			})
 		})
 	}
@@ -51,7 +51,7 @@ func TestClosingEndsAllEvenIfNobodyAnswers(t *testing.T) {
 		p.join()
 		p.session.Global("", 50, nil).Hold(p.now(), time.Hour)
 		time.Sleep(10 * time.Second)
-		p.bucket.Report(p.now(), 1, headers(1, time.Second, 0))
+		p.report(p.bucket.Adopt(p.now(), p.now()), headers(1, time.Second, 0))
 		start := time.Now()
 		p.session.Close()
 		assert.LessOrEqual(t, time.Since(start), time.Second)
@@ -68,10 +68,10 @@ func TestOutcomesAreToldAfterAnOutage(t *testing.T) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
-		ticket, ok := p.within(time.Microsecond)
+		permit, ok := p.within(time.Microsecond)
 		require.True(t, ok)
 		w.engine.SetDown(true)
-		p.bucket.Report(p.now(), ticket, headers(0, 10*time.Second, 0))
+		p.report(permit, headers(0, 10*time.Second, 0))
 		time.Sleep(5 * time.Second)
 		w.engine.SetDown(false)
 		start := time.Now()
@@ -114,8 +114,8 @@ func TestAnEngineWhoseClockGoesBackHangsNobody(t *testing.T) {
 		defer p.session.Close()
 		p.learn()
 		time.Sleep(1100 * time.Millisecond)
-		for i, ticket := range p.burst(5) {
-			p.bucket.Report(p.now(), ticket, headers(4-i, time.Second, 0))
+		for i, permit := range p.burst(5) {
+			p.report(permit, headers(4-i, time.Second, 0))
 		}
 		synctest.Wait()
 		w.work.Go(func() {

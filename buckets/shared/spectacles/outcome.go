@@ -35,9 +35,9 @@ type report struct {
 	since     time.Duration
 }
 
-// outcome returns what a response says of the request of a ticket.
-func outcome(now time.Duration, t *ticket, r *ratelimits.Response) report {
-	o := report{kind: nothing, name: t.name, gen: t.gen, stamp: r.Stamp, since: now}
+// outcome returns what a response says of a request.
+func outcome(now time.Duration, p *permit, r *ratelimits.Response) report {
+	o := report{kind: nothing, name: p.name, gen: p.gen, stamp: r.Stamp, since: now}
 	if r.Limited {
 		o.limit, o.remaining = r.Limit, r.Remaining
 		o.kind, o.until = limited, now+r.ResetAfter+time.Millisecond // by which the header may be rounded

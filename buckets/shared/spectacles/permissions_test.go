@@ -74,15 +74,15 @@ func TestUserOfTheReadmeCanDoEverything(t *testing.T) {
 		now := func() time.Duration { return time.Since(origin) }
 		session := spectacles.New(runner, spectacles.WithPrefix(prefixes[i])).Join(clockwork.NewRealClock(), origin)
 		changed := make(chan struct{}, 100)
-		bucket := session.Bucket(key, func() { changed <- struct{}{} })
+		bucket := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
 		limit := time.After(20 * time.Second)
 		for _, outcome := range []ratelimits.Response{
 			headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()), {},
 			{Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: time.Millisecond, HasRetryAfter: true},
 		} {
-			ticket := bucket.Join(now(), now())
+			bucket.Demand(now(), 1, slices.Values([]time.Duration{now()}))
 			for {
-				if _, ok := bucket.Granted(now()); ok {
+				if at, ok := bucket.Next(now()); ok && at <= now() {
 					break
 				}
 				require.NoError(t, bucket.Err())
@@ -92,8 +92,9 @@ func TestUserOfTheReadmeCanDoEverything(t *testing.T) {
 					require.Fail(t, "nothing happens")
 				}
 			}
-			bucket.Take(now(), ticket)
-			bucket.Report(now(), ticket, outcome)
+			permit, ok := bucket.Take(now())
+			require.True(t, ok)
+			bucket.Report(now(), permit, outcome)
 		}
 		session.Close()
 		assert.Empty(t, denied(t, e), "with the prefix %q", prefixes[i])

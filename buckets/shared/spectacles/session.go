@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
@@ -102,8 +103,8 @@ func (s *session) Credential(authorization string) string {
 }
 
 // Bucket is that of buckets.SharedSession.
-func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBucket {
-	b := &bucket{session: s, keys: s.store.keys(key), changed: changed, tickets: map[buckets.Ticket]*ticket{}}
+func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+	b := &bucket{session: s, keys: s.store.keys(key), window: window, changed: changed}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {

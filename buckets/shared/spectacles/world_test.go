@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,8 +85,14 @@ type process struct {
 	bucket  buckets.SharedBucket
 
 	mu      sync.Mutex
-	waiting map[buckets.Ticket]chan struct{}
-	order   []buckets.Ticket // as they were granted
+	window  ratelimits.Window
+	waiting []*request
+}
+
+// request is one that waits.
+type request struct {
+	arrived time.Duration
+	granted chan buckets.SharedPermit
 }
 
 func (w *world) process(options ...spectacles.Option) *process {
@@ -93,59 +100,100 @@ func (w *world) process(options ...spectacles.Option) *process {
 }
 
 func (w *world) processOn(runner shared.Runner, options ...spectacles.Option) *process {
-	p := &process{world: w, origin: time.Now(), waiting: map[buckets.Ticket]chan struct{}{}}
+	p := &process{world: w, origin: time.Now()}
 	p.session = spectacles.New(runner, options...).Join(clockwork.NewRealClock(), p.origin)
-	p.bucket = p.session.Bucket(key, p.dispatch)
+	p.bucket = p.session.Bucket(key, &p.window, p.changed)
 	return p
 }
 
 func (p *process) now() time.Duration { return time.Since(p.origin) }
 
+func (p *process) changed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dispatch()
+}
+
+// dispatch lets those leave who may. p.mu is held.
 func (p *process) dispatch() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		ticket, ok := p.bucket.Granted(p.now())
-		if !ok {
-			return
+	for len(p.waiting) > 0 {
+		now := p.now()
+		at, ok := p.bucket.Next(now)
+		if ok && at > now {
+			time.AfterFunc(at-now, p.changed)
 		}
-		p.bucket.Take(p.now(), ticket)
-		p.order = append(p.order, ticket)
-		close(p.waiting[ticket])
-		delete(p.waiting, ticket)
+		if !ok || at > now {
+			break
+		}
+		permit, ok := p.bucket.Take(now)
+		if !ok {
+			break
+		}
+		p.waiting[0].granted <- permit
+		p.waiting = p.waiting[1:]
 	}
+	p.tell()
 }
 
-// join queues, and returns a channel that is closed when the request may be sent.
-func (p *process) join() (buckets.Ticket, chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ticket, granted := p.bucket.Join(p.now(), p.now()), make(chan struct{})
-	p.waiting[ticket] = granted
-	return ticket, granted
+// tell says who waits. p.mu is held.
+func (p *process) tell() {
+	p.bucket.Demand(p.now(), len(p.waiting), func(yield func(time.Duration) bool) {
+		for _, r := range p.waiting {
+			if !yield(r.arrived) {
+				return
+			}
+		}
+	})
 }
 
-func (p *process) leave(ticket buckets.Ticket) {
+// join queues.
+func (p *process) join() *request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bucket.Leave(p.now(), ticket)
-	delete(p.waiting, ticket)
+	r := &request{p.now(), make(chan buckets.SharedPermit, 1)}
+	p.waiting = append(p.waiting, r)
+	p.tell()
+	return r
+}
+
+// giveBack returns the permit of a request that was not sent.
+func (p *process) giveBack(permit buckets.SharedPermit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bucket.Return(p.now(), permit)
+	p.tell()
+}
+
+// report says what came of a request.
+func (p *process) report(permit buckets.SharedPermit, response ratelimits.Response) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bucket.Report(p.now(), permit, response)
+	p.dispatch()
 }
 
 // acquire waits for a permit until the context ends.
-func (p *process) acquire(ctx context.Context) (buckets.Ticket, bool) {
-	ticket, granted := p.join()
+func (p *process) acquire(ctx context.Context) (buckets.SharedPermit, bool) {
+	r := p.join()
 	select {
-	case <-granted:
-		return ticket, true
+	case permit := <-r.granted:
+		return permit, true
 	case <-ctx.Done():
-		p.leave(ticket)
-		return 0, false
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case permit := <-r.granted:
+		p.bucket.Return(p.now(), permit)
+	default:
+		p.waiting = slices.DeleteFunc(p.waiting, func(other *request) bool { return other == r })
+	}
+	p.tell()
+	return nil, false
 }
 
 // within waits for a permit that long.
-func (p *process) within(d time.Duration) (buckets.Ticket, bool) {
+func (p *process) within(d time.Duration) (buckets.SharedPermit, bool) {
 	ctx, cancel := context.WithTimeout(p.world.context, d)
 	defer cancel()
 	return p.acquire(ctx)
@@ -153,10 +201,10 @@ func (p *process) within(d time.Duration) (buckets.Ticket, bool) {
 
 // call acquires, sends, and reports.
 func (p *process) call(ctx context.Context) bool {
-	ticket, ok := p.acquire(ctx)
+	permit, ok := p.acquire(ctx)
 	if ok {
 		response, _ := p.world.send()
-		p.bucket.Report(p.now(), ticket, response)
+		p.report(permit, response)
 	}
 	return ok
 }

@@ -1,0 +1,35 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+)
+
+type classed struct{ error }
+
+func (classed) Class() string { return "read-only" }
+
+func TestErrorClassSaysWhatIsWrongWithoutTheDetails(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for want, err := range map[string]error{
+		"read-only":   fmt.Errorf("call: %w", classed{io.EOF}),
+		"foreign-key": &shared.KeyError{Key: "k", Problem: "is a list"},
+		"closed":      fmt.Errorf("call: %w", shared.ErrClosed),
+		"timeout":     &shared.OutageError{Cause: context.DeadlineExceeded},
+		"unreachable": &shared.OutageError{Cause: refused},
+		"other":       errors.New("password is hunter2"),
+	} {
+		assert.Equal(t, want, shared.ErrorClass(err))
+	}
+	assert.Equal(t, "timeout", shared.ErrorClass(&net.DNSError{IsTimeout: true}))
+	assert.Equal(t, "unreachable", shared.ErrorClass(io.EOF))
+}

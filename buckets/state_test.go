@@ -1,0 +1,570 @@
+package buckets_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/wire"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// stateOf returns the state of a manager, which is closed before if it ends cleanly.
+func stateOf(t *testing.T, m *buckets.RESTBucketManager, clean bool) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, m.WriteState(&b))
+	if clean {
+		require.NoError(t, m.Close())
+		b.Reset()
+		require.NoError(t, m.WriteState(&b))
+	}
+	return b.Bytes()
+}
+
+// successor returns a manager that goes on from a state.
+func successor(t *testing.T, state []byte, options ...buckets.Option) *buckets.RESTBucketManager {
+	t.Helper()
+	m := started(t, options...)
+	require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+	return m
+}
+
+func TestWindowGoesOnInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		discover(t, m, message(1), limited("messages", 5, 3, 10*time.Second))
+		m = successor(t, stateOf(t, m, true))
+		all := asks(m, message(1), 5)
+		assert.Equal(t, 3, granted(t, all), "the rest of the window")
+		wait(10*time.Second + 10*time.Millisecond)
+		assert.Equal(t, 5, granted(t, all))
+		for _, c := range all {
+			c.update(limited("messages", 5, 0, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
+	t.Parallel()
+	for _, clean := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			hook, other := compile(routes.ExecuteWebhook, "7", "token-of-a-hook"), compile(routes.ExecuteWebhook, "7", "token-of-another")
+			for range 2 {
+				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+				discover(t, m, list(1), limited("messages", 5, 3, time.Second))
+				discover(t, m, message(2), limited("of two", 5, 4, time.Second))
+				discover(t, m, message(3), limited("of three", 5, 4, time.Second))
+				discover(t, m, compile(routes.GetMyUser), plain(200))
+				discover(t, m, compile(routes.ListVoiceRegions), limited("", 5, 4, time.Second))
+				discover(t, m, hook, limited("hooks", 5, 4, time.Second))
+				discover(t, m, other, limited("hooks", 5, 0, time.Minute))
+				wait(61 * time.Second)
+			}
+			discover(t, m, other, limited("hooks", 5, 0, time.Minute))
+			for _, r := range []routes.CompiledRoute{message(1), message(2), message(3), compile(routes.ListVoiceRegions), hook} {
+				discover(t, m, r, limited(snapshotHash(t, m, r), 5, 4, time.Second))
+			}
+			before := hashes(m)
+			m = successor(t, stateOf(t, m, clean))
+			assert.Equal(t, before, hashes(m))
+			if !clean {
+				wait(1100 * time.Millisecond)
+			}
+			for r, n := range map[routes.CompiledRoute]int{
+				message(1): 4, message(2): 4, message(3): 4, compile(routes.GetMyUser): 9, compile(routes.ListVoiceRegions): 4, hook: 4, other: 0,
+			} {
+				all := asks(m, r, 9)
+				if !clean && n == 4 { // it is not known what kind it is
+					n = 1
+				}
+				assert.GreaterOrEqual(t, granted(t, all), n, "%s: nothing has to be found out", r)
+				assert.LessOrEqual(t, granted(t, all), max(n, min(5, 5*n)), "%s", r)
+			}
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+// snapshotHash returns the hash of the bucket of a route.
+func snapshotHash(t *testing.T, m *buckets.RESTBucketManager, r routes.CompiledRoute) string {
+	t.Helper()
+	for b := range m.Buckets() {
+		for _, route := range b.Routes {
+			if route == r.Route().String() && strings.HasPrefix(b.Major+":", r.MajorID()+":") || route == r.Route().String() && b.Major == "-" {
+				return b.Hash
+			}
+		}
+	}
+	return ""
+}
+
+// hashes are those of all buckets with a limit, by their routes and major parameters, as anybody can see them.
+func hashes(m *buckets.RESTBucketManager) map[string]string {
+	all := map[string]string{}
+	for b := range m.Buckets() {
+		if b.Limit > 0 {
+			all[strings.Join(b.Routes, ", ")+" of "+b.Major+" with "+b.Authentication] = b.Hash
+		}
+	}
+	return all
+}
+
+func TestHoldsLastIntoTheNextProcess(t *testing.T) {
+	t.Parallel()
+	all := []routes.CompiledRoute{message(1), message(2), compile(routes.GetMyUser)}
+	for name, c := range map[string]struct {
+		refusal ratelimits.Response
+		held    []routes.CompiledRoute
+	}{
+		"user":   {inBucket(refused(ratelimits.ClassUser, 3*time.Hour), "messages", 5, 0, 3*time.Hour), all[:1]},
+		"shared": {inBucket(refused(ratelimits.ClassShared, 3*time.Hour), "messages", 5, 3, time.Second), all[:1]},
+		"global": {refused(ratelimits.ClassGlobal, 3*time.Hour), all},
+		"edge":   {refused(ratelimits.ClassEdge, 3*time.Hour), all},
+		"sub":    {inBucket(refused(ratelimits.ClassSubLimit, 3*time.Hour), "messages", 5, 3, time.Second), all[:1]},
+	} {
+		for _, clean := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", closed", false: ", killed"}[clean], func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+					for _, r := range all {
+						discover(t, m, r, limited(map[bool]string{true: "messages", false: "me"}[r != all[2]], 5, 4, time.Second))
+					}
+					discover(t, m, message(1), c.refusal)
+					wait(10 * time.Second)
+					state := stateOf(t, m, clean)
+					require.NoError(t, m.Close())
+					wait(30 * time.Minute) // which may just as well be a clock that was set
+					m = successor(t, state, buckets.WithMaxRateLimit(24*time.Hour))
+					wait(5 * time.Second)
+					var calls []*caller
+					for _, r := range all {
+						calls = append(calls, ask(m, r))
+					}
+					for range 3 * 60 * 60 / 10 {
+						for i, c2 := range calls {
+							held := i < len(c.held)
+							assert.Equal(t, !held, c2.granted(), "%s", all[i])
+						}
+						if t.Failed() {
+							break
+						}
+						wait(9900 * time.Millisecond)
+					}
+					wait(2 * time.Minute)
+					require.True(t, calls[0].granted(), "not for ever")
+					calls[0].update(plain(200))
+					for _, c := range calls[1:] {
+						require.True(t, c.granted())
+						c.update(plain(200))
+					}
+					drained(t, m)
+				})
+			})
+		}
+	}
+}
+
+func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		budget := buckets.WithInvalidBudget(10, 10*time.Minute, 0)
+		m := started(t, budget)
+		for range 10 {
+			wait(30 * time.Second)
+			discover(t, m, compile(routes.GetMyUser), plain(403))
+		}
+		for range 3 { // however often it is started again
+			m = successor(t, stateOf(t, m, true), budget)
+		}
+		_, err := m.TryAcquire(compile(routes.GetMyUser), bot)
+		var used *ratelimits.BudgetError
+		require.ErrorAs(t, err, &used)
+		assert.Equal(t, 10, used.Used)
+		assert.InDelta(t, 5.5*60, used.RetryAfter.Seconds(), 20, "each is forgotten ten minutes after it came")
+	})
+}
+
+func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
+	t.Parallel()
+	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
+			state := stateOf(t, m, true)
+			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
+			clock.jump.Store(int64(step))
+			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+			for b := range m.Buckets() {
+				want := 24*time.Hour + time.Millisecond
+				if step > time.Hour { // that is too long for a mistake
+					want = 0
+				}
+				assert.InDelta(t, want, b.HoldAfter, float64(time.Second), "%v", step)
+			}
+		})
+	}
+}
+
+func TestStateHasNoSecretInIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const secret = "a-token-that-nobody-may-see"
+		m := started(t)
+		call := func(r routes.CompiledRoute, authorization string, response ratelimits.Response) {
+			lease, err := m.Acquire(context.Background(), r, authorization)
+			require.NoError(t, err)
+			lease.Update(response)
+		}
+		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
+		call(message(1), "Bot "+secret, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
+		call(compile(routes.ExecuteWebhook, "7", secret), "", limited("hash of "+secret, 5, 4, time.Minute))
+		call(compile(routes.CreateInteractionResponse, "7", secret), "", plain(204))
+		for _, clean := range []bool{false, true} {
+			state := stateOf(t, m, clean)
+			assert.Contains(t, string(state), "messages")
+			assert.NotContains(t, string(state), secret)
+			assert.NotContains(t, string(state), secret[2:])
+		}
+	})
+}
+
+func TestStateIsOfNoUseWithAnotherKey(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		key := buckets.WithStateKey([]byte("one"))
+		m := started(t, key)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		state := stateOf(t, m, true)
+		for _, other := range []buckets.Option{nil, buckets.WithStateKey([]byte("two"))} {
+			assert.ErrorIs(t, started(t, other).RestoreState(bytes.NewReader(state)), buckets.ErrState)
+		}
+		assert.Len(t, hashes(successor(t, state, key)), 1)
+	})
+}
+
+func TestStateIsRestoredOnlyBeforeTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		state := stateOf(t, m, true)
+		fresh := buckets.NewRESTBucketManager()
+		assert.ErrorIs(t, fresh.RestoreState(bytes.NewReader(state)), buckets.ErrNotStarted)
+		assert.ErrorIs(t, m.RestoreState(bytes.NewReader(state)), buckets.ErrClosed)
+		used := started(t)
+		discover(t, used, list(1), limited("lists", 5, 4, time.Minute))
+		before := hashes(used)
+		assert.Error(t, used.RestoreState(bytes.NewReader(state)))
+		assert.Equal(t, before, hashes(used))
+		closed := started(t)
+		require.NoError(t, closed.Close())
+		assert.ErrorIs(t, closed.WriteState(io.Discard), buckets.ErrClosed, "nobody has said that it was wanted")
+	})
+}
+
+func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
+	t.Parallel()
+	for _, clean := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			for channel := range 2 {
+				discover(t, m, message(channel+1), limited("old", 5, 4, time.Second))
+			}
+			m = successor(t, stateOf(t, m, clean))
+			wait(2 * time.Second)
+			for channel := range 2 {
+				discover(t, m, message(channel+1), limited("new", 9, 8, time.Second))
+				wait(2 * time.Second)
+				discover(t, m, message(channel+1), limited("new", 9, 8, time.Second))
+				all := asks(m, message(channel+1), 20)
+				assert.Equal(t, 8, granted(t, all))
+				for _, c := range all[:8] {
+					c.update(limited("new", 9, 0, time.Second))
+				}
+			}
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+func TestStateThatIsDamagedChangesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		state := stateOf(t, m, true)
+		m = started(t)
+		for i := range state {
+			damaged := bytes.Clone(state)
+			damaged[i] ^= 1 << (i % 8)
+			assert.ErrorIs(t, m.RestoreState(bytes.NewReader(damaged)), buckets.ErrState, "byte %d", i)
+			assert.ErrorIs(t, m.RestoreState(bytes.NewReader(state[:i])), buckets.ErrState, "cut at %d", i)
+		}
+		failing := errors.New("no disk")
+		assert.ErrorIs(t, m.RestoreState(io.MultiReader(bytes.NewReader(state[:9]), failingReader{failing})), failing)
+		newer := bytes.Clone(state)
+		newer[1] = 99
+		assert.ErrorContains(t, m.RestoreState(bytes.NewReader(newer)), "version 99")
+		assert.Empty(t, hashes(m))
+		require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+		assert.Len(t, hashes(m), 1)
+	})
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// Ids may be forgotten, and so is what nobody has used for long after it was restored.
+func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		m = successor(t, stateOf(t, m, true))
+		assert.Equal(t, 1, m.Stats().Routes)
+		wait(3 * time.Hour)
+		assert.Zero(t, m.Stats().Routes)
+		assert.Zero(t, m.Stats().Authentications)
+		assert.Zero(t, m.Stats().Buckets)
+	})
+}
+
+func TestStateIsLeftFromProcessToProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		before := hashes(m)
+		for i := range 10 {
+			m = successor(t, stateOf(t, m, i%3 > 0))
+			assert.Equal(t, before, hashes(m), "nobody has used it meanwhile")
+		}
+		wait(2 * time.Second)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second)) // as it is not known what kind it is
+		assert.Equal(t, 4, granted(t, asks(m, message(1), 9)))
+		require.NoError(t, m.Close())
+	})
+}
+
+// Which limit a credential has is told by the credential, which no state contains.
+func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		large := buckets.WithGlobalLimitOf(func(string) int { return 200 })
+		m := started(t, large)
+		discover(t, m, message(1), limited("messages", 1000, 999, time.Second))
+		m = successor(t, stateOf(t, m, true), large)
+		wait(5 * time.Second)
+		all := asks(m, message(1), 201)
+		assert.Equal(t, 200, granted(t, all))
+		wait(3 * time.Second)
+		for _, c := range all {
+			c.update(limited("messages", 1000, 0, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+// What a process that was killed has sent since it wrote its state may have been sent in a channel that it had forgotten then, or had never
+// heard of.
+func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
+	t.Parallel()
+	for _, clean := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
+			discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+			wait(15 * time.Second)
+			require.Zero(t, m.Stats().Buckets, "it is forgotten, but not its route")
+			m = successor(t, stateOf(t, m, clean))
+			calls := []*caller{ask(m, message(1)), ask(m, message(2))}
+			for _, c := range calls {
+				assert.Equal(t, clean, c.granted())
+			}
+			wait(10*time.Second + 10*time.Millisecond)
+			for _, c := range calls {
+				require.True(t, c.granted())
+				c.update(limited("messages", 5, 4, 10*time.Second))
+			}
+			assert.Equal(t, 4, granted(t, asks(m, message(2), 6)))
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+// A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
+func TestBurstGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	const period = 5 * time.Second
+	rule := discordsim.Rule{Quota: discordsim.Fixed(10, period), Hash: "messages"}
+	duration := func(t *testing.T, restart func(w *world)) (d time.Duration) {
+		bubble(t, func(t *testing.T) {
+			w := newWorld(t, one(rule))
+			w.post(1, 1)
+			w.finish()
+			wait(2 * period)
+			start := time.Now()
+			w.post(1, 25)
+			wait(time.Second)
+			restart(w)
+			w.post(1, 25)
+			w.finish()
+			d = time.Since(start)
+			refusedNothing(t, w)
+			require.NoError(t, w.manager.Close())
+		})
+		return d
+	}
+	again := func(clean bool) func(w *world) {
+		return func(w *world) {
+			var b bytes.Buffer
+			require.NoError(t, w.manager.WriteState(&b))
+			require.NoError(t, w.manager.Close()) // fifteen are left over
+			w.all.Wait()
+			if clean {
+				b.Reset()
+				require.NoError(t, w.manager.WriteState(&b))
+			}
+			w.manager = buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0), buckets.WithMaxRateLimit(time.Hour))
+			require.NoError(t, w.manager.Start())
+			require.NoError(t, w.manager.RestoreState(&b))
+			w.post(1, 15)
+		}
+	}
+	without := duration(t, func(*world) {})
+	assert.InDelta(t, without, duration(t, again(true)), float64(50*time.Millisecond))
+	assert.InDelta(t, without+time.Second, duration(t, again(false)), float64(50*time.Millisecond), "the window begins again")
+}
+
+func FuzzRestoreState(f *testing.F) {
+	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
+	require.NoError(f, m.Start())
+	for _, r := range []routes.CompiledRoute{message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token")} {
+		for _, response := range []ratelimits.Response{
+			limited("messages", 5, 4, time.Minute), plain(200), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
+		} {
+			if lease, err := m.TryAcquire(r, bot); err == nil {
+				lease.Update(response)
+			}
+		}
+		var b bytes.Buffer
+		require.NoError(f, m.WriteState(&b))
+		f.Add(b.Bytes()[6 : b.Len()-4])
+	}
+	require.NoError(f, m.Close())
+	f.Fuzz(func(t *testing.T, contents []byte) {
+		if len(contents) > 1<<16 {
+			return
+		}
+		m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		state := wire.EndBlock(append(wire.BeginBlock('B', 1), contents...))
+		if m.RestoreState(bytes.NewReader(state)) != nil {
+			assert.Empty(t, hashes(m), "nothing has changed")
+			return
+		}
+		for _, r := range []routes.CompiledRoute{message(1), compile(routes.GetMyUser)} {
+			if lease, err := m.TryAcquire(r, bot); err == nil {
+				lease.Update(limited("messages", 5, 4, time.Minute))
+			}
+		}
+		for b := range m.Buckets() {
+			assert.LessOrEqual(t, b.HoldAfter, 2*ratelimits.LongestTrust)
+			assert.LessOrEqual(t, b.ResetAfter, 3*ratelimits.LongestTrust)
+		}
+		require.NoError(t, m.WriteState(io.Discard))
+	})
+}
+
+// manyBuckets returns a manager that knows so many buckets.
+func manyBuckets(b *testing.B, n int) *buckets.RESTBucketManager {
+	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
+	require.NoError(b, m.Start())
+	b.Cleanup(func() { _ = m.Close() })
+	for channel := range n {
+		lease, err := m.Acquire(context.Background(), message(channel+1), bot)
+		require.NoError(b, err)
+		lease.Update(limited("messages", 5, 4, time.Hour))
+	}
+	return m
+}
+
+func BenchmarkWriteStateOf100000Buckets(b *testing.B) {
+	m := manyBuckets(b, 100_000)
+	var state bytes.Buffer
+	for b.Loop() {
+		state.Reset()
+		require.NoError(b, m.WriteState(&state))
+	}
+	b.ReportMetric(float64(state.Len())/100_000, "B/bucket")
+}
+
+func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
+	var state bytes.Buffer
+	require.NoError(b, manyBuckets(b, 100_000).WriteState(&state))
+	for b.Loop() {
+		b.StopTimer()
+		m := buckets.NewRESTBucketManager()
+		require.NoError(b, m.Start())
+		b.StartTimer()
+		require.NoError(b, m.RestoreState(bytes.NewReader(state.Bytes())))
+		b.StopTimer()
+		_ = m.Close()
+		b.StartTimer()
+	}
+}
+
+// The 99th percentile of Acquire, while the state is written all the time and while it is not.
+func BenchmarkAcquireWhileTheStateIsWritten(b *testing.B) {
+	for name, writes := range map[string]bool{"not written": false, "written": true} {
+		b.Run(name, func(b *testing.B) {
+			m := manyBuckets(b, 100_000)
+			stop, gone := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(gone)
+				for writes {
+					select {
+					case <-stop:
+						return
+					default:
+						_ = m.WriteState(io.Discard)
+					}
+				}
+			}()
+			var took []time.Duration
+			for i := 0; b.Loop(); i++ {
+				start := time.Now()
+				lease, err := m.TryAcquire(message(i%100_000+1), bot)
+				took = append(took, time.Since(start))
+				if err == nil {
+					lease.Return()
+				}
+			}
+			close(stop)
+			<-gone
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns/p99")
+		})
+	}
+}

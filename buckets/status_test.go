@@ -1,0 +1,374 @@
+package buckets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// allOfThem is more than there is.
+const allOfThem = 1 << 20
+
+func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		for channel, reset := range map[int]time.Duration{1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second} {
+			discover(t, m, message(channel), limited("h", 1, 0, reset))
+			require.False(t, ask(m, message(channel)).done())
+		}
+		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // nobody waits
+		s := m.Status(2)
+		assert.Equal(t, 3, s.BucketsTotal)
+		assert.Equal(t, 3, s.BucketsSeen)
+		require.Len(t, s.Buckets, 2)
+		assert.Equal(t, []string{"2", "3"}, []string{s.Buckets[0].Major, s.Buckets[1].Major})
+		assert.Equal(t, []string{"POST /channels/{channel_id}/messages"}, s.Buckets[0].Routes)
+		assert.Equal(t, 3, s.Stats.Waiting)
+		assert.Empty(t, m.Status(0).Buckets)
+		assert.Empty(t, m.Status(-1).Buckets)
+	})
+}
+
+// A long queue is a long wait, for the next one.
+func TestPredictedWaitCountsTheQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("h", 1, 0, 10*time.Second))
+		asks(m, message(1), 4)
+		wait(3 * time.Second)
+		s := snapshot(t, m, "h")
+		assert.InDelta(t, 7, s.WaitAfter.Seconds(), .1)
+		assert.InDelta(t, 47, s.PredictedWait.Seconds(), .1)
+		assert.InDelta(t, 3, s.Waited.Seconds(), .1)
+		assert.WithinDuration(t, time.Now().Add(7*time.Second), s.WaitUntil, 100*time.Millisecond)
+	})
+}
+
+// What waits for an outcome has no predicted wait, and may be what is stuck.
+func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		probe := ask(m, list(1))
+		require.True(t, probe.granted())
+		ask(m, list(1))
+		wait(time.Minute)
+		discover(t, m, message(1), limited("h", 1, 0, 10*time.Second))
+		ask(m, message(1))
+		s := m.Status(1)
+		require.Len(t, s.Buckets, 1)
+		assert.Equal(t, buckets.WaitsForProbe, s.Buckets[0].WaitsFor)
+		assert.Equal(t, time.Minute, s.Buckets[0].Waited)
+		probe.update(plain(200))
+	})
+}
+
+func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[ratelimits.Class]int{ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
+				discover(t, m, message(1), r)
+				s := m.Status(allOfThem)
+				require.Len(t, s.Buckets, want)
+				require.Equal(t, want, s.BucketsTotal)
+				for _, b := range s.Buckets {
+					assert.Equal(t, class, b.HoldClass)
+					assert.InDelta(t, 20, b.HoldAfter.Seconds(), .1)
+					assert.Zero(t, b.Waiting)
+				}
+				wait(21 * time.Second)
+				assert.Empty(t, m.Status(allOfThem).Buckets)
+				assert.Zero(t, m.Status(allOfThem).BucketsTotal, "it has been seen that the hold is over")
+			})
+		})
+	}
+}
+
+// The next one who changes the channel's name will wait, and everybody else will not.
+func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		s := m.Status(allOfThem)
+		require.Len(t, s.Buckets, 1)
+		assert.InDelta(t, 20, s.Buckets[0].SubLimitAfter.Seconds(), .1)
+		assert.Zero(t, s.Buckets[0].HoldAfter)
+		assert.Zero(t, s.Buckets[0].PredictedWait)
+		wait(21 * time.Second)
+		assert.Empty(t, m.Status(allOfThem).Buckets)
+	})
+}
+
+// A resource that is used up is held for all credentials.
+func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		as(m, "Bot two", message(1)).update(limited("h", 5, 4, time.Second))
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
+		assert.Len(t, m.Status(allOfThem).Buckets, 2)
+	})
+}
+
+func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(10))
+		discover(t, m, message(1), limited("h", 100, 99, time.Minute))
+		as(m, "Bot two", message(1)).update(limited("h", 100, 99, time.Minute))
+		wait(5 * time.Second)
+		require.Zero(t, m.GlobalWait("", bot))
+		all := asks(m, message(1), 13)
+		require.False(t, all[10].done())
+		wait(500 * time.Millisecond)
+		s := m.Status(allOfThem)
+		assert.Equal(t, 2, s.GlobalsTotal)
+		require.Len(t, s.Globals, 2)
+		busy, idle := s.Globals[0], s.Globals[1]
+		assert.Equal(t, buckets.GateSnapshot{
+			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
+		}, busy)
+		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
+		assert.Equal(t, busy.WaitAfter, m.GlobalWait("", bot))
+		assert.NotEqual(t, busy.Authentication, idle.Authentication)
+		assert.Equal(t, 10, idle.Limit)
+		assert.Zero(t, idle.InUse+idle.Waiting)
+		assert.Equal(t, busy, m.Status(1).Globals[0])
+		m.Throttle(time.Minute)
+		assert.Equal(t, time.Minute, m.GlobalWait("", bot))
+		assert.Equal(t, time.Minute, m.Status(1).Globals[0].HoldAfter)
+		assert.Zero(t, m.GlobalWait("", "Bot three"))
+		assert.Zero(t, m.GlobalWait("elsewhere", bot))
+	})
+}
+
+// Nobody waits, and the operator wants to know why nothing will be sent.
+func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for n := range 50 {
+			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
+		}
+		discover(t, m, message(1), limited("h", 5, 4, time.Second))
+		wait(time.Minute)
+		discover(t, m, message(1), refused(ratelimits.ClassGlobal, 30*time.Second))
+		s := m.Status(3)
+		require.Len(t, s.Globals, 3)
+		assert.InDelta(t, 30, s.Globals[0].HoldAfter.Seconds(), .1)
+		assert.True(t, s.Globals[0].Probing)
+		assert.Equal(t, 51, s.GlobalsTotal)
+	})
+}
+
+func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("h", 5, 4, time.Second))
+		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
+		elsewhere.update(refused(ratelimits.ClassEdge, 20*time.Second))
+		waiting := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
+		require.False(t, waiting.done())
+		edges := m.Status(allOfThem).Edges
+		require.Len(t, edges, 2)
+		assert.Equal(t, buckets.GateSnapshot{Class: ratelimits.ClassEdge, Authentication: "-"}, edges[0], "Discord")
+		assert.Equal(t, "a.example", edges[1].Server)
+		assert.Equal(t, m.EdgeWait("a.example"), edges[1].HoldAfter)
+		assert.Equal(t, 1, edges[1].Waiting)
+		assert.Len(t, m.Status(1).Edges, 1)
+	})
+}
+
+// However many wait, only so many are looked at.
+func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		m.Throttle(time.Minute)
+		const waiting = 5000
+		for channel := range waiting {
+			m.AcquireFunc(background, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+		}
+		require.Equal(t, waiting, m.Stats().Waiting)
+		s := m.Status(10)
+		assert.Equal(t, 3, s.BucketsTotal, "unknown routes have no major parameter")
+		for channel := range waiting {
+			m.UpdateRateLimits(message(channel+1), fmt.Sprint("Bot ", channel%3), limited("h", 5, 4, time.Second))
+		}
+		s = m.Status(10)
+		assert.Equal(t, waiting, s.BucketsTotal)
+		assert.LessOrEqual(t, s.BucketsSeen, 2048)
+		assert.Greater(t, s.BucketsSeen, 2000)
+		assert.Len(t, s.Buckets, 10)
+		require.NoError(t, m.Close())
+		assert.Zero(t, m.Status(10).BucketsTotal)
+		assert.Equal(t, "closed", m.Status(10).State)
+	})
+}
+
+// What the list of busy buckets shows is what looking at all of them shows, whatever happens.
+func TestStatusShowsEveryBucketThatIsWaitedForOrHeld(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				m := started(t, buckets.WithGlobalLimit(5), buckets.WithMaxRateLimit(time.Hour))
+				var callers []*caller
+				for range 300 {
+					switch random.IntN(8) {
+					case 0, 1, 2:
+						route := message(random.IntN(6) + 1)
+						if random.IntN(3) == 0 {
+							route = list(random.IntN(6) + 1)
+						}
+						callers = append(callers, as(m, fmt.Sprint("Bot ", random.IntN(2)), route))
+					case 3, 4, 5:
+						for i, c := range callers {
+							if c.done() && c.err == nil {
+								c.update(someResponse(random))
+								callers = append(callers[:i], callers[i+1:]...)
+								break
+							}
+						}
+					case 6:
+						if len(callers) > 0 {
+							callers[random.IntN(len(callers))].cancel()
+						}
+					case 7:
+						wait(time.Duration(random.Int64N(int64(8 * time.Second))))
+						if random.IntN(10) == 0 {
+							m.LiftHolds()
+						}
+					}
+					wait(0)
+					callers = dropFailed(callers)
+					want, got := map[string]bool{}, map[string]bool{}
+					for b := range m.Buckets() {
+						if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
+							want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
+						}
+					}
+					for _, b := range m.Status(allOfThem).Buckets {
+						got[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
+					}
+					require.Equal(t, want, got)
+				}
+				for _, c := range callers {
+					c.cancel()
+				}
+				wait(0)
+				for _, c := range callers {
+					if c.err == nil {
+						c.update(plain(200))
+					}
+				}
+				wait(time.Hour)
+				require.Zero(t, m.Status(0).BucketsTotal, "nothing is left when all is over")
+			})
+		})
+	}
+}
+
+func someResponse(random *rand.Rand) ratelimits.Response {
+	r := limited(fmt.Sprint("h", random.IntN(2)), 3, random.IntN(3), time.Duration(random.IntN(5)+1)*time.Second)
+	if class := ratelimits.Class(random.IntN(12)); class > 0 && class < ratelimits.NumClasses {
+		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, time.Duration(random.IntN(10)+1)*time.Second
+	}
+	return r
+}
+
+func dropFailed(callers []*caller) (left []*caller) {
+	for _, c := range callers {
+		if !c.done() || c.err == nil {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+func TestStatusCanBeTakenWhileRequestsComeAndGo(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(50))
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() {
+				for i := range 50 {
+					lease, err := m.Acquire(background, message(i%5+1), fmt.Sprint("Bot ", n%3))
+					if err == nil {
+						lease.Update(limited("h", 2, i%2, time.Second))
+					}
+				}
+			})
+		}
+		for range 200 {
+			_ = m.Status(5)
+			wait(10 * time.Millisecond)
+		}
+		all.Wait()
+	})
+}
+
+func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(10))
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
+		require.False(t, ask(m, message(1)).done())
+		encoded, err := json.Marshal(m.Status(10))
+		require.NoError(t, err)
+		assert.NotContains(t, string(encoded), "<script>", "it may be put into a page")
+		assert.NotContains(t, string(encoded), bot)
+		var s struct {
+			Time         time.Time
+			State        string
+			BucketsTotal int `json:"buckets_total"`
+			Stats        map[string]any
+			Edges        []map[string]any
+			Globals      []map[string]any
+			Buckets      []map[string]any
+		}
+		require.NoError(t, json.Unmarshal(encoded, &s))
+		assert.WithinDuration(t, time.Now(), s.Time, 0)
+		assert.Equal(t, "running", s.State)
+		assert.Equal(t, 1, s.BucketsTotal)
+		assert.EqualValues(t, 1, s.Stats["waiting"])
+		assert.Equal(t, "edge", s.Edges[0]["class"])
+		assert.Equal(t, "global", s.Globals[0]["class"])
+		b := s.Buckets[0]
+		until, err := time.Parse(time.RFC3339, b["wait_until"].(string))
+		require.NoError(t, err)
+		assert.WithinDuration(t, time.Now().Add(1501*time.Millisecond), until, time.Millisecond)
+		delete(b, "wait_until")
+		assert.Equal(t, map[string]any{
+			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
+			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
+			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
+			"waits_for": "window", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
+		}, b)
+		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
+		require.NoError(t, err)
+		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "a script need not look whether there is a list")
+		assert.Contains(t, string(empty), `"state":"new"`)
+	})
+}

@@ -1,0 +1,142 @@
+package proxy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+func TestAFullQueueIsA503(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(5*time.Second), proxy.WithTransport(httpclient.WithBuckets(buckets.WithMaxWaiting(1))))
+		w.send("POST", messages, "{}")
+		waiting := w.start(newRequest(t, "POST", messages, "{}"))
+		synctest.Wait()
+		got := w.send("POST", messages, "{}")
+		assertOwn(t, got, 503, "queue-full")
+		assert.Equal(t, "1", got.Header.Get("Retry-After"))
+		assert.Equal(t, 200, (<-waiting).StatusCode)
+	})
+}
+
+// Discord's own 401 passes; what follows says that it is the proxy's, and is no 401, so that no library takes it for another one.
+func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0})})
+		got := w.send("GET", "/users/@me", "")
+		assert.Equal(t, 401, got.StatusCode)
+		assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
+		got = w.send("GET", "/users/@me", "")
+		assertOwn(t, got, 503, "credential")
+		assert.Zero(t, *got.error(t).Code)
+		assert.Len(t, w.discord.Requests(), 1)
+	})
+}
+
+func TestADeadWebhookIsAnsweredAsDiscordDid(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})})
+		const path = "/api/v10/webhooks/1/webhook-token-webhook-token"
+		assert.Equal(t, 404, w.send("POST", path, "{}").StatusCode)
+		got := w.send("POST", path, "{}")
+		assertOwn(t, got, 404, "credential")
+		assert.Equal(t, 10015, *got.error(t).Code)
+		assert.Len(t, w.discord.Requests(), 1)
+	})
+}
+
+func TestCloudflaresRefusalIsAGlobal429ForAsLongAsItHolds(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/html")
+			rw.WriteHeader(429)
+			_, _ = io.WriteString(rw, "error code: 1015")
+		})
+		for _, reason := range []string{"edge", "too-long"} {
+			got := w.do(upTo(newRequest(t, "GET", "/users/@me", ""), "0"))
+			assertOwn(t, got, 429, reason)
+			assert.True(t, *got.error(t).Global)
+			assert.Positive(t, *got.error(t).RetryAfter)
+			assert.Equal(t, "global", got.Header.Get("X-RateLimit-Scope"))
+		}
+		assert.False(t, w.handler.Upstream().OK())
+		assert.Positive(t, w.handler.Upstream().Hold)
+	})
+}
+
+func TestAUsedUpBudgetOfInvalidRequestsIsA429(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/{id}", 403, nil)},
+			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(2, time.Minute, 0))))
+		for range 2 {
+			assert.Equal(t, 403, w.send("GET", "/users/1", "").StatusCode)
+		}
+		got := w.send("GET", "/users/1", "")
+		assertOwn(t, got, 429, "invalid-budget")
+		assert.InDelta(t, 60, *got.error(t).RetryAfter, 2)
+	})
+}
+
+func TestAnUpstreamThatDoesNotAnswerIsA504(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		got := w.send("GET", "/users/@me", "")
+		assertOwn(t, got, 504, "timeout")
+		assert.Equal(t, httpclient.DefaultAttemptTimeout, got.took)
+		assert.False(t, w.handler.Upstream().OK())
+	})
+}
+
+func TestAnUpstreamThatBreaksOffIsA502(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Cut("GET /users/@me").Nth(1)})
+		assertOwn(t, w.send("GET", "/users/@me", ""), 502, "unreachable")
+		state := w.handler.Upstream()
+		assert.False(t, state.OK())
+		assert.NotEmpty(t, state.Failure)
+		time.Sleep(time.Second)
+		assert.Equal(t, 200, w.send("GET", "/users/@me", "").StatusCode)
+		assert.True(t, w.handler.Upstream().OK())
+	})
+}
+
+func TestARequestWhoseOwnTimeIsOverIsA504AndNoFaultOfTheUpstream(t *testing.T) {
+	play(t, func(t *testing.T) {
+		discord := discordtest.NewServer(t, discordtest.Latency(time.Minute))
+		handler, err := proxy.New(proxy.WithTransport(httpclient.WithBase(discord.Client().Transport)))
+		require.NoError(t, err)
+		w := &world{t: t, handler: handler, network: newNetwork()}
+		w.server = w.network.serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			defer cancel()
+			handler.ServeHTTP(rw, r.WithContext(ctx))
+		}))
+		transport := w.network.transport()
+		w.client = &http.Client{Transport: transport}
+		assertOwn(t, w.send("GET", "/users/@me", ""), 504, "timeout")
+		assert.True(t, handler.Upstream().OK())
+		transport.CloseIdleConnections()
+		require.NoError(t, w.server.Close())
+		require.NoError(t, handler.Close())
+	})
+}
+
+func TestTheAnswerToAHeadHasNoBody(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		got := w.send("HEAD", "/api/v10/", "")
+		assert.Equal(t, 501, got.StatusCode)
+		assert.Empty(t, got.text)
+	})
+}

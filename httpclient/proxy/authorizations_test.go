@@ -1,0 +1,118 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// authorize is a Discord that knows one bot, and all whose token begins with "Bot valid".
+func authorize(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	if a := r.Header.Get("Authorization"); a != token && !strings.HasPrefix(a, "Bot valid") {
+		rw.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(rw, `{"message":"401: Unauthorized","code":0}`)
+		return
+	}
+	_, _ = io.WriteString(rw, "{}")
+}
+
+func discordThatAuthorizes(t *testing.T) *world {
+	return newWorld(t, []discordtest.Rule{
+		discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000),
+		discordtest.Handle("GET /users/@me", authorize), discordtest.Handle("GET /gateway", func(rw http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(rw, "{}")
+		}),
+	})
+}
+
+// as sends a request with an Authorization, without a server between.
+func (w *world) as(authorization, path string) response {
+	r := (&http.Request{Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}}}).WithContext(w.t.Context())
+	recorder, start := httptest.NewRecorder(), time.Now()
+	w.handler.ServeHTTP(recorder, r)
+	return response{Response: recorder.Result(), took: time.Since(start)}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
+	const flood = 100_000
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		before, statuses := heap(), make(map[string]int)
+		for i := range flood {
+			got := w.as(fmt.Sprintf("Bot invented-%d", i), "/users/@me")
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+			if i%(flood/40) == 0 { // below its global limit, as all of this takes no time
+				got := w.as(token, "/users/@me")
+				assert.Equal(t, 200, got.StatusCode)
+				assert.Zero(t, got.took.Round(time.Millisecond), "the bot that is known")
+			}
+		}
+		assert.Equal(t, map[string]int{"401": 1000, "429unverified": flood - 1000}, statuses)
+		stats := w.handler.Transport().Manager().Stats()
+		assert.LessOrEqual(t, stats.Authentications, 1002)
+		assert.LessOrEqual(t, stats.Invalid, stats.InvalidLimit/4, "what the address may still do wrong is left to others")
+		assert.Less(t, int64(heap())-int64(before), int64(16<<20))
+
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, 401, w.as("Bot invented later", "/users/@me").StatusCode)
+	})
+}
+
+// More bots than may be unverified can be behind one proxy: each is verified by its first success.
+func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		for i := range 1200 {
+			require.Equal(t, 200, w.as(fmt.Sprintf("Bot valid-%d", i), "/users/@me").StatusCode)
+		}
+	})
+}
+
+// Whoever invents tokens could have them verified by routes that need none.
+func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		for _, path := range []string{"/gateway", "/webhooks/1/webhook-token-webhook-token", "/not/documented"} {
+			statuses := make(map[int]int)
+			for i := range 1100 {
+				statuses[w.as(fmt.Sprintf("Bot %s-%d", path, i), path).StatusCode]++
+			}
+			if strings.HasPrefix(path, "/webhooks") { // where it is not sent
+				assert.Equal(t, map[int]int{200: 1100}, statuses, path)
+			} else {
+				assert.Equal(t, 100, statuses[429], path)
+			}
+			time.Sleep(11 * time.Minute)
+		}
+	})
+}
+
+func TestWithoutAnAuthorizationNothingIsUnverified(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000)})
+		for range 2 * buckets.DefaultGlobalLimit {
+			assert.Equal(t, 200, w.as("", "/gateway").StatusCode)
+		}
+	})
+}

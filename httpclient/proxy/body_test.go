@@ -1,0 +1,222 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+const megabyte = 1 << 20
+
+// source gives so many bytes, counts them, and keeps the most that it was ahead of who received them.
+type source struct {
+	left, given, ahead int64
+	received           *atomic.Int64
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(s.left, int64(len(p)), 16<<10))
+	s.left -= int64(n)
+	s.given += int64(n)
+	s.ahead = max(s.ahead, s.given-s.received.Load())
+	return n, nil
+}
+
+// count reads all of it, and counts what it has read.
+func count(r io.Reader, received *atomic.Int64) error {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := r.Read(buffer)
+		received.Add(int64(n))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func TestUploadsStreamWithFlatMemory(t *testing.T) {
+	for name, c := range map[string]struct{ length, ahead int64 }{
+		"of known length":   {25 * megabyte, 256 << 10},
+		"of unknown length": {-1, megabyte + 256<<10}, // which is read until it is clear that it is larger than what is kept
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				var received atomic.Int64
+				var length int64
+				w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
+					length = r.ContentLength
+					assert.NoError(t, count(r.Body, &received))
+				})
+				body := &source{left: 25 * megabyte, received: &received}
+				r, err := http.NewRequest("POST", "http://proxy"+messages, body)
+				require.NoError(t, err)
+				r.ContentLength = c.length
+				assert.Equal(t, 200, w.do(r).StatusCode)
+				assert.EqualValues(t, 25*megabyte, received.Load())
+				assert.Equal(t, c.length, length)
+				assert.LessOrEqual(t, body.ahead, c.ahead)
+			})
+		})
+	}
+}
+
+func TestDownloadsStreamWithFlatMemory(t *testing.T) {
+	play(t, func(t *testing.T) {
+		var received atomic.Int64
+		body := &source{left: 25 * megabyte, received: &received}
+		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(rw, body) })
+		got, err := w.client.Do(newRequest(t, "GET", "/api/v10/guilds/1/widget.png", ""))
+		require.NoError(t, err)
+		defer got.Body.Close()
+		require.NoError(t, count(got.Body, &received))
+		assert.EqualValues(t, 25*megabyte, received.Load())
+		assert.LessOrEqual(t, body.ahead, int64(256<<10))
+	})
+}
+
+// A part of a response of unknown length reaches the client when it comes, not when the buffer is full.
+func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(rw, "first")
+			_ = http.NewResponseController(rw).Flush()
+			<-r.Context().Done()
+		})
+		start := time.Now()
+		got, err := w.client.Do(newRequest(t, "GET", "/api/v10/gateway", ""))
+		require.NoError(t, err)
+		defer got.Body.Close()
+		first := make([]byte, 5)
+		_, err = io.ReadFull(got.Body, first)
+		require.NoError(t, err)
+		assert.Equal(t, "first", string(first))
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+// What can be sent again is sent again; what cannot, the client has to.
+func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
+	play(t, func(t *testing.T) {
+		for size, passed := range map[int]bool{100: false, 5000: true} {
+			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)},
+				proxy.WithMaxBufferedBody(1000))
+			got := w.send("POST", messages, strings.Repeat("x", size))
+			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
+			if !passed {
+				assert.Equal(t, 200, got.StatusCode)
+				assert.Len(t, w.discord.Requests(), 2)
+				continue
+			}
+			assert.Equal(t, 429, got.StatusCode)
+			assert.Equal(t, "1", got.Header.Get("Retry-After"))
+			assert.Equal(t, "shared", got.Header.Get("X-RateLimit-Scope"))
+			assert.InDelta(t, 1, *got.error(t).RetryAfter, 0.01)
+			assert.Len(t, w.discord.Requests(), 1)
+		}
+	})
+}
+
+// A client that sends 25 MB and reads nothing before it has sent all would see a broken connection instead of an early answer.
+func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(time.Minute))
+		w.send("POST", messages, "{}")
+		conn, err := w.network.dial(t.Context(), "", "")
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, "POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: "+token+"\r\nContent-Length: 26214400\r\n\r\n")
+		require.NoError(t, err)
+		answer := make(chan string, 1)
+		go func() {
+			text := make([]byte, 4096)
+			n, _ := conn.Read(text)
+			answer <- string(text[:n])
+		}()
+		part := make([]byte, 64<<10)
+		for range 25 * megabyte / len(part) {
+			_, err := conn.Write(part)
+			require.NoError(t, err)
+		}
+		assert.Contains(t, <-answer, "429 Too Many Requests")
+		go func() { _, _ = io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: proxy\r\n\r\n") }()
+		text := make([]byte, 4096)
+		n, err := conn.Read(text)
+		require.NoError(t, err)
+		assert.Contains(t, string(text[:n]), "200 OK", "the connection can be used again")
+	})
+}
+
+func TestAClientThatStopsSendingItsRefusedBodyIsNotWaitedForForEver(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(time.Minute))
+		w.send("POST", messages, "{}")
+		conn, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: " + token + "\r\nContent-Length: 26214400\r\n\r\n")
+		assert.Equal(t, 429, got.StatusCode)
+		start := time.Now()
+		_, err := io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(start), 10*time.Second)
+		synctest.Wait()
+	})
+}
+
+// A client that asks before it sends a large body is told without one byte of it.
+func TestARefusedClientThatExpects100ContinueSendsNothing(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(time.Minute))
+		w.send("POST", messages, "{}")
+		_, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nExpect: 100-continue\r\nAuthorization: " + token +
+			"\r\nContent-Length: 26214400\r\n\r\n")
+		assert.Equal(t, 429, got.StatusCode)
+	})
+}
+
+// Discord answers before it has read an attachment that is too large for it.
+func TestAnEarlyAnswerOfTheUpstreamPasses(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusRequestEntityTooLarge)
+		}, proxy.WithMaxBufferedBody(1000))
+		assert.Equal(t, 413, w.send("POST", messages, strings.Repeat("x", 5*megabyte)).StatusCode)
+	})
+}
+
+func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		_, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\n\r\nnot a length\r\n")
+		assert.Equal(t, 400, got.StatusCode)
+		assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
+		assert.True(t, w.handler.Upstream().OK())
+		w.assertOnly(0)
+	})
+}
+
+func TestRetriesAndHiddenLimitsCanBeAskedFor(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/@me", 502, nil).Nth(1)},
+			proxy.WithTransport(httpclient.WithRetries(2), httpclient.WithoutRateLimitHeaders()))
+		got := w.send("GET", "/users/@me", "")
+		assert.Equal(t, 200, got.StatusCode)
+		for name := range got.Header {
+			assert.NotContains(t, name, "X-Ratelimit")
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/routes"
+)
+
+const (
+	// DefaultUpstream is where requests are sent unless WithUpstream says otherwise.
+	DefaultUpstream = "https://discord.com"
+	// DefaultMaxWait is the longest predicted wait that is accepted unless WithMaxWait says otherwise. Libraries give up after 15 s
+	// and more.
+	DefaultMaxWait = 10 * time.Second
+	// LongestWait is the most that a request can ask for with the header X-Ratelight-Max-Wait.
+	LongestWait = 5 * time.Minute
+)
+
+// ErrOptions is wrapped by the errors of New.
+var ErrOptions = errors.New("bad options of the proxy")
+
+// Option configures a Handler.
+type Option func(*settings) error
+
+type settings struct {
+	upstream     *url.URL
+	maxWait      time.Duration
+	maxBuffered  int64
+	logger       *slog.Logger
+	globalLimits map[string]int // by bot
+	transport    []httpclient.Option
+}
+
+func defaults() settings {
+	upstream, _ := url.Parse(DefaultUpstream) // a constant, and correct
+	return settings{upstream: upstream, maxWait: DefaultMaxWait, maxBuffered: httpclient.DefaultMaxBufferedBody}
+}
+
+// WithUpstream sets the base URL of the server to which all requests are sent: one that is compatible with Discord, or a fake one. It has
+// scheme and host, and may have a path before /api. All limits count as Discord's. The default is DefaultUpstream.
+func WithUpstream(base string) Option {
+	return func(s *settings) error {
+		u, err := url.Parse(base)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: the upstream is not a URL: expected one like %s", ErrOptions, DefaultUpstream)
+		case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+			return fmt.Errorf("%w: the upstream has no http:// or https:// with a host: expected a URL like %s", ErrOptions, DefaultUpstream)
+		case routes.IsMediaHost(u.Host):
+			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no such limits: expected one of an API, like %s", ErrOptions, DefaultUpstream)
+		case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+			return fmt.Errorf("%w: the upstream has a user, query or fragment: expected scheme, host and path only", ErrOptions)
+		}
+		before := strings.TrimRight(u.EscapedPath(), "/")
+		if _, ok := apiPath(before + "/x"); ok && strings.HasPrefix(before, "/api") {
+			return fmt.Errorf("%w: the path of the upstream begins with /api: expected what stands before it, as /api and the version come from the requests", ErrOptions)
+		}
+		u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+		s.upstream = u
+		return nil
+	}
+}
+
+// WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. It counts for each wait, and so
+// anew after a 429. The default is DefaultMaxWait.
+func WithMaxWait(d time.Duration) Option {
+	return func(s *settings) error {
+		if d < 0 || d > LongestWait {
+			return fmt.Errorf("%w: a max wait of %v: expected 0 to %v", ErrOptions, d, LongestWait)
+		}
+		s.maxWait = d
+		return nil
+	}
+}
+
+// WithMaxBufferedBody sets up to which size, in bytes, a body is read into memory so that its request can be repeated, see
+// httpclient.WithMaxBufferedBody. The default is httpclient.DefaultMaxBufferedBody.
+func WithMaxBufferedBody(bytes int64) Option {
+	return func(s *settings) error {
+		if bytes <= 0 {
+			return fmt.Errorf("%w: bodies of up to %d bytes in memory: expected 1 or more", ErrOptions, bytes)
+		}
+		s.maxBuffered = bytes
+		return nil
+	}
+}
+
+// WithGlobalLimits sets how many requests per second bots may send whose limit Discord has raised, by the bot's id. Other
+// authentications have buckets.DefaultGlobalLimit.
+func WithGlobalLimits(perSecond map[string]int) Option {
+	return func(s *settings) error {
+		for id, limit := range perSecond {
+			if !isSnowflake(id) || limit <= 0 {
+				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the number of a bot", ErrOptions, limit, id)
+			}
+		}
+		s.globalLimits = perSecond
+		return nil
+	}
+}
+
+// WithLogger sets where the handler and its transport log: failures of the upstream as warnings, at most one of a kind in 30 seconds. Nil
+// turns logging off. The default are warnings to slog.Default().
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *settings) error {
+		if logger == nil {
+			logger = slog.New(slog.DiscardHandler)
+		}
+		s.logger = logger
+		return nil
+	}
+}
+
+// WithTransport passes options to the transport, after the handler's own: such as WithBuckets for shared limits, WithRetries for failures
+// that are to be repeated here, WithoutRateLimitHeaders for clients that would wait themselves. WithHosts, WithServer and WithAPI have no use here.
+func WithTransport(options ...httpclient.Option) Option {
+	return func(s *settings) error {
+		s.transport = append(s.transport, options...)
+		return nil
+	}
+}

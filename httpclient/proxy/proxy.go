@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/internal/redact"
+	"github.com/ratelight/ratelight/internal/sparselog"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Handler is an http.Handler that forwards requests to Discord, each when Discord is certain to accept it. Get one from New. It is safe
+// for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux that cleans paths.
+type Handler struct {
+	settings
+	transport      *httpclient.Transport
+	authorizations *authorizations
+	reverse        httputil.ReverseProxy
+	upstreamState  upstreamState
+	log            *sparselog.Log
+	began          time.Time
+}
+
+// New returns a handler. Close it, or shut it down, when you no longer need it. Its errors wrap ErrOptions, and say what was expected.
+func New(options ...Option) (*Handler, error) {
+	s := defaults()
+	for _, option := range options {
+		if option == nil {
+			continue
+		}
+		if err := option(&s); err != nil {
+			return nil, err
+		}
+	}
+	h := &Handler{settings: s, authorizations: newAuthorizations(), log: sparselog.New(s.logger), began: time.Now()}
+	h.transport = httpclient.NewTransport(h.transportOptions()...)
+	h.reverse = httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
+		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that are gone
+	}
+	return h, nil
+}
+
+func (h *Handler) transportOptions() []httpclient.Option {
+	s := &h.settings
+	options := []httpclient.Option{
+		httpclient.WithBase(newBase()), httpclient.WithRetries(0), httpclient.WithMaxBufferedBody(s.maxBuffered),
+	}
+	if s.logger != nil {
+		options = append(options, httpclient.WithLogger(s.logger))
+	}
+	if !routes.IsAPIHost(s.upstream.Host) {
+		options = append(options, httpclient.WithAPI(s.upstream), httpclient.WithServer(func(string) string { return "" }))
+	}
+	if len(s.globalLimits) > 0 {
+		options = append(options, httpclient.WithBuckets(buckets.WithGlobalLimitOf(s.globalLimitOf)))
+	}
+	return append(options, s.transport...)
+}
+
+// newBase returns the transport that sends to one server, and changes nothing.
+func newBase() *http.Transport {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
+	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // finds a connection that is dead
+	return base
+}
+
+// globalLimitOf returns the global limit of an Authorization: that of its bot, whose id is the first part of its token.
+func (s *settings) globalLimitOf(authorization string) int {
+	token, isBot := strings.CutPrefix(authorization, "Bot ")
+	first, _, _ := strings.Cut(token, ".")
+	if id, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(first, "=")); isBot && err == nil {
+		if limit, ok := s.globalLimits[string(id)]; ok {
+			return limit
+		}
+	}
+	return buckets.DefaultGlobalLimit
+}
+
+// Transport returns the transport that sends the requests, for its manager's numbers and for its methods.
+func (h *Handler) Transport() *httpclient.Transport { return h.transport }
+
+// Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes the handler. When
+// the context ends first, it closes it at once, and returns the context's error, see httpclient.Transport.Shutdown. Call
+// http.Server.Shutdown first, which waits for bodies as well.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	defer h.transport.CloseIdleConnections()
+	return h.transport.Shutdown(ctx)
+}
+
+// Close ends requests that wait with a 503, and refuses new ones. Requests in flight are not cut off. The error is always nil.
+func (h *Handler) Close() error {
+	defer h.transport.CloseIdleConnections()
+	h.log.Flush(time.Since(h.began), true)
+	return h.transport.Close()
+}
+
+// ServeHTTP forwards a request, and returns when its response has been copied.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out, refused := h.prepare(r)
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	body, _ := out.Body.(*upload)
+	large := body != nil && h.isLarge(r)
+	if large {
+		_ = http.NewResponseController(w).EnableFullDuplex() // or else an early answer waits for the body, or breaks the connection
+	}
+	h.reverse.ServeHTTP(w, out)
+	if large {
+		body.drain(w, r)
+	}
+}
+
+// prepare returns the request as it is to be forwarded, or the answer to one that is not.
+func (h *Handler) prepare(r *http.Request) (*http.Request, *answer) {
+	target, refused := h.target(r)
+	if refused != nil {
+		return nil, refused
+	}
+	wait, err := h.maxWaitOf(r)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
+	if authorization := r.Header.Get("Authorization"); authorization != "" {
+		route, err := routes.Match(r.Method, target.RawPath)
+		if err == nil && !route.Route().TokenInPath() && !h.authorizations.admit(authorization) {
+			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
+			a.refuse("unverified", "user", unverifiedRetry)
+			return nil, a
+		}
+	}
+	ctx, body := buckets.ContextWithMaxWait(r.Context(), wait), r.Body
+	if body != nil && body != http.NoBody {
+		own := &upload{ReadCloser: body}
+		ctx, body = context.WithValue(ctx, uploadKey{}, own), own
+	}
+	out := r.WithContext(ctx)
+	out.URL, out.Body = target, body
+	if len(out.Header["Upgrade"]) > 0 { // to HTTP/2, and ignored
+		out.Header = out.Header.Clone()
+		out.Header.Del("Upgrade")
+	}
+	return out, nil
+}
+
+// rewrite completes the request that net/http/httputil has made of the client's.
+func rewrite(r *httputil.ProxyRequest) {
+	out := r.Out
+	out.Host = ""                        // that of the URL
+	out.URL.RawQuery = r.In.URL.RawQuery // as it came
+	out.Trailer = r.In.Trailer           // which is filled in when the body has been read
+	for name := range out.Header {
+		if ofTheWay(name) {
+			delete(out.Header, name)
+		}
+	}
+}
+
+// answered takes in a response of the upstream's.
+func (h *Handler) answered(response *http.Response) error {
+	h.upstreamState.answered()
+	response.Header.Del("Alt-Svc")
+	response.Header.Del("Strict-Transport-Security")
+	request := response.Request
+	if authorization := request.Header.Get("Authorization"); authorization != "" && response.StatusCode/100 == 2 {
+		if route, err := routes.Match(request.Method, request.URL.EscapedPath()); err == nil && needsAuthorization(route.Route()) {
+			h.authorizations.succeeded(authorization)
+		}
+	}
+	return nil
+}
+
+// failed answers a request for which there is no response.
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
+	err = redact.Error(err, redact.Secrets(r.URL.EscapedPath(), r.Header.Get("Authorization"))...)
+	a := answerTo(err)
+	if body, _ := r.Context().Value(uploadKey{}).(*upload); body != nil && body.broken.Load() {
+		a = badRequest("the body of the request broke off")
+	}
+	if a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout && r.Context().Err() == nil {
+		h.upstreamState.failed(err)
+		h.log.Write(r.Context(), time.Since(h.began), sparselog.Line{Level: slog.LevelWarn, Message: "upstream failed", Class: a.reason,
+			Attributes: []slog.Attr{slog.String("error", err.Error())}})
+	}
+	a.write(w)
+}
+
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[]byte); ok {
+		return *buffer
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }

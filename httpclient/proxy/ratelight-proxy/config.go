@@ -1,0 +1,247 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// config is what flags and environment say. Each flag has an environment variable of the same name in capitals, after RATELIGHT_; those
+// of other proxies are accepted where they mean the same.
+type config struct {
+	Listen         string        `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
+	Admin          string        `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
+	Upstream       string        `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
+	MaxWait        time.Duration `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
+	MaxQueue       int           `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
+	MaxBody        int64         `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
+	RequestTimeout patience      `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
+	GlobalLimit    limits        `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" placeholder:"BOT:N,…" help:"Requests per second of bots whose limit Discord has raised, by the bot's id. Others have 50. Also BOT_RATELIMIT_OVERRIDES."`
+	HideLimits     bool          `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
+	DrainTimeout   time.Duration `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
+
+	Secret     string `placeholder:"SECRET" help:"What requests have to show, in the header X-Ratelight-Secret or as the first part of the path. 16 characters or more."`
+	SecretFile string `type:"existingfile" placeholder:"FILE" help:"A file with the secret."`
+	TLSCert    string `type:"existingfile" placeholder:"FILE" help:"Certificate for TLS, with --tls-key."`
+	TLSKey     string `type:"existingfile" placeholder:"FILE" help:"Its key."`
+	ClientCA   string `type:"existingfile" placeholder:"FILE" help:"Accept only clients with a certificate of these authorities."`
+	Insecure   bool   `help:"Listen on any address without a secret."`
+
+	Redis       string `placeholder:"URL" help:"Share limits with other processes through this Redis or Valkey server."`
+	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
+
+	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
+	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have."`
+
+	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
+	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
+
+	Check   bool             `env:"-" help:"Check flags, environment and files, and exit."`
+	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
+}
+
+// errDone is returned by parse when there is nothing more to do, as after --help.
+var errDone = errors.New("done")
+
+// parse reads the configuration, and returns an error that says what was expected.
+func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) {
+	c = new(config)
+	unsetEmpty()
+	type exited struct{}
+	defer func() {
+		switch problem := recover().(type) {
+		case nil:
+		case exited:
+			err = errDone
+		default:
+			panic(problem)
+		}
+	}()
+	parser, err := kong.New(c, kong.Name("ratelight-proxy"), kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
+		kong.Description("A proxy between bots and Discord's REST API: requests wait here until Discord will accept them."),
+		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version()})
+	if err != nil {
+		panic("ratelight-proxy: " + err.Error()) // of the tags above
+	}
+	if _, err := parser.Parse(arguments); err != nil {
+		return nil, err
+	}
+	return c, c.complete()
+}
+
+// unsetEmpty lets variables without a value count as not set, which is what Compose files make of those that may be missing.
+func unsetEmpty() {
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" && (strings.HasPrefix(name, "RATELIGHT_") || name == "LOG_LEVEL" || name == "REQUEST_TIMEOUT" || name == "BOT_RATELIMIT_OVERRIDES") {
+			_ = os.Unsetenv(name) // a name that is there
+		}
+	}
+}
+
+// complete sets what depends on other settings, and refuses those that exclude each other.
+func (c *config) complete() (err error) {
+	if c.Listen, err = address("listen", c.Listen, "127.0.0.1", "8080", "PORT", "HOST", "BIND_IP"); err != nil {
+		return err
+	}
+	if c.Admin == "off" {
+		c.Admin = ""
+	} else if c.Admin, err = address("admin", c.Admin, "127.0.0.1", "8081", "METRICS_PORT"); err != nil {
+		return err
+	}
+	if c.SecretFile != "" {
+		if c.Secret != "" {
+			return errors.New("--secret and --secret-file exclude each other: expected one of them")
+		}
+		text, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return fmt.Errorf("--secret-file: %w", err)
+		}
+		if c.Secret = strings.TrimSpace(string(text)); c.Secret == "" {
+			return errors.New("--secret-file: the file is empty: expected a secret")
+		}
+	}
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("--tls-cert and --tls-key belong together: expected both or none")
+	case c.ClientCA != "" && c.TLSCert == "":
+		return errors.New("--client-ca needs TLS: expected --tls-cert and --tls-key, too")
+	case c.MaxQueue < 0:
+		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
+	case c.DrainTimeout <= 0:
+		return fmt.Errorf("--drain-timeout is %v: expected more than 0", c.DrainTimeout)
+	}
+	for _, a := range []string{c.Listen, c.Admin} {
+		if a != "" && !isLoopback(a) && c.Secret == "" && c.ClientCA == "" && !c.Insecure {
+			return fmt.Errorf("others can reach %s: expected --secret, --client-ca with --tls-cert and --tls-key, or --insecure", a)
+		}
+	}
+	return nil
+}
+
+// address returns where to listen: what was given, or what other proxies' variables and the defaults say. Of the variables for a host,
+// which shells set to other things, only those count that are addresses.
+func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
+	if given == "" {
+		for _, name := range hostNames {
+			if text := os.Getenv(name); text == "localhost" || net.ParseIP(text) != nil {
+				host = text
+			}
+		}
+		if text := os.Getenv(portName); text != "" {
+			if port = text; !isPort(port) {
+				return "", fmt.Errorf("%s is %q: expected the number of a port", portName, text)
+			}
+		}
+		return net.JoinHostPort(host, port), nil
+	}
+	if _, port, err := net.SplitHostPort(given); err != nil || !isPort(port) {
+		return "", fmt.Errorf("--%s is %q: expected host and port, such as 127.0.0.1:8080", flag, given)
+	}
+	return given, nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n < 1<<16
+}
+
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// tls returns the configuration of both listeners, nil without TLS.
+func (c *config) tls() (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+	}
+	t := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	if c.ClientCA == "" {
+		return t, nil
+	}
+	text, err := os.ReadFile(c.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--client-ca: %w", err)
+	}
+	t.ClientAuth, t.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+	if !t.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, errors.New("--client-ca: the file has no certificates: expected some in PEM form")
+	}
+	return t, nil
+}
+
+func (c *config) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(c.LogLevel)}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// patience is a time, in milliseconds if it has no unit.
+type patience time.Duration
+
+func (p *patience) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if n, problem := strconv.ParseUint(string(text), 10, 32); problem == nil {
+		d, err = time.Duration(n)*time.Millisecond, nil
+	}
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q: expected a time above 0, such as 15s, or milliseconds", text)
+	}
+	*p = patience(d)
+	return nil
+}
+
+// limits are the global limits of bots, as id:limit,id:limit.
+type limits map[string]int
+
+func (l *limits) UnmarshalText(text []byte) error {
+	*l = make(limits)
+	for pair := range strings.SplitSeq(string(text), ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		id, limit, _ := strings.Cut(strings.TrimSpace(pair), ":")
+		n, err := strconv.Atoi(limit)
+		if _, problem := strconv.ParseUint(id, 10, 64); problem != nil || err != nil || n <= 0 {
+			return fmt.Errorf("%q: expected the id of a bot, a colon and requests per second, such as 80351110224678912:500", pair)
+		}
+		(*l)[id] = n
+	}
+	return nil
+}
+
+// level is a level of the log, by the names that loggers have.
+type level slog.Level
+
+func (l *level) UnmarshalText(text []byte) error {
+	switch strings.ToLower(string(text)) {
+	case "trace", "debug":
+		*l = level(slog.LevelDebug)
+	case "info":
+		*l = level(slog.LevelInfo)
+	case "warn", "warning":
+		*l = level(slog.LevelWarn)
+	case "error", "fatal", "panic":
+		*l = level(slog.LevelError)
+	default:
+		return fmt.Errorf("%q: expected debug, info, warn or error", text)
+	}
+	return nil
+}

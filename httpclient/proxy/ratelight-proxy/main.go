@@ -1,0 +1,63 @@
+// Command ratelight-proxy serves package proxy: bots in any language set the base URL of their library to it, and keep to Discord's
+// limits. Without any flags it listens on 127.0.0.1:8080. See ../README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	ok         = 0
+	failed     = 1
+	wrongUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run serves until the context ends, and returns the exit status.
+func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
+	c, err := parse(arguments, stdout, stderr)
+	if errors.Is(err, errDone) {
+		return ok
+	}
+	var s *service
+	if err == nil {
+		s, err = newService(c, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ratelight-proxy: %v\n", err)
+		if errors.Is(err, errUnavailable) {
+			return failed
+		}
+		return wrongUsage
+	}
+	defer s.close()
+	if c.Check {
+		fmt.Fprintln(stdout, "the configuration is good")
+		return ok
+	}
+	if err := s.serve(ctx); err != nil {
+		fmt.Fprintf(stderr, "ratelight-proxy: %v\n", err)
+		return failed
+	}
+	return ok
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	for _, name := range []string{"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES"} {
+		_ = os.Unsetenv(name)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const secret = "a-secret-of-the-proxy"
+
+// check runs the command until it has looked at its configuration.
+func check(t *testing.T, environment, arguments string) (status int, text string) {
+	t.Helper()
+	for pair := range strings.FieldsSeq(environment) {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	var out bytes.Buffer
+	status = run(t.Context(), append(strings.Fields(arguments), "--check"), &out, &out)
+	return status, out.String()
+}
+
+func TestGoodConfigurations(t *testing.T) {
+	for _, c := range []struct{ environment, arguments, listen, admin string }{
+		{"", "", "127.0.0.1:8080", "127.0.0.1:8081"},
+		{"PORT=3000 METRICS_PORT=9000", "", "127.0.0.1:3000", "127.0.0.1:9000"},
+		{"HOST=::1", "", "[::1]:8080", "127.0.0.1:8081"},
+		{"HOST=my-machine", "", "127.0.0.1:8080", "127.0.0.1:8081"}, // as shells set it
+		{"BIND_IP=0.0.0.0", "--insecure", "0.0.0.0:8080", "127.0.0.1:8081"},
+		{"BIND_IP=0.0.0.0 RATELIGHT_SECRET=" + secret, "", "0.0.0.0:8080", "127.0.0.1:8081"},
+		{"RATELIGHT_LISTEN=localhost:1 PORT=2", "--admin off", "localhost:1", ""},
+		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
+		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "", "127.0.0.1:8080", "127.0.0.1:8081"},
+		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"}, // nothing is there, nobody asks
+	} {
+		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
+			status, text := check(t, c.environment, c.arguments)
+			assert.Equal(t, 0, status, text)
+			parsed, err := parse(strings.Fields(c.arguments), io.Discard, io.Discard)
+			require.NoError(t, err)
+			assert.Equal(t, c.listen, parsed.Listen)
+			assert.Equal(t, c.admin, parsed.Admin)
+		})
+	}
+}
+
+func TestVariablesOfOtherProxiesMeanTheSame(t *testing.T) {
+	t.Setenv("REQUEST_TIMEOUT", "5000")
+	t.Setenv("BOT_RATELIMIT_OVERRIDES", "392827169497284619:100, 227115752396685313:80")
+	t.Setenv("LOG_LEVEL", "Warning")
+	c, err := parse(nil, io.Discard, io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, patience(5*time.Second), c.RequestTimeout)
+	assert.Equal(t, limits{"392827169497284619": 100, "227115752396685313": 80}, c.GlobalLimit)
+	assert.Equal(t, level(slog.LevelWarn), c.LogLevel)
+	t.Setenv("RATELIGHT_REQUEST_TIMEOUT", "7s")
+	c, err = parse([]string{"--log-level", "debug"}, io.Discard, io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, patience(7*time.Second), c.RequestTimeout)
+	assert.Equal(t, level(slog.LevelDebug), c.LogLevel)
+}
+
+func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
+	for _, c := range []struct{ environment, arguments, names string }{
+		{"PORT=x", "", "PORT"},
+		{"METRICS_PORT=70000", "", "METRICS_PORT"},
+		{"LOG_LEVEL=loud", "", "LOG_LEVEL"},
+		{"REQUEST_TIMEOUT=soon", "", "REQUEST_TIMEOUT"},
+		{"", "--request-timeout 0", "--request-timeout"},
+		{"BOT_RATELIMIT_OVERRIDES=1", "", "BOT_RATELIMIT_OVERRIDES"},
+		{"BOT_RATELIMIT_OVERRIDES=1:0", "", "BOT_RATELIMIT_OVERRIDES"},
+		{"", "--global-limit a:5", "--global-limit"},
+		{"", "--listen 8080", "--listen"},
+		{"", "--admin x:y", "--admin"},
+		{"", "--upstream discord.com", "upstream"},
+		{"", "--max-wait 10h", "max wait"},
+		{"", "--max-body 0", "memory"},
+		{"", "--max-queue -1", "--max-queue"},
+		{"", "--drain-timeout 0s", "--drain-timeout"},
+		{"", "--log-format xml", "--log-format"},
+		{"", "--listen 0.0.0.0:8080", "--secret"},
+		{"", "--listen :8080", "--secret"},
+		{"", "--listen example.com:8080", "--secret"},
+		{"", "--admin 0.0.0.0:8081", "--secret"},
+		{"HOST=0.0.0.0", "", "--secret"},
+		{"", "--secret short", "secret"},
+		{"", "--secret " + secret + " --secret-file main.go", "--secret-file"},
+		{"", "--tls-cert main.go", "--tls-key"},
+		{"", "--tls-cert main.go --tls-key main.go", "--tls-cert"},
+		{"", "--client-ca main.go", "--client-ca"},
+		{"", "--redis ftp://x", "--redis"},
+		{"", "--redis redis://127.0.0.1:1 --application {}", "--redis"},
+	} {
+		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
+			status, text := check(t, c.environment, c.arguments)
+			assert.Equal(t, 2, status)
+			assert.Contains(t, text, c.names)
+		})
+	}
+}
+
+func TestHelpAndVersionEndWithSuccess(t *testing.T) {
+	for _, flag := range []string{"--help", "--version"} {
+		var out bytes.Buffer
+		assert.Equal(t, 0, run(t.Context(), []string{flag}, &out, &out))
+		assert.NotEmpty(t, out.String())
+	}
+}
+
+func TestAStoreThatIsNotThereIsNoWrongUsage(t *testing.T) {
+	var out bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, &out, &out))
+	assert.Contains(t, out.String(), "--redis")
+}
+
+// running is the command, listening on ports of its own.
+type running struct {
+	bots, admin string
+	stop        context.CancelFunc
+	status      chan int
+	log         chan string // what is left of it
+}
+
+func start(t *testing.T, arguments ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	r := &running{stop: stop, status: make(chan int, 1), log: make(chan string, 1)}
+	go func() {
+		r.status <- run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments...), writer, writer)
+		writer.Close()
+	}()
+	lines := bufio.NewReader(reader)
+	for _, address := range []*string{&r.bots, &r.admin} {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, line)
+		_, *address, _ = strings.Cut(strings.TrimSpace(line), "address=")
+		require.NotEmpty(t, *address, line)
+	}
+	go func() {
+		text, _ := io.ReadAll(lines)
+		r.log <- string(text)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-r.log
+	})
+	return r
+}
+
+// client keeps no connections, so that nothing is left after a test.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := client.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]any{"id": "1"}))
+	r := start(t, "--upstream", discord.URL)
+	status, text := get(t, "http://"+r.bots+"/users/@me")
+	assert.Equal(t, 200, status)
+	assert.JSONEq(t, `{"id":"1"}`, text)
+	assert.Equal(t, "/api/v10/users/@me", discord.Requests()[0].Path)
+	for path, want := range map[string]string{"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html", "/metrics": "ratelight_requests_granted_total 1"} {
+		status, text := get(t, "http://"+r.admin+path)
+		assert.Equal(t, 200, status, path)
+		assert.Contains(t, text, want)
+	}
+	status, _ = get(t, "http://"+r.admin+"/nothing")
+	assert.Equal(t, 404, status)
+	discord.Close()
+	status, _ = get(t, "http://"+r.bots+"/users/@me")
+	assert.Equal(t, 502, status)
+	status, text = get(t, "http://"+r.admin+"/upstream")
+	assert.Equal(t, 503, status)
+	assert.Contains(t, text, "failure")
+	status, _ = get(t, "http://"+r.admin+"/ready")
+	assert.Equal(t, 200, status, "the upstream is no reason to be unready")
+	r.stop()
+	assert.Equal(t, 0, <-r.status)
+}
+
+func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t)
+	r := start(t, "--upstream", discord.URL, "--secret", secret)
+	for url, want := range map[string]int{
+		r.bots + "/users/@me":                400,
+		r.bots + "/" + secret + "/gateway":   200,
+		r.admin + "/upstream":                400,
+		r.admin + "/" + secret + "/upstream": 200,
+		r.admin + "/live":                    200,
+		r.admin + "/ready":                   200,
+	} {
+		status, _ := get(t, "http://"+url)
+		assert.Equal(t, want, status, url)
+	}
+	assert.Len(t, discord.Requests(), 1)
+}
+
+func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-goOn
+		_, _ = io.WriteString(w, "{}")
+	}))
+	r := start(t, "--upstream", discord.URL)
+	done := make(chan int, 1)
+	go func() {
+		status, _ := get(t, "http://"+r.bots+"/users/@me")
+		done <- status
+	}()
+	<-arrived
+	r.stop()
+	for { // the admin listener goes on while requests do
+		if status, _ := get(t, "http://"+r.admin+"/ready"); status == 503 {
+			break
+		}
+	}
+	close(goOn)
+	assert.Equal(t, 200, <-done)
+	assert.Equal(t, 0, <-r.status)
+}
+
+func TestWhoTakesTooLongIsCutOff(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	r := start(t, "--upstream", discord.URL, "--drain-timeout", "1ms")
+	go func() {
+		if response, err := client.Get("http://" + r.bots + "/users/@me"); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-arrived
+	r.stop()
+	assert.Equal(t, 1, <-r.status)
+}
+
+func TestAPortThatIsTakenIsAnError(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	var out bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--listen", listener.Addr().String(), "--admin", "off"}, &out, &out))
+	assert.Contains(t, out.String(), "in use")
+}
+
+func TestARestartGoesOnFromTheStateFile(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
+	path := filepath.Join(t.TempDir(), "state")
+	for i, want := range []int{200, 429} {
+		r := start(t, "--upstream", discord.URL, "--state", path, "--state-key", secret)
+		status, _ := get(t, "http://"+r.bots+"/users/@me")
+		assert.Equal(t, want, status, "run %d", i)
+		r.stop()
+		assert.Equal(t, 0, <-r.status)
+	}
+	assert.Len(t, discord.Requests(), 1)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), secret)
+}
+
+// Two processes that wrote one file would each undo what the other has written.
+func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state")
+	start(t, "--upstream", "http://127.0.0.1:1", "--state", path)
+	var out bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
+	assert.Contains(t, out.String(), "in use")
+}
+
+// certify writes a certificate for 127.0.0.1 that signs itself, and its key.
+func certify(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	require.NoError(t, err)
+	encoded, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	write := func(name, kind string, content []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600))
+		return path
+	}
+	return write("certificate", "CERTIFICATE", signed), write("key", "EC PRIVATE KEY", encoded)
+}
+
+func TestOnlyClientsWithACertificateAreServed(t *testing.T) {
+	t.Parallel()
+	certificate, key := certify(t)
+	discord := discordtest.NewServer(t)
+	r := start(t, "--upstream", discord.URL, "--tls-cert", certificate, "--tls-key", key, "--client-ca", certificate)
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	require.NoError(t, err)
+	authorities := x509.NewCertPool()
+	text, err := os.ReadFile(certificate)
+	require.NoError(t, err)
+	require.True(t, authorities.AppendCertsFromPEM(text))
+	for _, own := range [][]tls.Certificate{nil, {pair}} {
+		base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, Certificates: own}, ForceAttemptHTTP2: true}
+		response, err := (&http.Client{Transport: base}).Get("https://" + r.bots + "/gateway")
+		if own == nil {
+			assert.Error(t, err)
+		} else if assert.NoError(t, err) {
+			assert.Equal(t, 200, response.StatusCode)
+			assert.Equal(t, 2, response.ProtoMajor)
+			response.Body.Close()
+		}
+		base.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/metrics"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+	"github.com/ratelight/ratelight/httpclient/statefile"
+	"github.com/ratelight/ratelight/httpclient/status"
+)
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that none is closed here while a request is on its way.
+	idleTimeout    = 6 * time.Minute
+	maxHeaderBytes = 64 << 10
+	// closeTime is how long those who waited have to read that the proxy has closed.
+	closeTime = 2 * time.Second
+)
+
+// service is the proxy with its listeners.
+type service struct {
+	*config
+	log      *slog.Logger
+	tlsSetup *tls.Config
+	handler  *proxy.Handler
+	bots     http.Handler // the handler, behind the secret
+	admin    http.Handler
+	store    *redis.Store    // nil if nothing is shared
+	state    *statefile.File // nil if nothing is kept
+	draining atomic.Bool
+}
+
+// newService prepares everything but the network. Its errors are about the configuration.
+func newService(c *config, stderr io.Writer) (s *service, err error) {
+	s = &service{config: c, log: c.logger(stderr)}
+	defer func() {
+		if err != nil {
+			s.close()
+			s = nil
+		}
+	}()
+	if s.tlsSetup, err = c.tls(); err != nil {
+		return s, err
+	}
+	limiting := []buckets.Option{buckets.WithMaxTotalWaiting(c.MaxQueue)}
+	if c.Redis != "" {
+		if err = s.connect(); err != nil {
+			return s, fmt.Errorf("--redis: %w", err)
+		}
+		if s.store != nil {
+			limiting = append(limiting, buckets.WithShared(s.store))
+		}
+	}
+	transport := []httpclient.Option{httpclient.WithAttemptTimeout(time.Duration(c.RequestTimeout)), httpclient.WithBuckets(limiting...)}
+	if c.StateKey != "" {
+		transport = append(transport, httpclient.WithStateKey([]byte(c.StateKey)))
+	}
+	if c.HideLimits {
+		transport = append(transport, httpclient.WithoutRateLimitHeaders())
+	}
+	s.handler, err = proxy.New(proxy.WithUpstream(c.Upstream), proxy.WithMaxWait(c.MaxWait), proxy.WithMaxBufferedBody(c.MaxBody),
+		proxy.WithGlobalLimits(c.GlobalLimit), proxy.WithLogger(s.log), proxy.WithTransport(transport...))
+	if err != nil {
+		return s, err
+	}
+	if c.State != "" && !c.Check {
+		if s.state, err = statefile.Open(c.State, s.handler.Transport(), statefile.WithLogger(s.log)); err != nil {
+			return s, fmt.Errorf("%w: --state: %w", errUnavailable, err)
+		}
+	}
+	s.bots = s.handler
+	pages := s.pages()
+	if c.Secret != "" {
+		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
+			pages, err = proxy.RequireSecret(c.Secret, pages)
+		}
+	}
+	s.admin = s.health(pages)
+	return s, err
+}
+
+// errUnavailable is the error for what the configuration names and is not there now.
+var errUnavailable = errors.New("unavailable")
+
+// connect opens the store of shared limits. A check only looks at its URL and name.
+func (s *service) connect() (err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if s.Check {
+		cancel()
+	}
+	s.store, err = redis.Open(ctx, s.Redis, redis.WithApplication(s.Application), redis.WithLogger(s.log))
+	switch {
+	case errors.Is(err, redis.ErrURL), errors.Is(err, redis.ErrApplication), err == nil:
+		return err
+	case s.Check:
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUnavailable, err)
+}
+
+// pages are those of the admin listener that need the secret.
+func (s *service) pages() http.Handler {
+	transport := s.handler.Transport()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.New(transport.Manager(), transport), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", status.Handler(transport.Manager()))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /upstream", s.upstream)
+	return mux
+}
+
+// health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.
+func (s *service) health(pages http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", pages)
+	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if s.draining.Load() {
+			http.Error(w, "shutting down", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	return mux
+}
+
+// upstream says how the latest requests to Discord fared, with a 503 if they did not fare well.
+func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
+	state := s.handler.Upstream()
+	w.Header().Set("Content-Type", "application/json")
+	if !state.OK() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	answer := map[string]any{"ok": state.OK(), "hold_seconds": state.Hold.Seconds()}
+	if !state.Answered.IsZero() {
+		answer["answered"] = state.Answered.UTC()
+	}
+	if !state.Failed.IsZero() {
+		answer["failed"], answer["failure"] = state.Failed.UTC(), state.Failure
+	}
+	_ = json.NewEncoder(w).Encode(answer) // to a client that is gone
+}
+
+// serve listens until the context ends, and then drains.
+func (s *service) serve(ctx context.Context) error {
+	listeners := []struct {
+		name, address string
+		handler       http.Handler
+	}{{"bots", s.Listen, s.bots}, {"admin", s.Admin, s.admin}}
+	var servers []*http.Server
+	failures := make(chan error, len(listeners))
+	defer func() {
+		for _, server := range servers {
+			_ = server.Close() // of connections that are left
+		}
+	}()
+	for _, l := range listeners {
+		if l.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", l.address)
+		if err != nil {
+			return err
+		}
+		if s.tlsSetup != nil {
+			setup := s.tlsSetup.Clone()
+			setup.NextProtos = []string{"h2", "http/1.1"}
+			listener = tls.NewListener(listener, setup)
+		}
+		server := &http.Server{
+			Handler: l.handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		}
+		servers = append(servers, server)
+		s.log.Info("listening", "for", l.name, "address", listener.Addr().String())
+		go func() { failures <- server.Serve(listener) }()
+	}
+	select {
+	case err := <-failures:
+		return err
+	case <-ctx.Done():
+	}
+	return s.drain(servers[0])
+}
+
+// drain takes no new connections, lets requests finish, and ends those that take too long with a 503.
+func (s *service) drain(bots *http.Server) error {
+	s.draining.Store(true)
+	s.log.Info("draining", "waiting", s.handler.Transport().Manager().Stats().Waiting)
+	ctx, cancel := context.WithTimeout(context.Background(), s.DrainTimeout)
+	defer cancel()
+	err := bots.Shutdown(ctx)
+	if shut := s.handler.Shutdown(ctx); err == nil {
+		err = shut
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	_ = bots.Shutdown(ctx)
+	return fmt.Errorf("requests were cut off after %v", s.DrainTimeout)
+}
+
+// close gives back what newService took.
+func (s *service) close() {
+	if s.state != nil {
+		if err := s.state.Close(); err != nil { // which closes the transport as well
+			s.log.Warn("state not written", "error", err)
+		}
+	}
+	if s.handler != nil {
+		_ = s.handler.Close() // never fails
+	}
+	if s.store != nil {
+		s.store.Close()
+	}
+}

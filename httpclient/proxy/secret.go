@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// minSecret is the length of the shortest secret that is accepted, in bytes.
+const minSecret = 16
+
+// RequireSecret returns a handler that lets only those requests through to next that show a secret: in the header X-Ratelight-Secret, or
+// as the first segment of the path, for libraries that can change nothing but their base URL: http://proxy:8080/SECRET/api/v10. There the
+// segment is removed. Others are answered with a 400, because a 401 or 403 would look like Discord's. The secret is compared in constant time.
+//
+// It has 16 bytes or more, all of which are letters, digits or one of - . _ ~, so that it is spelled the same in every URL. Anything else is an
+// error that wraps ErrOptions.
+func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
+	plain := func(r rune) bool {
+		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)
+	}
+	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return !plain(r) }) {
+		return nil, fmt.Errorf("%w: a secret of %d bytes: expected %d or more, letters, digits and - . _ ~ only", ErrOptions, len(secret), minSecret)
+	}
+	want := sha256.Sum256([]byte(secret)) // of equal length, whatever is compared
+	isSecret := func(text string) bool {
+		got := sha256.Sum256([]byte(text))
+		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first, _, _ := strings.Cut(strings.TrimLeft(r.URL.Path, "/"), "/")
+		switch {
+		case isSecret(first):
+			next.ServeHTTP(w, withoutFirst(r, first))
+		case isSecret(r.Header.Get(headerSecret)):
+			next.ServeHTTP(w, r)
+		default:
+			badRequest("the secret of the proxy is missing or wrong: expected it in the header " + headerSecret +
+				", or as the first part of the path, http://proxy/SECRET/api/v10").write(w)
+		}
+	}), nil
+}
+
+// withoutFirst returns the request without the first segment of its path, which is spelled the same with and without escapes.
+func withoutFirst(r *http.Request, first string) *http.Request {
+	cut := func(path string) string { return strings.TrimPrefix(strings.TrimLeft(path, "/"), first) }
+	out := r.WithContext(r.Context())
+	out.URL = new(url.URL)
+	*out.URL = *r.URL
+	if out.URL.Path = cut(r.URL.Path); r.URL.RawPath != "" {
+		out.URL.RawPath = cut(r.URL.RawPath)
+	}
+	return out
+}

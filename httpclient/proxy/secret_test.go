@@ -1,0 +1,118 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+const secret = "0123456789-abcdef.~_"
+
+func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	guarded, err := proxy.RequireSecret(secret, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.URL.EscapedPath())
+	}))
+	require.NoError(t, err)
+	send := func(path, header string) int {
+		r := httptest.NewRequest("GET", "http://proxy"+path, nil)
+		r.URL.Scheme, r.URL.Host = "", "" // as a server has it
+		if header != "" {
+			r.Header.Set("X-Ratelight-Secret", header)
+		}
+		w := httptest.NewRecorder()
+		guarded.ServeHTTP(w, r)
+		assert.NotContains(t, w.Body.String(), secret)
+		return w.Code
+	}
+	for _, path := range []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/" + secret + "/api/v10/users/%40me", "//" + secret + "//api/v10/users/%40me"} {
+		header := ""
+		if !strings.Contains(path, secret) {
+			header = secret
+		}
+		assert.Equal(t, 200, send(path, header), path)
+	}
+	assert.Equal(t, []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/api/v10/users/%40me", "//api/v10/users/%40me"}, seen)
+	seen = nil
+	for _, path := range []string{"/", "/api/v10/users/@me", "/" + secret[1:] + "/api", "/" + secret + "x/api", "/api/" + secret, "/" + strings.ToUpper(secret) + "/api"} {
+		assert.Equal(t, 400, send(path, ""), path)
+		assert.Equal(t, 400, send(path, "wrong"), path)
+	}
+	assert.Empty(t, seen)
+}
+
+func TestSecretsThatCannotBeInEveryURLAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"", "short", "with a space in it", "with/a/slash/in/it", "percent%percent%percent", "umlaut-umläut-umlaut"} {
+		handler, err := proxy.RequireSecret(bad, http.NotFoundHandler())
+		assert.ErrorIs(t, err, proxy.ErrOptions)
+		assert.Nil(t, handler)
+		if bad != "" {
+			assert.NotContains(t, err.Error(), bad)
+		}
+	}
+}
+
+// Whatever happens, nothing that the proxy writes contains a token.
+func TestTokensShowNowhere(t *testing.T) {
+	play(t, func(t *testing.T) {
+		const webhook = "canary-webhook-canary-webhook-canary-webhook"
+		var log, shown bytes.Buffer
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Window("execute_webhook", 1, time.Hour), discordtest.Window("GET /users/@me", 1, time.Hour),
+			discordtest.Cut("GET /guilds/{id}"), discordtest.Cut("GET /webhooks/{id}/{token}"),
+			discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
+			discordtest.Answer("PATCH /webhooks/{id}/{token}", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
+		}, proxy.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+			proxy.WithTransport(httpclient.WithRetries(1)))
+		reasons := make(map[string]bool)
+		for _, request := range []string{
+			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /", "GET /users/%zz" + webhook,
+			"POST /webhooks/1/" + webhook, "POST /webhooks/1/" + webhook, "GET /webhooks/1/" + webhook,
+			"PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook + "/../x",
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			if strings.Contains(path, "%zz") {
+				_, got := w.raw(request + " HTTP/1.1\r\nHost: proxy\r\nAuthorization: " + token + "\r\n\r\n")
+				_, _ = io.CopyN(&shown, got.Body, got.ContentLength)
+				continue
+			}
+			got := w.send(method, path, "")
+			reasons[got.Header.Get("X-Ratelight-Proxy")] = true
+			fmt.Fprintln(&shown, got.Status, got.Header, got.text)
+		}
+		for _, reason := range []string{"too-long", "unreachable", "credential", "bad-request", "no-path"} {
+			assert.True(t, reasons[reason], reason)
+		}
+		manager := w.handler.Transport().Manager()
+		stats, err := json.Marshal(manager.Stats())
+		require.NoError(t, err)
+		fmt.Fprintf(&shown, "%s %+v %#v\n", stats, w.handler.Upstream(), w.handler.Upstream())
+		for b := range manager.Buckets() {
+			fmt.Fprintf(&shown, "%+v\n", b)
+		}
+		fmt.Fprintf(&shown, "%+v", w.handler)
+		assert.Contains(t, log.String(), "upstream failed")
+		for _, canary := range []string{"canary", "MTIzNDU2Nzg5"} {
+			assert.NotContains(t, log.String(), canary)
+			lines := slices.DeleteFunc(strings.Split(shown.String(), "\n"), func(line string) bool { return !strings.Contains(line, canary) })
+			assert.Empty(t, lines)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// defaultVersion is put in where a path has none. Discord would take the oldest.
+const defaultVersion = "v10"
+
+const (
+	headerMaxWait = "X-Ratelight-Max-Wait"
+	headerProxy   = "X-Ratelight-Proxy"
+	headerSecret  = "X-Ratelight-Secret"
+	headerPrefix  = "X-Ratelight-"
+)
+
+// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there stays as it is,
+// but for doubled slashes in front, which come from base URLs that end in one.
+func apiPath(path string) (string, bool) {
+	rest := "/" + strings.TrimLeft(path, "/")
+	rest = below(rest, func(segment string) bool { return segment == "api" })
+	version := "/" + defaultVersion
+	if after := below(rest, isVersion); after != rest {
+		version, rest = rest[:len(rest)-len(after)], after
+	}
+	return "/api" + version + rest, strings.Trim(rest, "/") != ""
+}
+
+// below returns what follows the first segment of a path if that is one of those.
+func below(path string, segment func(string) bool) string {
+	first, _, _ := strings.Cut(path[min(1, len(path)):], "/")
+	if segment(first) {
+		return path[1+len(first):]
+	}
+	return path
+}
+
+func isVersion(segment string) bool {
+	digits, found := strings.CutPrefix(segment, "v")
+	return found && isSnowflake(digits)
+}
+
+// isSnowflake reports a number like an id.
+func isSnowflake(text string) bool {
+	return text != "" && len(text) <= 20 && strings.Trim(text, "0123456789") == ""
+}
+
+// target returns where a request goes, or the answer to one that goes nowhere.
+func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return nil, &answer{status: http.StatusMethodNotAllowed, reason: "method",
+			message: "this is no HTTP proxy: set the base URL of the library to it instead"}
+	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" || !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
+		return nil, badRequest("the request is meant for an HTTP proxy, which this is not: set the base URL of the library to it instead")
+	case upgrades(r.Header):
+		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
+			message: "the proxy is for REST requests: connect to the gateway directly"}
+	}
+	path, ok := apiPath(r.URL.EscapedPath())
+	if !ok {
+		return nil, &answer{status: http.StatusNotImplemented, reason: "no-path",
+			message: "the request has no path of Discord's API: expected one like /api/v10/users/@me"}
+	}
+	path = h.upstream.EscapedPath() + path
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, badRequest("the path is malformed")
+	}
+	return &url.URL{Scheme: h.upstream.Scheme, Host: h.upstream.Host, Path: plain, RawPath: path,
+		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}, nil
+}
+
+// upgrades reports a request that asks for another protocol. One for HTTP/2, which Java's client makes each time, may be ignored.
+func upgrades(header http.Header) bool {
+	wanted := header["Upgrade"]
+	return len(wanted) > 0 && strings.Contains(strings.ToLower(strings.Join(header["Connection"], ",")), "upgrade") &&
+		(len(wanted) > 1 || !strings.EqualFold(wanted[0], "h2c"))
+}
+
+var errMaxWait = errors.New("the header " + headerMaxWait + " is malformed: expected a number of seconds, 0 or more")
+
+// maxWaitOf returns how long a request may wait.
+func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
+	text := r.Header.Get(headerMaxWait)
+	if text == "" {
+		return h.maxWait, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds >= 0) {
+		return 0, errMaxWait
+	}
+	longest := LongestWait
+	if h.isLarge(r) { // its client's disconnect is not noticed
+		longest = h.maxWait
+	}
+	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
+}
+
+// Headers that are about the way from the client to here. Cloudflare refuses some of them.
+var (
+	wayHeaders = map[string]bool{
+		"Via": true, "Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "True-Client-Ip": true,
+		"Fastly-Client-Ip": true, "Client-Ip": true, "X-Appengine-User-Ip": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
+		"Expect": true, // met here
+	}
+	wayPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", headerPrefix}
+)
+
+func ofTheWay(name string) bool {
+	if wayHeaders[name] {
+		return true
+	}
+	for _, prefix := range wayPrefixes {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,334 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+// window limits messages to one in a period.
+func window(period time.Duration) []discordtest.Rule {
+	return []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")}
+}
+
+// upTo sets the longest wait of a request in seconds.
+func upTo(r *http.Request, seconds string) *http.Request {
+	r.Header.Set("X-Ratelight-Max-Wait", seconds)
+	return r
+}
+
+func TestRequestsWaitHereAndDiscordRefusesNone(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 5, 5*time.Second)})
+		var all []<-chan response
+		for range 15 {
+			all = append(all, w.start(newRequest(t, "POST", messages, "{}")))
+			time.Sleep(time.Millisecond)
+		}
+		for i, done := range all {
+			got := <-done
+			require.NoError(t, got.err)
+			assert.Equal(t, 200, got.StatusCode)
+			assert.InDelta(t, i/5*5, got.took.Seconds(), 0.1, "request %d", i)
+		}
+		assert.Empty(t, w.discord.Refused())
+	})
+}
+
+func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(60*time.Second))
+		w.send("POST", messages, "{}")
+		time.Sleep(2500 * time.Millisecond)
+		got := w.send("POST", messages, "{}")
+		assertOwn(t, got, 429, "too-long")
+		assert.Zero(t, got.took)
+		assert.Equal(t, "58", got.Header.Get("Retry-After"))
+		assert.Equal(t, "1", got.Header.Get("X-RateLimit-Limit"))
+		assert.Equal(t, "0", got.Header.Get("X-RateLimit-Remaining"))
+		assert.Equal(t, "messages", got.Header.Get("X-RateLimit-Bucket"))
+		assert.Equal(t, "user", got.Header.Get("X-RateLimit-Scope"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Global"))
+		e := got.error(t)
+		assert.InDelta(t, 57.5, *e.RetryAfter, 0.01)
+		assert.False(t, *e.Global)
+		after, err := strconv.ParseFloat(got.Header.Get("X-RateLimit-Reset-After"), 64)
+		require.NoError(t, err)
+		assert.InDelta(t, *e.RetryAfter, after, 1e-9)
+		reset, err := strconv.ParseFloat(got.Header.Get("X-RateLimit-Reset"), 64)
+		require.NoError(t, err)
+		assert.InDelta(t, float64(time.Now().UnixMilli())/1000+57.5, reset, 0.01)
+
+		time.Sleep(time.Duration(*e.RetryAfter * float64(time.Second)))
+		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "whoever comes back then is served")
+	})
+}
+
+func TestARequestSaysHowLongItMayWait(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(60*time.Second))
+		w.send("POST", messages, "{}")
+		for text, waits := range map[string]bool{"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true} {
+			r := upTo(newRequest(t, "POST", messages, "{}"), text)
+			got := w.do(r)
+			if !waits {
+				assertOwn(t, got, 429, "too-long")
+				continue
+			}
+			assert.Equal(t, 200, got.StatusCode, text)
+			assert.InDelta(t, 60, got.took.Seconds(), 0.1)
+		}
+		for _, text := range []string{"-1", "a", "NaN", "10s", "1,5"} {
+			got := w.do(upTo(newRequest(t, "POST", messages, "{}"), text))
+			assertOwn(t, got, 400, "bad-request")
+			assert.Contains(t, got.text, "X-Ratelight-Max-Wait")
+		}
+	})
+}
+
+func TestNoRequestCanAskToWaitForLongerThanTheBound(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(proxy.LongestWait+time.Minute))
+		w.send("POST", messages, "{}")
+		assertOwn(t, w.do(upTo(newRequest(t, "POST", messages, "{}"), "100000")), 429, "too-long")
+	})
+}
+
+func TestGlobalWaitsAreGlobal429s(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Refuse("GET /users/@me", discordtest.Global, time.Minute).Nth(1)})
+		assertOwn(t, w.send("GET", "/users/@me", ""), 429, "too-long")
+		got := w.send("GET", "/api/v10/channels/2", "")
+		assertOwn(t, got, 429, "too-long")
+		assert.True(t, *got.error(t).Global)
+		assert.Equal(t, "global", got.Header.Get("X-RateLimit-Scope"))
+		assert.Equal(t, "true", got.Header.Get("X-RateLimit-Global"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Limit"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Bucket"))
+	})
+}
+
+// With the bucket's headers a library would stop all that uses it, although only some requests have to wait.
+func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
+	play(t, func(t *testing.T) {
+		for class, scope := range map[discordtest.Class]string{discordtest.Shared: "shared", discordtest.SubLimit: "user"} {
+			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("PATCH /channels/{id}", class, time.Minute).Nth(1)})
+			got := w.send("PATCH", "/api/v10/channels/1", `{"name":"x"}`)
+			assertOwn(t, got, 429, "too-long")
+			assert.Equal(t, scope, got.Header.Get("X-RateLimit-Scope"))
+			assert.False(t, *got.error(t).Global)
+			assert.Empty(t, got.Header.Get("X-RateLimit-Remaining"), class)
+			if class == discordtest.SubLimit {
+				assert.Equal(t, 200, w.send("PATCH", "/api/v10/channels/1", `{"topic":"x"}`).StatusCode)
+			}
+		}
+	})
+}
+
+func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1000)},
+			proxy.WithGlobalLimits(map[string]int{"123456789": 500}))
+		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 50, "Bearer MTIzNDU2Nzg5.a.b": 50} {
+			r := newRequest(t, "GET", "/api/v10/channels/1", "")
+			r.Header.Set("Authorization", authorization)
+			w.do(r.Clone(t.Context())) // is known then
+			time.Sleep(5 * time.Second)
+			start, all := time.Now(), make([]<-chan response, most+1)
+			for i := range all {
+				all[i] = w.start(r.Clone(t.Context()))
+			}
+			soon := 0
+			for _, done := range all {
+				if got := <-done; assert.NoError(t, got.err) && got.took < time.Second/2 {
+					soon++
+				}
+			}
+			assert.Equal(t, most, soon, authorization)
+			assert.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
+		}
+	})
+}
+
+// gone asserts that nothing of the requests that were given up has reached Discord, and that their places are free.
+func (w *world) assertOnly(requests int) {
+	w.t.Helper()
+	synctest.Wait()
+	stats := w.handler.Transport().Manager().Stats()
+	assert.Zero(w.t, stats.Waiting)
+	assert.Zero(w.t, stats.InFlight)
+	assert.Len(w.t, w.discord.Requests(), requests)
+}
+
+func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
+	for name, body := range map[string]string{"without a body": "", "with a body": `{"content":"never"}`, "with a large body in memory": strings.Repeat("x", 900_000)} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				w := newWorld(t, window(60*time.Second))
+				w.send("POST", messages, "{}")
+				var waiting []<-chan response
+				var stop []func()
+				for range 3 {
+					r := upTo(newRequest(t, "POST", messages, body), "300")
+					ctx, cancel := withCancel(r)
+					waiting, stop = append(waiting, w.start(ctx)), append(stop, cancel)
+				}
+				last := w.start(upTo(newRequest(t, "POST", messages, `{"content":"last"}`), "300"))
+				synctest.Wait()
+				require.Equal(t, 4, w.handler.Transport().Manager().Stats().Waiting)
+				for i, cancel := range stop {
+					cancel()
+					assert.Error(t, (<-waiting[i]).err)
+				}
+				synctest.Wait()
+				assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "their places are free at once")
+				got := <-last
+				require.NoError(t, got.err)
+				assert.InDelta(t, 60, got.took.Seconds(), 0.1, "it moves up")
+				time.Sleep(10 * time.Minute)
+				w.assertOnly(2)
+			})
+		})
+	}
+}
+
+// Nothing of such a body is read before its turn, so its client's disconnect is noticed then, and the wait is bounded.
+func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
+	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				w := newWorld(t, window(8*time.Second), proxy.WithMaxBufferedBody(1000))
+				w.send("POST", messages, "{}")
+				r := newRequest(t, "POST", messages, strings.Repeat("x", 500_000))
+				if length < 0 {
+					r.ContentLength = length
+				}
+				r, cancel := withCancel(r)
+				waiting := w.start(r)
+				synctest.Wait()
+				cancel()
+				assert.Error(t, (<-waiting).err)
+				time.Sleep(time.Minute)
+				w.assertOnly(1)
+				assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode)
+			})
+		})
+	}
+}
+
+func TestALargeBodyCannotAskForALongerWait(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(20*time.Second), proxy.WithMaxBufferedBody(1000))
+		w.send("POST", messages, "{}")
+		assertOwn(t, w.do(upTo(newRequest(t, "POST", messages, strings.Repeat("x", 500_000)), "300")), 429, "too-long")
+		r := upTo(newRequest(t, "POST", messages, "{}"), "300")
+		r.ContentLength = -1
+		assertOwn(t, w.do(r), 429, "too-long")
+		assert.Equal(t, 200, w.do(upTo(newRequest(t, "POST", messages, "{}"), "300")).StatusCode)
+	})
+}
+
+func TestShutdownLetsThoseFinishWhoWait(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(5*time.Second))
+		w.send("POST", messages, "{}")
+		waiting := w.start(newRequest(t, "POST", messages, "{}"))
+		synctest.Wait()
+		over := make(chan error, 1)
+		go func() { over <- w.handler.Shutdown(t.Context()) }()
+		synctest.Wait()
+		assertOwn(t, w.send("GET", "/users/@me", ""), 503, "closed")
+		assert.Equal(t, 200, (<-waiting).StatusCode)
+		assert.NoError(t, <-over)
+	})
+}
+
+func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(5*time.Second))
+		w.send("POST", messages, "{}")
+		waiting := w.start(newRequest(t, "POST", messages, "{}"))
+		synctest.Wait()
+		require.NoError(t, w.handler.Close())
+		got := <-waiting
+		assertOwn(t, got, 503, "closed")
+		assert.Equal(t, "1", got.Header.Get("Retry-After"))
+	})
+}
+
+// One bot's queue is not in another's way.
+func TestBotsDoNotWaitForEachOther(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(9*time.Second), proxy.WithTransport(httpclient.WithRetries(0)))
+		var all []<-chan response
+		for range 50 {
+			all = append(all, w.start(upTo(newRequest(t, "POST", messages, "{}"), "8")))
+		}
+		synctest.Wait()
+		r := newRequest(t, "POST", messages, "{}")
+		r.Header.Set("Authorization", "Bot OTg3NjU0MzIx.other.bot")
+		assert.Zero(t, w.do(r).took.Round(time.Millisecond))
+		statuses := make(map[string]int)
+		for _, done := range all {
+			got := <-done
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"200": 1, "429too-long": 49}, statuses)
+	})
+}
+
+// Nothing is lost on the way through the proxy: as many requests take as long as they do directly, and none is refused.
+func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
+	play(t, func(t *testing.T) {
+		rules := []discordtest.Rule{
+			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second), discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
+			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second), discordtest.Latency(100 * time.Millisecond),
+		}
+		load := func(do func(*http.Request) (*http.Response, error)) time.Duration {
+			start := time.Now()
+			var all sync.WaitGroup
+			for i := range 240 {
+				operation := []string{"POST /channels/%d/messages", "GET /channels/%d", "PUT /guilds/%d/members/1/roles/1"}[i%3]
+				method, path, _ := strings.Cut(fmt.Sprintf(operation, i%4), " ")
+				all.Go(func() {
+					r := upTo(newRequest(t, method, "/api/v10"+path, ""), "300")
+					r.URL.Scheme, r.URL.Host = "https", "discord.com"
+					got, err := do(r)
+					if assert.NoError(t, err) {
+						assert.Equal(t, 200, got.StatusCode)
+						got.Body.Close()
+					}
+				})
+			}
+			all.Wait()
+			return time.Since(start)
+		}
+		discord := discordtest.NewServer(t, rules...)
+		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport))
+		defer transport.Close()
+		directly := load((&http.Client{Transport: transport}).Do)
+
+		w := newWorld(t, rules)
+		w.client.Transport.(*http.Transport).DisableKeepAlives = true
+		through := load(func(r *http.Request) (*http.Response, error) {
+			r.URL.Scheme, r.URL.Host = "http", "proxy"
+			return w.client.Do(r)
+		})
+		t.Logf("directly %v, through the proxy %v", directly, through)
+		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.2)
+		assert.Empty(t, discord.Refused())
+		assert.Empty(t, w.discord.Refused())
+	})
+}

@@ -1,0 +1,4 @@
+package statefile
+
+// Write writes the file now.
+func (f *File) Write() error { return f.write() }

@@ -1,0 +1,50 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package statefile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/renameio/v2"
+)
+
+// lock locks a file, which is made if it is not there, until it is closed or the process ends, however it does.
+func lock(path string) (io.Closer, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, os.NewSyscallError("flock", err)
+	}
+	return file, nil
+}
+
+// save puts a new file in the place of the old one.
+func save(path string, data []byte) error {
+	file, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
+	if err != nil {
+		return err
+	}
+	defer file.Cleanup()
+	if _, err := file.Write(data); err != nil {
+		return err
+	}
+	return file.CloseAtomicallyReplace()
+}
+
+// tidy removes new files that were never put in the place of the old one, as their process was killed. The lock is held.
+func tidy(path string) {
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"[0-9]*"))
+	for _, name := range left {
+		_ = os.Remove(name)
+	}
+}

@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A block is what one process leaves to the next: two bytes that say what it is and in which version, its length, its contents, and a
+// checksum of all that.
+
+// ErrState is wrapped by the error for a block that cannot be used: it is damaged, or was not written for its reader.
+var ErrState = errors.New("state cannot be used")
+
+// ErrDamaged is that for a block that is not as it was written.
+var ErrDamaged = fmt.Errorf("%w: it is damaged", ErrState)
+
+const (
+	blockHead = 2 + 4
+	blockTail = 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// BeginBlock returns the beginning of a block, to which its contents are to be appended.
+func BeginBlock(kind, version byte) []byte {
+	return append(make([]byte, 0, 512), kind, version, 0, 0, 0, 0)
+}
+
+// EndBlock returns the block that was begun.
+func EndBlock(b []byte) []byte {
+	binary.BigEndian.PutUint32(b[2:], uint32(len(b)-blockHead))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// ReadBlock reads one block and returns its contents. It takes no more memory than there is to read, and reads no further.
+func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := readAll(&b, r, blockHead); err != nil {
+		return nil, err
+	}
+	switch head := b.Bytes(); {
+	case head[0] != kind:
+		return nil, fmt.Errorf("%w: it begins otherwise", ErrState)
+	case head[1] != version:
+		return nil, fmt.Errorf("%w: it has version %d, expected %d", ErrState, head[1], version)
+	}
+	if err := readAll(&b, r, int64(binary.BigEndian.Uint32(b.Bytes()[2:]))+blockTail); err != nil {
+		return nil, err
+	}
+	end := b.Len() - blockTail
+	if crc32.Checksum(b.Bytes()[:end], castagnoli) != binary.BigEndian.Uint32(b.Bytes()[end:]) {
+		return nil, fmt.Errorf("%w, its checksum is wrong", ErrDamaged)
+	}
+	return b.Bytes()[blockHead:end], nil
+}
+
+func readAll(b *bytes.Buffer, r io.Reader, n int64) error {
+	switch _, err := io.CopyN(b, r, n); {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w, it ends too early", ErrDamaged)
+	case err != nil:
+		return fmt.Errorf("reading a state: %w", err)
+	}
+	return nil
+}

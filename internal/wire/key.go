@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
+
+// Key turns secrets into numbers that stand for them in memory and in what is written, and do not give them away.
+type Key struct {
+	Salt [16]byte // which is no secret
+	key  [sha256.Size]byte
+}
+
+// NewKey returns the key of a secret, which may be empty, with a new salt.
+func NewKey(secret []byte) *Key {
+	var salt [16]byte
+	rand.Read(salt[:]) // never fails
+	return KeyWithSalt(secret, salt)
+}
+
+// KeyWithSalt returns the key of a secret and a salt.
+func KeyWithSalt(secret []byte, salt [16]byte) *Key {
+	return &Key{salt, sha256.Sum256(append(salt[:], secret...))}
+}
+
+// Sum returns a keyed hash of a text.
+// It is cut to 64 bits, so that the hash of a longer text cannot be derived from it.
+func (k *Key) Sum(text string) uint64 {
+	var space [256]byte // a credential fits in, so that nothing is allocated
+	sum := sha256.Sum256(append(append(space[:0], k.key[:]...), text...))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// A clock may have been set while nothing ran, and nobody notices, so it is believed within an hour. No more time than two days is told, as
+// it is only compared with waits of a day at most.
+const (
+	clockStep = time.Hour
+	longest   = 48 * time.Hour
+)
+
+// Elapsed returns how much time has passed at least, and at most, between two times of wall clocks, as long as nobody has set them by more
+// than an hour.
+func Elapsed(from, to time.Time) (least, most time.Duration) {
+	d := min(max(to.Sub(from), 0), longest)
+	return max(d-clockStep, 0), d + clockStep
+}

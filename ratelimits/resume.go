@@ -1,0 +1,91 @@
+package ratelimits
+
+import (
+	"iter"
+	"time"
+)
+
+// Resume continues with a window that a process has left which has ended by now: nobody will say what became of the requests in flight,
+// so they count as Lost. Unless exact is set, that process may have gone on after the window was written. Then all places of the
+// window, and of a hidden limit, count as taken at this moment.
+func (w *Window) Resume(now time.Duration, exact bool) {
+	w.advance(now)
+	n := w.inflight
+	w.inflight, w.probeOut = 0, false
+	if w.limit == 0 || w.unlimited {
+		w.unheard += n
+		return
+	}
+	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky
+	if isLeaky {
+		period = max(period, times(int(w.limit), w.evidence.leaky.slot.high))
+	}
+	period = min(period, LongestTrust)
+	c := charge{received: now, reset: interval{now, now + period + tick}, n: n, blind: unanswered}
+	if !exact {
+		w.resumeHidden(now)
+		c.reset.high = max(c.reset.high, w.ledger.last())
+		w.ledger.clear()
+		c.others, c.counted, c.n = true, w.limit, max(n, w.limit)
+		switch {
+		case n > 0:
+		case isLeaky, w.recentWhole && w.evidence.refuted&leaky != 0:
+			c.blind = heard
+		case w.evidence.refuted&leaky != 0:
+			c.blind = unsaid
+		}
+	}
+	if c.n > 0 {
+		w.outcome = now
+		w.ledger.add(&c)
+	}
+}
+
+// resumeHidden lets all that a hidden limit lets through have passed at this moment.
+func (w *Window) resumeHidden(now time.Duration) {
+	if w.rare == nil {
+		return
+	}
+	h := &w.rare.hidden
+	if n := h.room - h.count(now); n > 0 && now < h.until {
+		h.passed.lift(now + h.span)
+		h.passed.add(&charge{received: now, reset: interval{now, now + h.span}, n: n})
+	}
+}
+
+// Busy returns how long it is until no slot is taken any more, if no request in flight is answered meanwhile; 0 if none is taken.
+func (g *Global) Busy(now time.Duration) time.Duration {
+	g.expire(now)
+	if g.used() == 0 {
+		return 0
+	}
+	return max(g.nth(g.used()-1)-now, 0)
+}
+
+// Counts yields how many invalid responses there have been, and how long ago, give or take half a part, the oldest ones first.
+func (b *Budget) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
+	return func(yield func(time.Duration, int) bool) {
+		b.forget(now)
+		parts := int64(len(b.counts))
+		for age := parts - 1; age >= 0; age-- {
+			part := b.newest - age
+			if part < 0 || b.counts[part%parts] == 0 {
+				continue
+			}
+			if !yield(now-min(time.Duration(part)*b.part+b.part/2, now), int(b.counts[part%parts])) {
+				return
+			}
+		}
+	}
+}
+
+// Add takes in n invalid responses of the given time, of Counts of another Budget for instance.
+func (b *Budget) Add(at time.Duration, n int) {
+	if b.limit == 0 || n <= 0 {
+		return
+	}
+	b.forget(at)
+	n = min(n, mostCounted-b.total)
+	b.counts[b.newest%int64(len(b.counts))] += int32(n)
+	b.total += n
+}

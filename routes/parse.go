@@ -1,0 +1,27 @@
+package routes
+
+import "strings"
+
+// Parse returns the Route whose String is text, such as "POST /channels/{channel_id}/messages". It is for what one process writes and
+// another one reads. A Route from [New] with flags that do not follow from its template is not told by its String.
+//
+// The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
+func Parse(text string) (Route, error) {
+	method, template, _ := strings.Cut(text, " ")
+	variant := variantNone
+	for v := variantInteraction; v <= variantOld; v++ {
+		if shorter, ok := strings.CutSuffix(template, v.suffix()); ok {
+			template, variant = shorter, v
+		}
+	}
+	route, err := New(method, template)
+	switch {
+	case err != nil:
+		return Route{}, err
+	case variant == variantNone:
+		return route, nil
+	case variant == variantInteraction && route.Major() == MajorWebhookToken, variant > variantInteraction && route == DeleteMessage:
+		return route.definition().as(variant), nil
+	}
+	return Route{}, &PathError{Offset: -1, Err: ErrTemplate}
+}
