@@ -127,7 +127,11 @@
 //
 // # Metrics
 //
-// transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
+// Package httpclient/metrics shows the transport and its manager to Prometheus:
+//
+//	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
+//
+// Without it, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
 // invalid requests) and gauges (waiting, in flight, buckets, routes), and can be given to expvar as it is:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
