@@ -39,7 +39,7 @@ type bucket struct {
 	unsure   *turn                    // the latest call, if nobody knows whether it got through
 	loan     *loan                    // nil while the bucket is shared
 	wantedBy map[string]struct{}      // sessions that want the loan back
-	recalls  *ratelimits.Window       // what was known of the bucket before the server lost it
+	recalls  *recollection            // what was known of the bucket before the server lost it
 	vouched  map[string]time.Duration // when sessions were alive for certain, by the server's clock
 	dead     []string                 // sessions of which the server has said so
 	err      error                    // why the last call failed, if that is no outage
@@ -57,6 +57,8 @@ type bucket struct {
 	failedTo uint64        // the last ticket that there was when a call failed
 	timer    clockwork.Timer
 	gathers  bool // nothing is said yet, as there is more to come
+
+	knownUntil time.Duration // when the window that is known ends, by our clock
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)
@@ -72,7 +74,7 @@ func (s *session) Bucket(key buckets.SharedKey, changed func()) buckets.SharedBu
 	if b == nil {
 		b = &bucket{
 			session: s, name: name,
-			keys:    []string{k.name("b", name), k.sessions(), k.wants()},
+			keys:    []string{k.name("b", name), k.sessions(), k.wants(), k.era()},
 			tickets: map[buckets.Ticket]*ticket{}, alive: map[uint64]*ticket{}, wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
 		}
 		b.over.L = &b.mu
@@ -230,9 +232,10 @@ func (b *bucket) fly(sent time.Duration) *ticket {
 func (b *bucket) Forecast(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.outdate()
 	if b.known != nil {
 		w := &b.known.window
-		engine := b.engineNow(now)
+		engine := b.session.engineTime(now)
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
 			ahead += b.known.others(b.session.id, ahead < b.line.Len())
 		}
@@ -250,17 +253,12 @@ func (b *bucket) Forecast(now time.Duration, ahead int) (f buckets.SharedForecas
 
 // heldUntil is until when nothing may leave as far as the server knows.
 func (b *bucket) heldUntil() time.Duration {
+	b.outdate()
 	if b.known == nil {
 		return 0
 	}
 	now := b.session.now()
-	return now + b.known.window.HoldWait(b.engineNow(now))
-}
-
-// engineNow returns a time of the server's that is certainly not later than now, for what is known.
-func (b *bucket) engineNow(now time.Duration) time.Duration {
-	b.known.rewind(b.session.engineLatest(now))
-	return b.session.engineTime(now)
+	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
 // Answered reports that the place of a ticket is known, or that a call failed that should have told.

@@ -50,7 +50,9 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	limit := int64(0)
 	if s.tells(keys[0]) && s.knowsEngine() {
 		s.mu.Lock()
-		limit = s.engine.earliest(r.sent + timeout).Milliseconds()
+		if !s.era.over { // else it may be that of another clock
+			limit = s.engine.earliest(r.sent + timeout).Milliseconds()
+		}
 		s.mu.Unlock()
 	}
 	all := make([]string, 1, 1+len(arguments))
@@ -80,11 +82,11 @@ func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
 	}
-	s.mu.Lock()
-	if s.engine.tell(r.sent, r.received, r.engine) {
+	s.awake() // else it would seem that the server's clock was set
+	if s.tellClock(&r) {
 		s.meter.count(&s.meter.counted.ClockSteps)
+		s.spawn(func() { s.beat(s.context) })
 	}
-	s.mu.Unlock()
 	s.answered()
 }
 

@@ -32,6 +32,7 @@ type session struct {
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
+	era      era
 	ahead    time.Duration // how far the wall clock is ahead of the one that times are measured by, since the origin
 	naps     int           // how often the latter stood still
 	napAt    time.Duration // when it last did
