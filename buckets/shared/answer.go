@@ -101,7 +101,7 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 		if s != nil && s.version.life == k.version.life { // nobody writes an older one
 			b.session.endEra()
 		} else {
-			b.session.meter.count(&b.session.meter.counted.Losses)
+			b.session.lost()
 		}
 	}
 	if s == nil {

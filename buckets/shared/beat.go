@@ -79,6 +79,3 @@ func (s *session) count(live int, begun time.Duration) {
 		s.live, s.liveAt = max(live, 1), begun
 	}
 }
-
-// lost takes in that the server has not kept what it knew.
-func (s *session) lost() { s.meter.count(&s.meter.counted.Losses) }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 // errTooLate is the error of a call that got to the server after its time: it did nothing.
@@ -84,7 +86,6 @@ func (s *session) came(r reply, tells bool) {
 	}
 	s.awake() // else it would seem that the server's clock was set
 	if s.tellClock(&r) {
-		s.meter.count(&s.meter.counted.ClockSteps)
 		s.spawn(func() { s.beat(s.context) })
 	}
 	s.answered()
@@ -95,6 +96,9 @@ func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
 	ended := s.outage.end(s.now())
+	if ended {
+		s.tell(buckets.SharedEvent{Kind: buckets.OutageEnded, After: s.now() - since})
+	}
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()
@@ -123,6 +127,9 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	}
 	s.mu.Lock()
 	began := s.ended == nil && s.outage.failed(r.sent, r.received, err)
+	if began {
+		s.tell(buckets.SharedEvent{Kind: buckets.OutageBegan, Cause: err})
+	}
 	s.mu.Unlock()
 	if began {
 		s.spawn(s.probe)

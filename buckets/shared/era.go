@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -56,6 +57,8 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 	if s.era.number != 0 {
 		s.engine, s.era.over = before, true
 	}
+	s.meter.count(&s.meter.counted.ClockSteps)
+	s.tell(buckets.SharedEvent{Kind: buckets.ClockSet})
 	return true
 }
 
@@ -92,7 +95,7 @@ func (r *reply) hasEra() bool {
 
 // startAnew takes in that an era has begun: nothing is granted or lent any more, and what is known is only waited out.
 func (s *session) startAnew() {
-	s.meter.count(&s.meter.counted.Losses)
+	s.lost()
 	s.agents.mu.Lock()
 	all := make([]*bucket, 0, len(s.agents.byName))
 	for _, b := range s.agents.byName {
