@@ -12,8 +12,8 @@ import (
 )
 
 // Hooks are callbacks for what a manager does. All are optional. They are called on the goroutine of the request or of
-// the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close
-// or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
+// the garbage collector, with no lock held, so they may call the manager (except Collected and Shared, which must not call
+// Close or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
 //
 // The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only, and that of
 // Waited may have ended. It is
@@ -31,6 +31,10 @@ type Hooks struct {
 	BudgetUsed func(context.Context, BudgetUsed)
 	// Collected is called after each run of the garbage collector that removed something.
 	Collected func(Collected)
+	// Shared is called for each event of what the manager shares with other processes, if it does: see SharedEvent. The events come
+	// one after the other from a goroutine of the store; a slow hook delays only the following ones, and Close, which waits for the one that
+	// is being told. It must not call Close or Shutdown. The store logs outages by itself; see shared.WithLogger.
+	Shared func(SharedEvent)
 }
 
 // Waiting says that a request has to wait.

@@ -30,6 +30,9 @@ func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 func (m *RESTBucketManager) joinSession() {
 	if s := m.settings.shared; s != nil {
 		session := s.Join(m.settings.clock, m.origin)
+		if n, ok := session.(SharedNotifier); ok && m.settings.hooks.Shared != nil {
+			n.Notify(m.settings.hooks.Shared)
+		}
 		m.shared = m.sharedStats()
 		m.joined.Store(&session)
 	}
