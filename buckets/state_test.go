@@ -626,6 +626,7 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 		of := buckets.WithGlobalLimitOf(func(string) int { return 50 })
 		m := started(t, of)
 		discover(t, m, compile(routes.GetMyUser), plain(200))
+		wait(10 * time.Second)
 		m = successor(t, stateOf(t, m, false), of)
 		c := ask(m, compile(routes.GetMyUser))
 		assert.False(t, c.granted())
