@@ -257,7 +257,7 @@ func (m *RESTBucketManager) restore(s *state) {
 	m.doubted.Store(int64(s.doubted))
 	if !s.exact {
 		m.doubted.Store(int64(now))
-		if m.settings.globalLimit > 0 {
+		if m.settings.globalLimit > 0 || m.settings.globalOf != nil {
 			m.throttled.Extend(now, ratelimits.GlobalPatience)
 		}
 	}

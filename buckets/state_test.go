@@ -619,3 +619,20 @@ func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		of := buckets.WithGlobalLimitOf(func(string) int { return 50 })
+		m := started(t, of)
+		discover(t, m, compile(routes.GetMyUser), plain(200))
+		wait(10 * time.Second)
+		m = successor(t, stateOf(t, m, false), of)
+		c := ask(m, compile(routes.GetMyUser))
+		assert.False(t, c.granted())
+		wait(ratelimits.GlobalPatience + time.Millisecond)
+		require.True(t, c.granted())
+		c.update(plain(200))
+		drained(t, m)
+	})
+}
