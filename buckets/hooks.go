@@ -105,12 +105,7 @@ func (m *RESTBucketManager) AddHooks(hooks Hooks) {
 		together := &Hooks{
 			Waiting: inTurn(before.Waiting, hooks.Waiting), Waited: inTurn(before.Waited, hooks.Waited),
 			Held: inTurn(before.Held, hooks.Held), BudgetUsed: inTurn(before.BudgetUsed, hooks.BudgetUsed),
-			Collected: before.Collected,
-		}
-		if first, second := before.Collected, hooks.Collected; first == nil {
-			together.Collected = second
-		} else if second != nil {
-			together.Collected = func(c Collected) { first(c); second(c) }
+			Collected: both(before.Collected, hooks.Collected), Shared: both(before.Shared, hooks.Shared),
 		}
 		if m.hooks.CompareAndSwap(before, together) {
 			return
@@ -127,6 +122,17 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 		return first
 	}
 	return func(ctx context.Context, event T) { first(ctx, event); second(ctx, event) }
+}
+
+// both is inTurn for callbacks without a context.
+func both[T any](first, second func(T)) func(T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(event T) { first(event); second(event) }
 }
 
 // WithLogger sets where the manager logs: warnings of new holds and of the marks of the invalid request budget, and the rest for debugging.
@@ -291,5 +297,11 @@ func (m *RESTBucketManager) tellCollected(c Collected) {
 	})
 	if hook := m.hooks.Load().Collected; hook != nil {
 		hook(c)
+	}
+}
+
+func (m *RESTBucketManager) tellShared(e SharedEvent) {
+	if hook := m.hooks.Load().Shared; hook != nil {
+		hook(e)
 	}
 }

@@ -18,7 +18,7 @@ import (
 //	lent    this process decides alone, by the manager's window, as long as the loan lasts
 //
 // The manager's window is used only in calls of the manager, which holds the lock that guards it. So a loan that is offered begins with the
-// manager's next call, and one that is over ends with it.
+// manager's next call, and one that is over ends when the manager wants to know what may leave.
 type bucket struct {
 	session *session
 	name    string
@@ -31,6 +31,7 @@ type bucket struct {
 
 	waiting int       // requests of the manager, those that were granted included
 	waiters []waiter  // the first of them that are not
+	spare   []waiter  // room for the next ones
 	granted []waiter  // the first of all
 	permits []*permit // of what flies
 	ended   []outcome // that the server does not know yet, in their order
@@ -94,30 +95,30 @@ func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, chang
 	return b
 }
 
-// enter begins a call of the manager: a loan that is offered begins, and one that is over or wanted ends. Afterwards there is only one that
-// lasts. b.mu is held.
+// enter begins a call of the manager, and with it a loan that is offered. b.mu is held.
 func (b *bucket) enter(now time.Duration) {
-	l := b.loan
-	switch {
-	case l == nil:
-		return
-	case l.offered:
+	if b.loan != nil && b.loan.offered {
 		b.begin(now)
 	}
-	if l.wanted || now >= b.loanUntil() {
+}
+
+// decides is enter, and reports that the manager's window decides what leaves. A loan that is over or wanted ends. b.mu is held.
+func (b *bucket) decides(now time.Duration) bool {
+	b.enter(now)
+	if l := b.loan; l != nil && (l.wanted || now >= b.loanUntil()) {
 		b.endLoan(now)
 	}
+	return b.loan != nil
 }
 
 // Demand takes in who waits.
 func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.enter(now)
 	switch {
-	case b.closed:
-	case b.loan != nil:
+	case b.decides(now):
 		b.waiting = waiting
+	case b.closed:
 	case b.seat(waiting, arrivals) || b.due && b.failing == 0:
 		b.say(now)
 	}
@@ -127,7 +128,7 @@ func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.D
 func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.enter(now); b.loan != nil {
+	if b.decides(now) {
 		return b.window.Next(now)
 	}
 	if hold := b.window.HoldWait(now); hold > 0 {
@@ -141,7 +142,7 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.enter(now); b.loan != nil {
+	if b.decides(now) {
 		p, ok := b.window.Take(now)
 		if !ok {
 			return nil, false

@@ -58,7 +58,7 @@ func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool)
 	if len(b.granted) > waiting {
 		b.granted, news = b.granted[:waiting], true
 	}
-	var now []waiter
+	now := b.spare[:0]
 	if b.queued() > 0 {
 		granted := len(b.granted)
 		for arrived := range arrivals {
@@ -82,7 +82,7 @@ func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool)
 			now[i].number, news = b.session.agents.next.Add(1), true
 		}
 	}
-	b.waiters = now
+	b.waiters, b.spare = now, b.waiters
 	return news || len(before) > 0
 }
 
