@@ -76,14 +76,14 @@ func loadToTune(o options.Tune, stdin io.Reader) (*tune.Load, error) {
 	case "":
 		return tune.Generate(traffic(o))
 	case "-":
-		return tune.ReadTrace("standard input", stdin)
+		return tune.ReadTrace("standard input", stdin, o.SkipBadLines)
 	}
 	file, err := os.Open(o.Trace)
 	if err != nil {
 		return nil, fmt.Errorf("-trace: %w", err)
 	}
 	defer file.Close()
-	return tune.ReadTrace(o.Trace, file)
+	return tune.ReadTrace(o.Trace, file, o.SkipBadLines)
 }
 
 func traffic(o options.Tune) tune.Traffic {

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +19,8 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/scenario"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/trace"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -86,6 +92,57 @@ func TestTraceFromStandardInput(t *testing.T) {
 	assert.Empty(t, stderr.String())
 }
 
+func TestTuneSkipsBadLines(t *testing.T) {
+	t.Parallel()
+	trace := write(t, "t.csv", twenty+"yesterday,POST,/webhooks/1/hunter2\n")
+	status, stdout, stderr := call(t.Context(), nil, "tune", "-trace", trace, "-skip-bad-lines", "-max-rate-limits", "1m")
+	assert.Zero(t, status)
+	assert.Empty(t, stderr)
+	assert.Contains(t, stdout, "20 requests in 0 s; 1 route, 1 bucket\n1 line skipped, the first because of this: "+trace+":21: the time cannot be read")
+	assert.Contains(t, stdout, "The bottleneck is POST /webhooks/{webhook_id}/{webhook_token} of webhook 1: requests waited ")
+	assert.NotContains(t, stdout, "hunter2")
+}
+
+// What was recorded of a run is replayed as it was.
+func TestARecordedRunCanBeTuned(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		server, err := discordsim.New(discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: discordsim.Fixed(5, 5*time.Second), Hash: "a"}}})
+		require.NoError(t, err)
+		defer server.Close()
+		transport := httpclient.NewTransport(httpclient.WithBase(server.RoundTripper()))
+		recorder := trace.New(&file)
+		transport.AddHooks(recorder.Hooks())
+		var all sync.WaitGroup
+		for i := range 24 {
+			all.Go(func() {
+				path := "/api/v10/channels/" + strconv.Itoa(1+i%2) + "/messages"
+				if i%6 == 0 {
+					path = "/api/v10/webhooks/3/hunter2"
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, discordsim.BaseURL+path, nil)
+				if !assert.NoError(t, err) {
+					return
+				}
+				if response, err := transport.RoundTrip(r); assert.NoError(t, err) {
+					_ = response.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		require.NoError(t, transport.Close())
+		require.NoError(t, recorder.Close())
+	})
+	assert.NotContains(t, file.String(), "hunter2")
+	status, stdout, stderr := call(t.Context(), nil, "tune", "-trace", write(t, "recorded.csv", file.String()), "-max-rate-limits", "4s,1m")
+	assert.Zero(t, status)
+	assert.Empty(t, stderr)
+	assert.Contains(t, stdout, "24 requests in 0 s; 2 routes, 3 buckets\n")
+	assert.Contains(t, stdout, "OK: 60 s is the smallest value that refuses 1 % or less (0 %)")
+	assert.Contains(t, stdout, "The bottleneck is POST /channels/{channel_id}/messages of channel ")
+}
+
 func TestMisusedTuneIsExplained(t *testing.T) {
 	t.Parallel()
 	trace := write(t, "t.csv", twenty+"yesterday,POST,/webhooks/1/hunter2\n")
@@ -94,6 +151,7 @@ func TestMisusedTuneIsExplained(t *testing.T) {
 		want      string
 	}{
 		{[]string{"-refused", "2"}, "-refused"},
+		{[]string{"-skip-bad-lines"}, "-skip-bad-lines has an effect only together with -trace"},
 		{[]string{"-trace", "missing.csv"}, "-trace: open missing.csv"},
 		{[]string{"-trace", trace}, "t.csv:21: the time cannot be read: expected RFC 3339"},
 		{[]string{"-requests", "10", "-rule", "GET /channels/{id}=5/5s"}, "-rule, number 1: no request of the load is for that route"},

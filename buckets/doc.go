@@ -66,6 +66,7 @@
 //	why does a bucket wait?                           snapshot.go
 //	which buckets wait, and what else does?           status.go, by the list in busy.go
 //	how does a manager start, drain and end?          lifecycle.go
+//	what does it leave to the next one?               state.go; what does that make of it: restore.go
 //	what do hooks and logs get?                       hooks.go
 //
 // # Life of a manager
@@ -73,6 +74,9 @@
 // A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. Shutdown
 // first lets waiting requests and those in flight finish. While it runs, a garbage collector evicts buckets that are idle
 // and whose reset has passed, so that an eviction cannot cause a 429.
+//
+// A manager forgets everything when it is closed, but for what [RESTBucketManager.WriteState] has written: the next one, in the same
+// process or another, goes on from there ([RESTBucketManager.RestoreState]). Package httpclient/statefile keeps that in a file.
 //
 // There is no goroutine per bucket or request, and no lock is held while a request waits. A waiting request needs a
 // goroutine only if it was acquired by a call that blocks; [RESTBucketManager.AcquireFunc] needs none.

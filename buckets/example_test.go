@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -276,4 +277,44 @@ func ExampleRESTBucketManager_AcquireFunc() {
 	// Output:
 	// channel 1
 	// channel 2
+}
+
+// The next manager goes on where the one before was closed: it knows the route's bucket, and what is left of its window.
+func ExampleRESTBucketManager_RestoreState() {
+	const authorization = "Bot my-token"
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+	var state bytes.Buffer // a file, see httpclient/statefile
+	for range 2 {
+		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Second))
+		if err := manager.Start(); err != nil {
+			panic(err)
+		}
+		if state.Len() > 0 {
+			if err := manager.RestoreState(&state); err != nil { // before the first request
+				panic(err)
+			}
+		}
+		lease, err := manager.Acquire(context.Background(), route, authorization)
+		if err != nil {
+			fmt.Println("not sent:", err)
+		}
+		lease.Update(ratelimits.Response{Status: http.StatusOK, Limited: true, Bucket: "80c17d2f", Limit: 1, ResetAfter: time.Hour})
+
+		// Now and then, in case that the program is killed:
+		if err := manager.WriteState(io.Discard); err != nil {
+			panic(err)
+		}
+		// And when it ends:
+		if err := manager.Close(); err != nil {
+			panic(err)
+		}
+		if err := manager.WriteState(&state); err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// not sent: rate limit too long: POST /channels/{channel_id}/messages would wait 1h0m0.001s (1 requests per 1h0m0s), longer than its max rate limit of 1s
 }

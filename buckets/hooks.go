@@ -12,8 +12,8 @@ import (
 )
 
 // Hooks are callbacks for what a manager does. All are optional. They are called on the goroutine of the request or of
-// the garbage collector, with no lock held, so they may call the manager (except Collected, which must not call Close
-// or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
+// the garbage collector, with no lock held, so they may call the manager (except Collected and Shared, which must not call
+// Close or Shutdown). A slow hook delays that request. No hook receives a credential or a token.
 //
 // The context is the one that the request was acquired with; Held and BudgetUsed, which may come after its end, get its values only, and that of
 // Waited may have ended. It is
@@ -31,6 +31,10 @@ type Hooks struct {
 	BudgetUsed func(context.Context, BudgetUsed)
 	// Collected is called after each run of the garbage collector that removed something.
 	Collected func(Collected)
+	// Shared is called for each event of what the manager shares with other processes, if it does: see SharedEvent. The events come
+	// one after the other from a goroutine of the store; a slow hook delays only the following ones, and Close, which waits for the one that
+	// is being told. It must not call Close or Shutdown. The store logs outages by itself; see shared.WithLogger.
+	Shared func(SharedEvent)
 }
 
 // Waiting says that a request has to wait.
@@ -50,8 +54,8 @@ type Waiting struct {
 type Waited struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// For is what the request waited for when its wait began. That may have changed since: who waits for a probe may have to wait for a
-	// window next.
+	// For is what the request waited for when its wait began; if that was a probe, what it waited for afterwards, unless it could leave
+	// then. It may have changed since.
 	For WaitsFor
 	// Wait is how long it waited.
 	Wait time.Duration
@@ -101,12 +105,7 @@ func (m *RESTBucketManager) AddHooks(hooks Hooks) {
 		together := &Hooks{
 			Waiting: inTurn(before.Waiting, hooks.Waiting), Waited: inTurn(before.Waited, hooks.Waited),
 			Held: inTurn(before.Held, hooks.Held), BudgetUsed: inTurn(before.BudgetUsed, hooks.BudgetUsed),
-			Collected: before.Collected,
-		}
-		if first, second := before.Collected, hooks.Collected; first == nil {
-			together.Collected = second
-		} else if second != nil {
-			together.Collected = func(c Collected) { first(c); second(c) }
+			Collected: both(before.Collected, hooks.Collected), Shared: both(before.Shared, hooks.Shared),
 		}
 		if m.hooks.CompareAndSwap(before, together) {
 			return
@@ -123,6 +122,17 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 		return first
 	}
 	return func(ctx context.Context, event T) { first(ctx, event); second(ctx, event) }
+}
+
+// both is inTurn for callbacks without a context.
+func both[T any](first, second func(T)) func(T) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(event T) { first(event); second(event) }
 }
 
 // WithLogger sets where the manager logs: warnings of new holds and of the marks of the invalid request budget, and the rest for debugging.
@@ -287,5 +297,11 @@ func (m *RESTBucketManager) tellCollected(c Collected) {
 	})
 	if hook := m.hooks.Load().Collected; hook != nil {
 		hook(c)
+	}
+}
+
+func (m *RESTBucketManager) tellShared(e SharedEvent) {
+	if hook := m.hooks.Load().Shared; hook != nil {
+		hook(e)
 	}
 }

@@ -22,7 +22,7 @@ type waiter struct {
 	fifo.Element[*waiter]
 	ask
 	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
-	reason WaitsFor               // what it waited for in the beginning
+	reason WaitsFor               // what it waited for in the beginning, or when a probe was over
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held

@@ -18,7 +18,8 @@ var errUsed = errors.New("manager has sent requests already: restore the state a
 // and nothing is asked for that was known; what responses say otherwise replaces it.
 //
 // Where the state was written before Close, the manager that has written it may have gone on sending until this moment: each bucket is
-// used up for one of its periods, and the global limits for two seconds. What that manager has found out since is found out again.
+// used up for one of its periods, and the global limits for two seconds. Then one request goes first where it is not proven how the bucket
+// fills up. What that manager has found out since it wrote the state is found out again.
 //
 // Holds and windows last as long from now on as they had to last when the state was written. Only what the wall clock says has passed since
 // beyond an hour is taken off, so that a clock that was set by an hour ends none of them early.
@@ -256,7 +257,7 @@ func (m *RESTBucketManager) restore(s *state) {
 	m.doubted.Store(int64(s.doubted))
 	if !s.exact {
 		m.doubted.Store(int64(now))
-		if m.settings.globalLimit > 0 {
+		if m.settings.globalLimit > 0 || m.settings.globalOf != nil {
 			m.throttled.Extend(now, ratelimits.GlobalPatience)
 		}
 	}

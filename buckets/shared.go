@@ -171,6 +171,9 @@ func (m *RESTBucketManager) Shares() bool { return m.settings.shared != nil }
 func (m *RESTBucketManager) joinSession() {
 	if s := m.settings.shared; s != nil {
 		session := s.Join(m.settings.clock, m.origin)
+		if n, ok := session.(SharedNotifier); ok {
+			n.Notify(m.tellShared)
+		}
 		m.shared = m.sharedStats()
 		m.joined.Store(&session)
 	}

@@ -23,10 +23,11 @@ type SharedStats struct {
 	LoansRecalled uint64
 
 	// Losses counts how often the server knew less than this process had seen: it was emptied, restarted with an older state, or a replica
-	// that was behind has taken over. Each bucket counts, and each global limit, and the list of processes; one that nobody used then does not.
+	// that was behind has taken over; or another process said so, or that the server's clock was set. Each time counts once, and a bucket or a global
+	// limit once more if that alone was lost.
 	Losses uint64
-	// ClockSteps counts how often the server's clock showed a time that it could not have got to: it was set, or another server
-	// has taken over.
+	// ClockSteps counts how often the server's clock showed a time that it could not have got to, by more than a quarter of a second: it was
+	// set, or another server has taken over.
 	ClockSteps uint64
 	// Suspensions counts how often this process seems to have stood still together with its monotonic clock: the wall clock ran ahead of
 	// that by more than a second.

@@ -459,6 +459,7 @@ func TestBurstGoesOnAfterARestart(t *testing.T) {
 func FuzzRestoreState(f *testing.F) {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	require.NoError(f, m.Start())
+	var head []byte
 	for _, r := range []routes.CompiledRoute{message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token")} {
 		for _, response := range []ratelimits.Response{
 			limited("messages", 5, 4, time.Minute), plain(200), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
@@ -469,7 +470,8 @@ func FuzzRestoreState(f *testing.F) {
 		}
 		var b bytes.Buffer
 		require.NoError(f, m.WriteState(&b))
-		f.Add(b.Bytes()[6 : b.Len()-4])
+		head = b.Bytes()[:6+16+8] // with its key
+		f.Add(b.Bytes()[len(head) : b.Len()-4])
 	}
 	require.NoError(f, m.Close())
 	f.Fuzz(func(t *testing.T, contents []byte) {
@@ -479,7 +481,7 @@ func FuzzRestoreState(f *testing.F) {
 		m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 		require.NoError(t, m.Start())
 		defer m.Close()
-		state := wire.EndBlock(append(wire.BeginBlock('B', 1), contents...))
+		state := wire.EndBlock(append(bytes.Clone(head), contents...))
 		if m.RestoreState(bytes.NewReader(state)) != nil {
 			assert.Empty(t, hashes(m), "nothing has changed")
 			return
@@ -567,4 +569,70 @@ func BenchmarkAcquireWhileTheStateIsWritten(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns/p99")
 		})
 	}
+}
+
+// What processes share is kept elsewhere. The edge is each process's own.
+func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(h))
+		c := ask(m, message(1))
+		wait(time.Second)
+		require.True(t, c.granted())
+		c.update(limited("messages", 5, 4, time.Hour))
+		c = ask(m, message(1))
+		wait(time.Second)
+		require.True(t, c.granted())
+		c.update(refused(ratelimits.ClassEdge, time.Hour))
+		state := stateOf(t, m, true)
+		assert.NotContains(t, string(state), "messages")
+		m = successor(t, state, buckets.WithShared(h))
+		assert.InDelta(t, time.Hour, m.EdgeWait(""), float64(time.Minute))
+		assert.Empty(t, hashes(m))
+
+		alone := started(t)
+		discover(t, alone, message(1), limited("alone", 5, 4, time.Hour))
+		m = successor(t, stateOf(t, alone, true), buckets.WithShared(h))
+		assert.Empty(t, hashes(m))
+	})
+}
+
+// A hash with a token in it is not written. What is known of its bucket is, until a response names it again.
+func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		hook := compile(routes.ExecuteWebhook, "7", "secret")
+		used := limited("hash of secret", 5, 0, time.Minute)
+		discover(t, m, hook, used)
+		state := stateOf(t, m, true)
+		assert.NotContains(t, string(state), "secret")
+		m = successor(t, state)
+		first := ask(m, hook)
+		assert.False(t, first.granted())
+		wait(61 * time.Second)
+		require.True(t, first.granted())
+		first.update(limited("hash of secret", 5, 4, time.Minute))
+		all := asks(m, hook, 6)
+		assert.Equal(t, 4, granted(t, all))
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		of := buckets.WithGlobalLimitOf(func(string) int { return 50 })
+		m := started(t, of)
+		discover(t, m, compile(routes.GetMyUser), plain(200))
+		wait(10 * time.Second)
+		m = successor(t, stateOf(t, m, false), of)
+		c := ask(m, compile(routes.GetMyUser))
+		assert.False(t, c.granted())
+		wait(ratelimits.GlobalPatience + time.Millisecond)
+		require.True(t, c.granted())
+		c.update(plain(200))
+		drained(t, m)
+	})
 }

@@ -128,6 +128,25 @@ func TestTheEndOfAWaitSaysWhatItWasFor(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 2)
+		probe.update(limited("messages", 2, 1, 10*time.Second))
+		wait(time.Minute)
+		require.Equal(t, 2, granted(t, waiting))
+		all := told.all()
+		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the probe was over")
+		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
+		for _, c := range waiting {
+			c.lease.Return()
+		}
+	})
+}
+
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

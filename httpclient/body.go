@@ -65,7 +65,7 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	}
 	b.length, b.measured = length, len(request.Trailer) == 0 // trailers are sent only behind chunks
 	b.get = func() (io.ReadCloser, error) {
-		if length == 0 {
+		if length == 0 && len(request.Trailer) == 0 { // trailers follow a body
 			return http.NoBody, nil
 		}
 		return io.NopCloser(bytes.NewReader(kept)), nil

@@ -116,7 +116,8 @@
 //     they must arrive in sequence, use the ordered mode ([buckets.WithOrdered]).
 //   - A slot of the global limit is kept for two seconds at most: with longer round trips global 429s are possible.
 //   - Limits are kept per process unless [buckets.WithShared] is used: other processes with the same token are noticed by
-//     what they leave over. A restart forgets what was sent before it, and may draw a 429 in the first seconds.
+//     what they leave over. A restart forgets what was sent before it, and may draw a 429 in the first seconds, unless package statefile
+//     keeps it ([Transport.WriteState], [Transport.RestoreState]).
 //   - With [WithLimiter] there is no budget of invalid requests, and [Transport.Manager] returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
 //
@@ -126,7 +127,11 @@
 //
 // # Metrics
 //
-// transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
+// Package httpclient/metrics shows the transport and its manager to Prometheus:
+//
+//	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
+//
+// Without it, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
 // invalid requests) and gauges (waiting, in flight, buckets, routes), and can be given to expvar as it is:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"net/http"
@@ -72,6 +73,9 @@ const (
 type DoneEvent struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
+	// TokenHash is a hash of the token in the path, by a key that no other process has, 0 if there is none. It tells requests apart that
+	// Discord counts apart, such as the follow-ups to different interactions, whose Major is the same.
+	TokenHash uint64
 	// Attempts is how often it was sent, 0 if never.
 	Attempts int
 	// Status is that of the response that is returned, 0 if there is none. Err is why, without the token and the credential of the
@@ -176,6 +180,8 @@ func (x *roundTrip) measure(sum *time.Duration) (over func()) {
 	return func() { *sum += x.sinceMade() - began }
 }
 
+var tokenSeed = maphash.MakeSeed()
+
 // callDoneHook reports what became of the request. Should the hook panic, nobody gets the response, and it is closed.
 func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	if !x.measures() {
@@ -185,6 +191,9 @@ func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	e := DoneEvent{
 		Route: x.route(), Major: x.major(), Attempts: x.retry.attempts,
 		Took: x.sinceMade() - x.times.began, Waited: x.times.waited, Sent: x.times.sent,
+	}
+	if token := x.ask.Route.MajorToken(); token != "" {
+		e.TokenHash = maphash.String(tokenSeed, token) | 1
 	}
 	if err != nil {
 		e.Err = x.redacted(err)

@@ -35,8 +35,9 @@ func WithStateKey(secret []byte) Option {
 // the state of the transport's own manager, see buckets.RESTBucketManager.WriteState. A manager of WithManager is not part of it.
 // RestoreState reads it. Package statefile keeps it in a file.
 //
-// Write it after Close or Shutdown, and before: then it says that more may have been sent since. It contains no credential and no token,
-// only keyed hashes, see WithStateKey. The errors are those of w.
+// Write it after Close or Shutdown, for the next transport to go on exactly there; and now and then before, also because only then the
+// manager knows at Close that its state is wanted: a transport that is not closed may send more after it was written. The state contains no
+// credential and no token, only keyed hashes, see WithStateKey. The errors are those of w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {

@@ -15,6 +15,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/wire"
 )
 
 // stateOf returns the state of a transport that is closed, or was killed.
@@ -158,5 +159,25 @@ func TestTransportWithAManagerOfItsOwnersKeepsCredentialsOnly(t *testing.T) {
 		require.NoError(t, second.RestoreState(strings.NewReader(string(stateOf(t, first, true)))))
 		var stopped *httpclient.CredentialError
 		assert.ErrorAs(t, ask(second), &stopped)
+	})
+}
+
+func FuzzRestoreStateOfATransport(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{1}, 64))
+	f.Fuzz(func(t *testing.T, contents []byte) {
+		if len(contents) > 1<<16 {
+			return
+		}
+		transport := httpclient.NewTransport()
+		defer transport.Close()
+		var b bytes.Buffer
+		require.NoError(t, transport.WriteState(&b))
+		head := b.Bytes()[6 : 6+16+8] // of this transport's key
+		state := wire.EndBlock(append(append(wire.BeginBlock('T', 1), head...), contents...))
+		if transport.RestoreState(bytes.NewReader(state)) == nil {
+			require.NoError(t, transport.WriteState(io.Discard))
+		}
+		_ = transport.RestoreState(bytes.NewReader(contents))
 	})
 }

@@ -80,16 +80,27 @@ func (b *bucket) speak() (more bool) {
 	if err == nil {
 		r, err = b.session.call(swapScript, b.keys, q.arguments...)
 	}
-	if err == nil {
-		a, err = r.read()
+	if err == nil && !r.hasEra() {
+		err = errReply
 	}
+	anew := false
 	if err == nil {
 		b.session.saw(&r)
+		anew = r.values[0] != q.next.era || b.session.eraNumber() != q.next.era
+	}
+	if err == nil && !anew {
+		a, err = r.read()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over.Broadcast()
-	if err == nil {
+	switch {
+	case anew:
+		b.due, b.asks = true, true
+		if r.values[0] == q.next.era { // it was done, and is worth nothing any more
+			b.unsure = q
+		}
+	case err == nil:
 		err = b.take(q, &a, &r)
 	}
 	if err != nil {
@@ -186,7 +197,7 @@ func (b *bucket) rest(now time.Duration) {
 	case b.looks > 0:
 		at = min(b.lookedAt+min(firstLook<<min(b.looks-1, 10), longestLook), b.lentTill+time.Millisecond)
 	case k != nil && k.owner == "":
-		engine := b.engineNow(now)
+		engine := b.session.engineTime(now)
 		next, ok := k.window.Next(engine)
 		if ok {
 			next += now - engine
@@ -239,7 +250,7 @@ func (b *bucket) want(session string) {
 	lent := b.loan != nil
 	switch {
 	case lent:
-		if l := b.loan; !l.wanted && !l.over && !l.alone {
+		if l := b.loan; !l.wanted && !l.alone && b.session.now() < b.loanUntil() {
 			b.session.meter.count(&b.session.meter.counted.LoansRecalled)
 		}
 		b.loan.wanted = true

@@ -78,19 +78,23 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw takes in that the others believe in the session, by a reply that begins with whether the server had forgotten it. Then it has
-// forgotten what it knew of buckets, too.
+// saw takes in that the others believe in the session, by a reply that begins with the era.
 func (s *session) saw(r *reply) {
-	now, lifetime := s.now(), s.lifetime()
+	now, lifetime, lost := s.now(), s.lifetime(), s.entered(r)
+	if r.values[0] != s.eraNumber() {
+		return // it was overtaken
+	}
 	s.agents.mu.Lock()
-	if now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime { // the latter: a reply was overtaken
+	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime { // the latter: a reply was overtaken
 		s.agents.since = r.sent
+		if lost { // what was given until now
+			s.agents.since = now
+		}
 	}
 	s.agents.saw, s.agents.lease = max(s.agents.saw, r.sent), r.engine+lifetime
 	s.agents.mu.Unlock()
-	if r.values[0] == 1 {
-		s.lost()
-		s.endLoans()
+	if lost {
+		s.startAnew()
 	}
 }
 

@@ -30,7 +30,7 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 			b.due = true
 		}
 		if q.lends {
-			b.accept(&loan{state: b.decoded(), share: 1, at: r.sent})
+			b.accept(&loan{state: b.decoded(), low: q.low, high: q.high, share: 1, at: r.sent})
 			if b.closed { // nobody would use it
 				b.giveUp()
 				b.due = true
@@ -94,19 +94,29 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 		if !before {
 			return
 		}
-		b.recalls = &k.window
-		b.session.lost()
+		b.remember()
+		if s != nil && s.version.life == k.version.life { // nobody writes an older one
+			b.session.endEra()
+		} else {
+			b.session.lost()
+		}
 	}
 	if s == nil {
 		s = &state{}
 		kept = ""
 	}
+	number := b.session.eraNumber()
+	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep { // the clock was set back before we came
+		b.session.endEra()
+	}
+	s.restart(number, b.session.engineTime(now))
 	b.learn(s, kept, now)
 }
 
 // learn takes in the state that is kept now, and what it grants. b.mu is held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt = s, kept, now
+	b.knownUntil = now + s.window.Reset() - b.session.engineTime(now)
 	b.looks = 0
 	at := func(session string, number uint64) int {
 		if session != b.session.id {
@@ -140,7 +150,8 @@ func (b *bucket) told(kept string) {
 	b.mu.Lock()
 	k := b.known
 	news := b.loan == nil && b.returned == nil && b.unsure == nil &&
-		(k == nil || k.version.life == 0 || s.version.life == k.version.life && s.version.number > k.version.number)
+		(k == nil || k.version.life == 0 || s.version.life == k.version.life && s.version.number > k.version.number) &&
+		s.era == b.session.eraNumber()
 	if news {
 		now := b.session.now()
 		b.learn(&s, kept, now)
@@ -155,6 +166,9 @@ func (b *bucket) told(kept string) {
 	if news {
 		b.notify()
 	} else {
+		b.mu.Lock()
+		b.asks = b.asks || s.era > b.session.eraNumber()
+		b.mu.Unlock()
 		b.wake()
 	}
 }

@@ -16,6 +16,9 @@ func (s *session) beat(ctx context.Context) {
 		return
 	}
 	_ = s.sendBeat(ctx)
+	if s.eraOver() {
+		_ = s.sendBeat(ctx)
+	}
 	<-s.agents.beating
 }
 
@@ -35,8 +38,8 @@ func (s *session) introduce() error {
 
 func (s *session) sendBeat(ctx context.Context) error {
 	k := s.store.keys
-	r, err := s.try(ctx, beatScript, []string{k.sessions(), k.wants()}, s.aliveArguments(s.id)...)
-	if err == nil && len(r.values) < 2 {
+	r, err := s.try(ctx, beatScript, []string{k.sessions(), k.wants(), k.era()}, s.aliveArguments(s.eraNumber(), s.id)...)
+	if err == nil && (len(r.values) < 2 || !r.hasEra()) {
 		err = errReply
 	}
 	if err != nil {
@@ -55,11 +58,16 @@ func (s *session) sendBeat(ctx context.Context) error {
 	return nil
 }
 
-// aliveArguments adds for how long the session is alive from now on, and until when the server knows already that it is.
-func (s *session) aliveArguments(arguments ...string) []string {
+// aliveArguments adds for how long the session is alive from now on, until when the server knows already that it is, and the era.
+func (s *session) aliveArguments(era int64, arguments ...string) []string {
 	s.agents.mu.Lock()
-	defer s.agents.mu.Unlock()
-	return append(arguments, strconv.FormatInt(s.lifetime().Milliseconds(), 10), strconv.FormatInt(s.agents.lease.Milliseconds(), 10))
+	lease, lifetime := s.agents.lease, s.lifetime()
+	s.agents.mu.Unlock()
+	if lifetime < sessionTime {
+		lease = 0 // its other calls may have said already that it closes
+	}
+	arguments = append(arguments, strconv.FormatInt(lifetime.Milliseconds(), 10), strconv.FormatInt(lease.Milliseconds(), 10))
+	return s.eraArguments(era, arguments)
 }
 
 // count takes in how many sessions are alive, by a call that was begun at the given time.
@@ -71,18 +79,3 @@ func (s *session) count(live int, begun time.Duration) {
 		s.live, s.liveAt = max(live, 1), begun
 	}
 }
-
-// endLoans ends all loans, as the server may have lent the buckets to somebody else.
-func (s *session) endLoans() {
-	for _, b := range s.allAgents() {
-		b.mu.Lock()
-		if b.loan != nil {
-			b.loan.over = true
-		}
-		b.mu.Unlock()
-		b.want("")
-	}
-}
-
-// lost takes in that the server has not kept what it knew.
-func (s *session) lost() { s.meter.count(&s.meter.counted.Losses) }

@@ -47,7 +47,7 @@ type bucket struct {
 	unsure   *turn                    // the latest call, if nobody knows whether it got through
 	loan     *loan                    // nil while the bucket is shared
 	wantedBy map[string]struct{}      // sessions that want the loan back
-	recalls  *ratelimits.Window       // what was known of the bucket before the server lost it
+	recalls  *recollection            // what was known of the bucket before the server lost it
 	vouched  map[string]time.Duration // when sessions were alive for certain, by the server's clock
 	dead     []string                 // sessions of which the server has said so
 	err      error                    // why the last call failed, if that is no outage
@@ -64,6 +64,8 @@ type bucket struct {
 	lentTill time.Duration // until when that one is alive if it says nothing else
 	failedTo uint64        // the last number that there was when a call failed
 	timer    clockwork.Timer
+
+	knownUntil time.Duration // when the window that is known ends, by our clock
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)
@@ -79,7 +81,7 @@ func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, chang
 	if b == nil {
 		b = &bucket{
 			session: s, name: name,
-			keys:     []string{k.name("b", name), k.sessions(), k.wants()},
+			keys:     []string{k.name("b", name), k.sessions(), k.wants(), k.era()},
 			wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
 		}
 		b.over.L = &b.mu
@@ -227,9 +229,10 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 		return buckets.SharedForecast{Wait: w.Predict(now, ahead), Class: w.WaitClass(now), Certain: true, Own: true}
 	}
 	f.Certain = b.answered(ahead)
+	b.outdate()
 	if b.known != nil {
 		w := &b.known.window
-		engine := b.engineNow(now)
+		engine := b.session.engineTime(now)
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
@@ -255,17 +258,12 @@ func (b *bucket) answered(ahead int) bool {
 
 // heldUntil is until when nothing may leave as far as the server knows.
 func (b *bucket) heldUntil() time.Duration {
+	b.outdate()
 	if b.known == nil {
 		return 0
 	}
 	now := b.session.now()
-	return now + b.known.window.HoldWait(b.engineNow(now))
-}
-
-// engineNow returns a time of the server's that is certainly not later than now, for what is known.
-func (b *bucket) engineNow(now time.Duration) time.Duration {
-	b.known.rewind(b.session.engineLatest(now))
-	return b.session.engineTime(now)
+	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
 // errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 // errTooLate is the error of a call that got to the server after its time: it did nothing.
@@ -50,7 +52,9 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	limit := int64(0)
 	if s.tells(keys[0]) && s.knowsEngine() {
 		s.mu.Lock()
-		limit = s.engine.earliest(r.sent + timeout).Milliseconds()
+		if !s.era.over { // else it may be that of another clock
+			limit = s.engine.earliest(r.sent + timeout).Milliseconds()
+		}
 		s.mu.Unlock()
 	}
 	all := make([]string, 1, 1+len(arguments))
@@ -80,11 +84,10 @@ func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
 	}
-	s.mu.Lock()
-	if s.engine.tell(r.sent, r.received, r.engine) {
-		s.meter.count(&s.meter.counted.ClockSteps)
+	s.awake() // else it would seem that the server's clock was set
+	if s.tellClock(&r) {
+		s.spawn(func() { s.beat(s.context) })
 	}
-	s.mu.Unlock()
 	s.answered()
 }
 
@@ -93,6 +96,9 @@ func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
 	ended := s.outage.end(s.now())
+	if ended {
+		s.tell(buckets.SharedEvent{Kind: buckets.OutageEnded, After: s.now() - since})
+	}
 	s.mu.Unlock()
 	if ended {
 		s.tellWatchers()
@@ -121,6 +127,9 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	}
 	s.mu.Lock()
 	began := s.ended == nil && s.outage.failed(r.sent, r.received, err)
+	if began {
+		s.tell(buckets.SharedEvent{Kind: buckets.OutageBegan, Cause: err})
+	}
 	s.mu.Unlock()
 	if began {
 		s.spawn(s.probe)

@@ -11,20 +11,25 @@ type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours
 	at        time.Duration
+	set       time.Duration // when it was known that it had been set: what was asked before says nothing
 }
 
 // tell takes in that the server's clock stood at engine, in whole microseconds, between start and end. It reports whether it was set
 // since the last time.
 func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
+	if c.known && start < c.set {
+		return false
+	}
 	low, high := engine-end, engine+time.Microsecond-start
 	if c.known {
 		// Clocks drift apart: what was learnt earlier is less certain, by 1 in 1000, far more than clocks do.
 		drift := max(end-c.at, 0) / 1000
 		c.low, c.high = c.low-drift, c.high+drift
 	}
-	stepped = c.known && (low > c.high || high < c.low)
-	if !c.known || stepped {
-		c.low, c.high = low, high
+	apart := c.known && (low > c.high || high < c.low)
+	stepped = c.known && (low > c.high+stepSlack || high < c.low-stepSlack)
+	if !c.known || apart {
+		c.low, c.high, c.set = low, high, end
 	} else {
 		c.low, c.high = max(c.low, low), min(c.high, high)
 	}

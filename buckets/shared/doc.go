@@ -39,10 +39,12 @@
 // Calls can be lost, repeated or late. A state contains the number of the latest call of each process, so a process whose reply was
 // lost sees whether the call has got through; and a call does nothing once its process has given it up.
 //
-// Each state has a version that counts up. If what the server keeps is older than what a process has seen, or gone, it has lost
-// state. Then what the process knew is waited out: nothing is sent before the end of the window that it knew, and then one
-// request goes first. A process compares for as long as the server remembers (nine minutes), and with each call until when the
-// server knows that it is alive.
+// Each state has a version that counts up, and each call says until when the server should know that its process is alive. If what
+// the server keeps is older than that, it has lost state; and a process that knows the server's clock sees if that was set. Whoever
+// notices one of the two ends the era, which is a number on the server: from then on calls of the era before do nothing, so that all
+// processes learn of it with their next call. A state of an earlier era, and what a process knows of one, is waited out: nothing is sent before
+// the end of the window, nor in the first 1.2 s, in which all say what they have in flight, and then one request goes first. If only the state
+// of one bucket is gone, the same goes for that, for processes that remember it (nine minutes).
 //
 //	a process closes                        nothing: its loans are returned, and the others know what is in flight
 //	a process dies with requests in flight  they stay charged: for 3 s as in flight, then as sent at any time until then
@@ -58,16 +60,16 @@
 //	a request has no outcome                it counts as unanswered after its lease (WithLease)
 //	a call or its reply is lost             it is repeated; an answer is waited for as long as WithCallTimeout says
 //	the server is unavailable               see Outage
-//	the server has lost all its state, or   each process that has seen a later state waits out what it knew, as above; loans are
-//	has an older one                        returned and also waited out. Who has seen nothing later does not notice: an old state lets
-//	                                        one window's worth leave, none lets one request leave. A holder of a loan notices after
-//	                                        a second at most. Processes keep their parts of the global limit and report them within a
+//	the server has lost all its state, or   the first process that calls and has seen a later one ends the era, as above; loans are returned and
+//	has an older one                        also waited out. Until then, a second at most if any process is sending, those that have not
+//	                                        heard from the server since cannot notice it: an old state lets one window's worth leave, none
+//	                                        lets one request leave. Processes keep their parts of the global limit and report them within a
 //	                                        second; the rest is divided 4.25 s later. A process that starts in that first
 //	                                        second may get too much until the others have reported
-//	the server evicts a single key          the same, for that key only
-//	the server's clock steps back           no time has passed since a bucket was last used: its window and holds last
-//	                                        so much longer; the global limit as after a loss
-//	the server's clock steps forward by d   windows and sessions end up to d too early, once; the global limit as after a loss
+//	the server evicts a single key          the same, for that key only. The holder of a loan does not notice that the state of its bucket
+//	                                        is gone: another process that asks for it sends, too, until one of them is refused
+//	the server's clock is set               the same as a loss, if by more than a quarter of a second; else windows in use end so much
+//	                                        earlier or later. The global limit as after a loss
 //	a key holds a foreign value             KeyError, for all requests that wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
@@ -89,6 +91,7 @@
 //
 //	b:<bucket>              string: the state of a bucket, for ten minutes after its last use and the end of its window. In front, as text, its
 //	                        version (two numbers) and who has the loan, "-" for nobody; the rest is numbers of variable length
+//	e                       string: the number of the era; two days
 //	s                       sorted set: processes, by the time at which they count as dead without a call; ten minutes
 //	w                       set: loans that others want back, for holders who do not hear messages; six seconds
 //	g:<credential>          hash: parts of the global limit, slots that are not free yet, the hold; ten minutes

@@ -39,6 +39,7 @@ const (
 type turn struct {
 	number    uint64
 	at        time.Duration // by the server's clock
+	low, high time.Duration // bounds of that minus ours
 	expected  version       // which is replaced
 	next      *state
 	kept      string
@@ -55,16 +56,19 @@ type turn struct {
 // compose returns the next call, nil if there is nothing to say. b.mu is held.
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
+	era := b.session.eraNumber() // first: what the clock shows is of that era, or it does not get through
 	early := b.session.engineTime(now)
 	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned}
 	for i := range b.ended {
 		q.ended = append(q.ended, b.ended[i].number)
 	}
+	b.outdate()
+	q.low, q.high = b.session.offset()
 	if b.known != nil && now-b.knownAt >= knowledge {
 		b.known, b.kept = nil, ""
 	}
 	s, news := b.decoded(), b.asks
-	s.rewind(b.session.engineLatest(now))
+	s.restart(era, early)
 	if q.expected = s.version; s.version.life == 0 {
 		s.version.life = rand.Int64()
 	}
@@ -92,7 +96,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 		s.takeOver(early)
 	}
 	if b.recalls != nil {
-		s.recall(early, b.recalls, false)
+		s.recall(early, b.recalls.window, b.recalls.until-now)
 		news = true
 	}
 	news = b.reconcile(s, early) || news
@@ -215,7 +219,7 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	if b.inUse() || b.hold > 0 {
 		wants = "1"
 	}
-	a := append(s.aliveArguments(s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)
+	a := append(s.aliveArguments(q.next.era, s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)
 	a = append(a, n((keyTime + max(q.next.window.Reset()-early, 0)).Milliseconds()))
 	a = append(append(a, n(int64(len(q.silent)))), q.silent...)
 	told := map[string]bool{}

@@ -33,6 +33,9 @@ func (k keys) sessions() string { return k.prefix + "s" }
 // wants is the set of buckets that are lent and wanted back, each behind its holder, who may not have heard the message.
 func (k keys) wants() string { return k.prefix + "w" }
 
+// era is the number of the era.
+func (k keys) era() string { return k.prefix + "e" }
+
 // invalid is where invalid responses are counted: those of an address if it is known, whatever the application, else those of the application.
 func (k keys) invalid(address string) string {
 	if address == "" {

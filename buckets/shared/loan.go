@@ -14,11 +14,12 @@ type loan struct {
 	state   *state // as it was lent; nil if it was taken
 	offered bool   // and not yet accepted
 	wanted  bool
-	over    bool // the server has forgotten it
 	alone   bool // taken while the server is away
 	share   int
 	at      time.Duration     // when the call was begun that brought it, or it was taken
 	window  ratelimits.Window // of one that was taken, in our time
+
+	low, high time.Duration // bounds of the times of the state that was lent minus ours
 }
 
 // forever is when a loan ends of which it is not known.
@@ -79,7 +80,7 @@ func (b *bucket) begin(now time.Duration) {
 			p.window = b.window.Adopt(now, p.sent)
 		}
 	} else {
-		*b.window = b.takeOut(l.state, now)
+		*b.window = b.takeOut(l, now)
 	}
 	if rest := b.hold - now; rest > 0 {
 		b.window.HoldFor(now, rest, b.class)
@@ -91,13 +92,11 @@ func (b *bucket) begin(now time.Duration) {
 }
 
 // takeOut returns the window that was lent, in our time, with the requests in flight.
-func (b *bucket) takeOut(l *state, now time.Duration) ratelimits.Window {
-	s := b.session
-	early := s.engineTime(now)
-	low, high := s.offset()
-	l.rewind(s.engineLatest(now))
-	w := &l.window
-	for _, f := range l.flights {
+func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
+	s, low, high := b.session, l.low, l.high
+	early := now + low
+	w := &l.state.window
+	for _, f := range l.state.flights {
 		if p := b.flying(f.number); p != nil {
 			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
 		} else { // it was never sent
@@ -105,7 +104,7 @@ func (b *bucket) takeOut(l *state, now time.Duration) ratelimits.Window {
 		}
 	}
 	for _, p := range b.permits {
-		if !slices.ContainsFunc(l.flights, func(f flight) bool { return f.number == p.number }) {
+		if !slices.ContainsFunc(l.state.flights, func(f flight) bool { return f.number == p.number }) {
 			p.window = w.Adopt(early, s.sentTime(p.sent)).Shift(-high, -low)
 		}
 	}
@@ -116,7 +115,7 @@ func (b *bucket) takeOut(l *state, now time.Duration) ratelimits.Window {
 // loanUntil returns when the loan ends, 0 if there is none. It may be prolonged, or end, at any time. b.mu is held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
-	case b.loan == nil || b.loan.over:
+	case b.loan == nil:
 		return 0
 	case b.loan.alone:
 		return b.loan.at + forever
@@ -149,7 +148,7 @@ func (b *bucket) endLoan(now time.Duration) {
 	low, high := s.offset()
 	w, _, _ := ratelimits.DecodeWindow(b.window.Append(nil)) // a copy
 	w.Shift(low, high)
-	next := &state{version: version{life: rand.Int64()}, window: w, owner: s.id}
+	next := &state{version: version{life: rand.Int64()}, era: s.eraNumber(), window: w, owner: s.id}
 	if l.state != nil {
 		next.version, next.members, next.user, next.mixed = l.state.version, l.state.members, l.state.user, l.state.mixed
 	}
@@ -177,27 +176,29 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 		s.mixed = now
 	}
 	was, err := decode(r.kept)
-	was.rewind(b.session.engineLatest(b.session.now()))
 	switch {
 	case r.lost && expected == r.version:
 		s.takeOver(now)
 	case r.lost || err != nil:
-	case expected == r.version && !r.alone:
+	case expected == r.version && !r.alone && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
 	default: // somebody else has had it meanwhile, or the server has forgotten it
-		s.recall(now, &was.window, r.alone)
+		rest := was.window.Reset() - now
+		if was.era != s.era {
+			rest = min(rest, was.window.Period())
+		}
+		if r.alone {
+			rest = max(rest, settleTime)
+		}
+		s.recall(now, &was.window, rest)
 	}
 }
 
 // recall takes in what somebody knew of a bucket whose state may be older, or lost: what he knew of is waited out, and then one request
 // goes first.
-func (s *state) recall(now time.Duration, w *ratelimits.Window, alone bool) {
-	rest := max(w.Reset()-now, time.Millisecond)
-	if alone {
-		rest = max(rest, settleTime)
-	}
+func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	s.window.Recall(w.Limit(), w.Period())
-	s.window.HoldFor(now, rest, max(w.HoldClass(now), ratelimits.ClassOK))
+	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
 // goAlone takes the bucket while the server is away, if the policy wants that. b.mu is held.
@@ -216,10 +217,10 @@ func (b *bucket) goAlone(now time.Duration) {
 
 // guess is a window for a share of what is known of the bucket at the moment.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
-	if b.known == nil {
+	if b.outdate(); b.known == nil {
 		return ratelimits.Window{}
 	}
-	s := b.known.window.State(b.engineNow(now))
+	s := b.known.window.State(b.session.engineTime(now))
 	if share > 1 && s.Limit > 0 {
 		// The others may have used all that was left, and a window that we have not heard of.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit

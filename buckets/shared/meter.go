@@ -41,7 +41,7 @@ func (s *session) loanEnded(l *loan) {
 	counted := &s.meter.counted
 	switch {
 	case l == nil || l.alone:
-	case l.over || s.now() >= s.aliveUntil():
+	case s.now() >= s.believedUntil(l.at):
 		s.meter.count(&counted.LoansExpired)
 	default:
 		s.meter.count(&counted.LoansReturned)

@@ -16,6 +16,7 @@ var constants = []struct {
 	value time.Duration
 }{
 	{"KEY_TIME", keyTime}, {"SESSION_TIME", sessionTime}, {"BEAT_PERIOD", beatPeriod}, {"LISTEN_PERIOD", listenPeriod},
+	{"ERA_TIME", eraTime},
 }
 
 // script puts a script together of the constants, common.lua, which is the first part of all, and the files named.

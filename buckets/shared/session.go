@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 const (
@@ -32,6 +34,8 @@ type session struct {
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
+	era      era
+	events   events
 	ahead    time.Duration // how far the wall clock is ahead of the one that times are measured by, since the origin
 	naps     int           // how often the latter stood still
 	napAt    time.Duration // when it last did
@@ -130,6 +134,7 @@ func (s *session) awake() int {
 	if ahead > s.ahead+clockStep {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
+		s.tell(buckets.SharedEvent{Kind: buckets.ProcessSuspended})
 		s.napAt = s.now()
 		s.engine.known = false // what it was still holds for times before
 	}

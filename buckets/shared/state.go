@@ -11,6 +11,7 @@ import (
 // place of the one that he knows. All times are the server's.
 type state struct {
 	version version
+	era     int64             // in which it was written
 	owner   string            // the session that the bucket is lent to, "" if it is shared
 	window  ratelimits.Window // with all requests in flight
 	queue   []place           // who waits, in the order of arrival; of each session only the first ones
@@ -71,28 +72,12 @@ func (s *state) touch(now time.Duration, session string, call uint64, waiting in
 	s.members = slices.DeleteFunc(s.members, func(m member) bool { return now-m.seen > memberMemory && !s.uses(m.session) })
 }
 
-// rewind takes in that the server's clock was set back: no time has passed since the state was written. now is no earlier than what the clock
-// shows.
-func (s *state) rewind(now time.Duration) {
-	latest := now + clockStep
+// latest returns when somebody was last alive for certain.
+func (s *state) latest() (at time.Duration) {
 	for _, m := range s.members {
-		latest = max(latest, m.seen)
+		at = max(at, m.seen)
 	}
-	by := now - latest
-	if by >= -clockStep {
-		return
-	}
-	s.window.Shift(by, by)
-	s.mixed += by
-	for i := range s.members {
-		s.members[i].seen += by
-	}
-	for i := range s.queue {
-		s.queue[i].arrived += by
-	}
-	for i := range s.flights {
-		s.flights[i].permit = s.flights[i].permit.Shift(by, by)
-	}
+	return at
 }
 
 // clockStep is by how much a clock may go back before that is more than jitter.

@@ -37,6 +37,7 @@ func (s *state) encode() string {
 		owner = "-"
 	}
 	b := append([]byte(s.version.String()+" "+owner+" "), wireFormat)
+	b = binary.AppendUvarint(b, uint64(s.era))
 	b = binary.AppendUvarint(b, uint64(len(s.members)))
 	index := map[string]int{}
 	for i, m := range s.members {
@@ -85,6 +86,7 @@ func decode(text string) (s state, err error) {
 	if r.Byte() != wireFormat {
 		return s, errors.New("holds the state of another version of Ratelight")
 	}
+	s.era = int64(r.Number())
 	for n := r.count(); n > 0 && r.Err == nil; n-- {
 		s.members = append(s.members, member{session: r.session(), call: r.Number(), seen: r.Time(time.Millisecond), waiting: r.count()})
 	}

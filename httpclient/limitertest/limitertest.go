@@ -32,6 +32,9 @@ func Strict(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, opti
 func run(t *testing.T, cases []testCase, newLimiter func(t *testing.T) httpclient.Limiter, options []Option) {
 	s := settingsOf(options)
 	for _, c := range cases {
+		if len(s.only) > 0 && !c.named(s.only) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			skipped := ""
@@ -97,9 +100,12 @@ var core = []string{
 }
 
 func coreCases() []testCase {
-	return slices.DeleteFunc(cases(), func(c testCase) bool {
-		return !slices.ContainsFunc(core, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) })
-	})
+	return slices.DeleteFunc(cases(), func(c testCase) bool { return !c.named(core) })
+}
+
+// named reports that the name of the case begins in one of these ways.
+func (c *testCase) named(beginnings []string) bool {
+	return slices.ContainsFunc(beginnings, func(beginning string) bool { return strings.HasPrefix(c.name, beginning) })
 }
 
 // perform runs the case with a limiter of its own and tells r what it finds.

@@ -40,6 +40,7 @@ type settings struct {
 	pause      time.Duration
 	realTime   bool
 	without    map[Promise]bool
+	only       []string // beginnings of names; empty: all
 }
 
 const (
@@ -100,6 +101,11 @@ func WithRealTime() Option {
 // that asks another process.
 func WithPause(d time.Duration) Option {
 	return func(s *settings) { s.pause = max(d, realPause) }
+}
+
+// Only runs the cases whose names begin so, such as "cancel/" and "lease/", and leaves out the others: in real time, all of them take minutes.
+func Only(beginnings ...string) Option {
+	return func(s *settings) { s.only = append(s.only, beginnings...) }
 }
 
 // Without skips the cases about what the limiter does not promise.

@@ -20,7 +20,6 @@ type Collector struct {
 	retries  *prometheus.CounterVec
 	retried  map[httpclient.RetryReason]prometheus.Counter
 	refused  [len(refusals)]atomic.Uint64 // by transports, where no manager counts it
-	holds    holds
 }
 
 // New returns a collector of what the manager and the transports do. Transports that use another limiter have no manager: pass nil then, and
@@ -46,7 +45,7 @@ func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport
 		c.retried[reason] = c.retries.WithLabelValues(string(reason))
 	}
 	if manager != nil {
-		manager.AddHooks(buckets.Hooks{Waited: c.waits.observe, Held: c.holds.note})
+		manager.AddHooks(buckets.Hooks{Waited: c.waits.observe})
 	}
 	for _, t := range transports {
 		if t != nil {

@@ -31,6 +31,9 @@
 //	ratelight_buckets, _routes, _credentials  gauge   how many are known
 //	ratelight_holds                        gauge      holds that are not over, by the class of the 429 that caused them
 //	ratelight_hold_remaining_seconds       gauge      time until the last of them ends, by class
+//	ratelight_longest_predicted_wait_seconds  gauge   that of any bucket in which requests wait
+//	ratelight_global_in_use, _global_limit    gauge   requests that count for the global limit now, and what it allows this process,
+//	                                                  of the credential with the most
 //	ratelight_invalid_responses            gauge      responses of the latest ten minutes that count against Discord's limit of
 //	                                                  invalid requests, after which it bans an address
 //	ratelight_invalid_responses_limit      gauge      how many there may be before requests are refused; 0: no bound

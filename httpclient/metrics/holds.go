@@ -1,46 +1,59 @@
 package metrics
 
 import (
-	"context"
-	"slices"
-	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// holds are those that are not over, as far as the manager has told: when they end, by class.
-type holds struct {
-	mu   sync.Mutex
-	ends [ratelimits.NumClasses][]time.Time
-}
+// mostHeld is how many held buckets, credentials and servers are looked at for one scrape. Of more than that the number is too small.
+const mostHeld = 1024
 
-// note takes in a new hold.
-func (h *holds) note(_ context.Context, e buckets.Held) {
-	if int(e.Class) >= len(h.ends) {
-		return
+var (
+	holdsDesc     = prometheus.NewDesc("ratelight_holds", "Holds that are not over, by the class of the 429 that caused them.", []string{"class"}, nil)
+	holdEndDesc   = prometheus.NewDesc("ratelight_hold_remaining_seconds", "Time until the last hold of the class ends, 0 if there is none.", []string{"class"}, nil)
+	predictedDesc = prometheus.NewDesc("ratelight_longest_predicted_wait_seconds", "Longest wait that a request that came now would have, in any bucket in which requests wait.", nil, nil)
+	inUseDesc     = prometheus.NewDesc("ratelight_global_in_use", "Requests that count for the global limit now, of the credential with the most.", nil, nil)
+	limitDesc     = prometheus.NewDesc("ratelight_global_limit", "Requests a second that this process may send with that credential, 0 if there is no limit or nothing counts.", nil, nil)
+)
+
+// collectBusy collects what can be told of the buckets and gates in which requests wait, or that are held.
+func collectBusy(out chan<- prometheus.Metric, s *buckets.Status) {
+	var holds [ratelimits.NumClasses]int
+	var ends [ratelimits.NumClasses]time.Duration
+	note := func(class ratelimits.Class, left time.Duration) {
+		if left > 0 && int(class) < len(holds) {
+			holds[class]++
+			ends[class] = max(ends[class], left)
+		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	h.forget(e.Class, now)
-	h.ends[e.Class] = append(h.ends[e.Class], now.Add(e.Wait))
-}
-
-// forget forgets those that are over.
-func (h *holds) forget(class ratelimits.Class, now time.Time) {
-	h.ends[class] = slices.DeleteFunc(h.ends[class], func(end time.Time) bool { return !end.After(now) })
-}
-
-// of returns how many there are of a class, and when the last of them ends.
-func (h *holds) of(class ratelimits.Class) (n int, remaining time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	h.forget(class, now)
-	for _, end := range h.ends[class] {
-		remaining = max(remaining, end.Sub(now))
+	var longest time.Duration
+	for i := range s.Buckets {
+		b := &s.Buckets[i]
+		note(b.HoldClass, b.HoldAfter)
+		note(ratelimits.ClassSubLimit, b.SubLimitAfter)
+		if b.Waiting > 0 {
+			longest = max(longest, b.PredictedWait)
+		}
 	}
-	return len(h.ends[class]), remaining
+	for _, g := range s.Edges {
+		note(ratelimits.ClassEdge, g.HoldAfter)
+	}
+	var most buckets.GateSnapshot
+	for _, g := range s.Globals {
+		note(ratelimits.ClassGlobal, g.HoldAfter)
+		if g.InUse > most.InUse {
+			most = g
+		}
+	}
+	for class := ratelimits.ClassUser; class < ratelimits.NumClasses; class++ {
+		out <- prometheus.MustNewConstMetric(holdsDesc, prometheus.GaugeValue, float64(holds[class]), class.String())
+		out <- prometheus.MustNewConstMetric(holdEndDesc, prometheus.GaugeValue, ends[class].Seconds(), class.String())
+	}
+	out <- prometheus.MustNewConstMetric(predictedDesc, prometheus.GaugeValue, longest.Seconds())
+	out <- prometheus.MustNewConstMetric(inUseDesc, prometheus.GaugeValue, float64(most.InUse))
+	out <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(most.Part))
 }

@@ -343,3 +343,27 @@ var okHeader = http.Header{}
 func (ok) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: okHeader, Body: http.NoBody, Request: r}, nil
 }
+
+func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := &script{answers: []func(*http.Request) (*http.Response, error){
+			answer(429, "X-RateLimit-Scope: global", "X-RateLimit-Global: true", "Retry-After: 60", "Via: 1.1 google"), answer(200),
+		}}
+		transport, registry := measured(t, below)
+		ended := make(chan error)
+		go func() { ended <- get(t, transport, messages) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		all := series(t, registry)
+		assert.InDelta(t, 1, all["ratelight_holds{class=global}"], 0)
+		assert.InDelta(t, 59, all["ratelight_hold_remaining_seconds{class=global}"], .2)
+		assert.InDelta(t, 59, all["ratelight_longest_predicted_wait_seconds{}"], .2)
+		assert.InDelta(t, 1, all["ratelight_requests_waiting{}"], 0)
+		transport.LiftHolds()
+		require.NoError(t, <-ended)
+		all = series(t, registry)
+		assert.Zero(t, all["ratelight_holds{class=global}"], "it was lifted")
+		assert.Zero(t, all["ratelight_longest_predicted_wait_seconds{}"])
+	})
+}

@@ -64,8 +64,6 @@ var (
 var (
 	responsesDesc  = prometheus.NewDesc("ratelight_responses_total", "Responses by class: ok, or the limit that refused.", []string{"class"}, nil)
 	refusalsDesc   = prometheus.NewDesc("ratelight_refusals_total", "Requests that were not sent, by reason.", []string{"reason"}, nil)
-	holdsDesc      = prometheus.NewDesc("ratelight_holds", "Holds that are not over, by the class of the 429 that caused them.", []string{"class"}, nil)
-	holdEndDesc    = prometheus.NewDesc("ratelight_hold_remaining_seconds", "Time until the last hold of the class ends, 0 if there is none.", []string{"class"}, nil)
 	callsDesc      = prometheus.NewDesc("ratelight_shared_calls_total", "Calls to the server that have ended, by script.", []string{"script"}, nil)
 	callErrorsDesc = prometheus.NewDesc("ratelight_shared_call_errors_total", "Calls to the server that have failed, by script.", []string{"script"}, nil)
 	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by script.", []string{"script"}, nil)
@@ -85,21 +83,23 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 			out <- n.desc
 		}
 	}
-	for _, desc := range []*prometheus.Desc{responsesDesc, refusalsDesc, holdsDesc, holdEndDesc, callsDesc, callErrorsDesc, callTimeDesc} {
+	for _, desc := range []*prometheus.Desc{responsesDesc, refusalsDesc, callsDesc, callErrorsDesc, callTimeDesc, holdsDesc, holdEndDesc, predictedDesc, inUseDesc, limitDesc} {
 		out <- desc
 	}
 }
 
-// Collect implements prometheus.Collector. It looks at no bucket, however many there are.
+// Collect implements prometheus.Collector. It looks only at buckets in which requests wait, or that are held, and
+// not at more than a few thousand of those; see buckets.RESTBucketManager.Status.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.attempts.durations.Collect(out)
 	c.overhead.Collect(out)
 	c.retries.Collect(out)
 	var counted [byTransports]uint64
 	if c.manager != nil {
-		s := c.manager.Stats()
-		counted = refusalsOf(&s)
-		c.collectManager(out, &s)
+		s := c.manager.Status(mostHeld)
+		counted = refusalsOf(&s.Stats)
+		c.collectManager(out, &s.Stats)
+		collectBusy(out, &s)
 	}
 	for i, reason := range refusals {
 		n := c.refused[i].Load()
@@ -117,11 +117,6 @@ func (c *Collector) collectManager(out chan<- prometheus.Metric, s *stats) {
 	}
 	for class := range ratelimits.Class(ratelimits.NumClasses) {
 		out <- count(responsesDesc, s.Responses[class], class.String())
-		if class != ratelimits.ClassOK {
-			n, remaining := c.holds.of(class)
-			out <- prometheus.MustNewConstMetric(holdsDesc, prometheus.GaugeValue, float64(n), class.String())
-			out <- prometheus.MustNewConstMetric(holdEndDesc, prometheus.GaugeValue, remaining.Seconds(), class.String())
-		}
 	}
 	if !c.manager.Shares() {
 		return

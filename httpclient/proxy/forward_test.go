@@ -289,8 +289,9 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"negative":    proxy.WithMaxWait(-1),
 		"too long":    proxy.WithMaxWait(proxy.LongestWait + 1),
 		"no buffer":   proxy.WithMaxBufferedBody(0),
-		"no bot":      proxy.WithGlobalLimits(map[string]int{"x": 5}),
-		"no requests": proxy.WithGlobalLimits(map[string]int{"1": 0}),
+		"no bot":      proxy.WithGlobalLimits(50, map[string]int{"x": 5}),
+		"no limit":    proxy.WithGlobalLimits(0, nil),
+		"no requests": proxy.WithGlobalLimits(50, map[string]int{"1": 0}),
 	} {
 		handler, err := proxy.New(nil, option)
 		assert.ErrorIs(t, err, proxy.ErrOptions, name)

@@ -33,7 +33,8 @@ type settings struct {
 	maxWait      time.Duration
 	maxBuffered  int64
 	logger       *slog.Logger
-	globalLimits map[string]int // by bot
+	globalLimit  int            // 0: the transport's
+	globalLimits map[string]int // others, by bot
 	transport    []httpclient.Option
 }
 
@@ -91,16 +92,19 @@ func WithMaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// WithGlobalLimits sets how many requests per second bots may send whose limit Discord has raised, by the bot's id. Other
-// authentications have buckets.DefaultGlobalLimit.
-func WithGlobalLimits(perSecond map[string]int) Option {
+// WithGlobalLimits sets how many requests per second each authentication may send, and others for bots whose limit Discord has raised, by
+// the bot's id. The default is buckets.DefaultGlobalLimit for all.
+func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	return func(s *settings) error {
-		for id, limit := range perSecond {
+		if perSecond <= 0 {
+			return fmt.Errorf("%w: a global limit of %d: expected 1 or more", ErrOptions, perSecond)
+		}
+		for id, limit := range ofBots {
 			if !isSnowflake(id) || limit <= 0 {
 				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the number of a bot", ErrOptions, limit, id)
 			}
 		}
-		s.globalLimits = perSecond
+		s.globalLimit, s.globalLimits = perSecond, ofBots
 		return nil
 	}
 }

@@ -60,7 +60,7 @@ func (h *Handler) transportOptions() []httpclient.Option {
 	if !routes.IsAPIHost(s.upstream.Host) {
 		options = append(options, httpclient.WithAPI(s.upstream), httpclient.WithServer(func(string) string { return "" }))
 	}
-	if len(s.globalLimits) > 0 {
+	if s.globalLimit > 0 {
 		options = append(options, httpclient.WithBuckets(buckets.WithGlobalLimitOf(s.globalLimitOf)))
 	}
 	return append(options, s.transport...)
@@ -84,7 +84,7 @@ func (s *settings) globalLimitOf(authorization string) int {
 			return limit
 		}
 	}
-	return buckets.DefaultGlobalLimit
+	return s.globalLimit
 }
 
 // Transport returns the transport that sends the requests, for its manager's numbers and for its methods.

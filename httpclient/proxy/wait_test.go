@@ -140,8 +140,8 @@ func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
 func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1000)},
-			proxy.WithGlobalLimits(map[string]int{"123456789": 500}))
-		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 50, "Bearer MTIzNDU2Nzg5.a.b": 50} {
+			proxy.WithGlobalLimits(60, map[string]int{"123456789": 500}))
+		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60} {
 			r := newRequest(t, "GET", "/api/v10/channels/1", "")
 			r.Header.Set("Authorization", authorization)
 			w.do(r.Clone(t.Context())) // is known then

@@ -25,7 +25,14 @@ func lock(path string) (io.Closer, error) {
 		}
 		return nil, os.NewSyscallError("flock", err)
 	}
-	return file, nil
+	return unlocker{file}, nil
+}
+
+// unlocker unlocks a file when it is closed: another process that is just being started may have it open for a moment longer.
+type unlocker struct{ *os.File }
+
+func (u unlocker) Close() error {
+	return errors.Join(os.NewSyscallError("flock", syscall.Flock(int(u.Fd()), syscall.LOCK_UN)), u.File.Close())
 }
 
 // save puts a new file in the place of the old one.

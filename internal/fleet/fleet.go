@@ -77,12 +77,12 @@ func New(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Join starts one more process.
-func (f *Fleet) Join() (*Process, error) {
+// Join starts one more process, with options of its buckets that the others need not have.
+func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	p := &Process{Number: len(f.Processes), fleet: f, flying: map[int64]*flight{}, calls: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(f.ctx)
 	options := []buckets.Option{buckets.WithMaxRateLimit(time.Hour)}
-	options = append(options, f.config.Buckets...)
+	options = append(append(options, f.config.Buckets...), own...)
 	if !f.config.Apart {
 		var runner shared.Runner = &line{p}
 		if f.config.Deaf {

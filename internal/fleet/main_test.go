@@ -118,16 +118,6 @@ func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	return plan.Makespan
 }
 
-var playAll = flag.Bool("fleet.all", false, "run also what is known to fail")
-
-// missed skips what the protocol of today does not do, for the reason given.
-func missed(t *testing.T, reason string) {
-	t.Helper()
-	if !*playAll {
-		t.Skip(reason)
-	}
-}
-
 // long skips a test that takes long with the race detector, where -short asks for that.
 func long(t *testing.T) {
 	t.Helper()

@@ -74,8 +74,9 @@ func TestRefusalsOfEveryClass(t *testing.T) {
 				var mu sync.Mutex
 				edge := 0
 				for _, p := range f.Processes {
-					for range 25 {
+					for i := range 25 {
 						f.Go(func() {
+							time.Sleep(time.Duration(i*len(f.Processes)+p.Number) * time.Millisecond) // in turns, so that all are refused at once
 							o := p.Do(t.Context(), c.request)
 							mu.Lock()
 							defer mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// As while a new version of the protocol is rolled out.
+// Applications do not see each other.
 func TestProcessesMayShareInDifferentWays(t *testing.T) {
 	t.Parallel()
 	var asked []int

@@ -15,7 +15,10 @@ import (
 // Tune are the options of `bench tune`.
 type Tune struct {
 	// Trace is a file, or "-" for standard input; "": the load is made up of what follows.
-	Trace      string
+	Trace string
+	// SkipBadLines: lines of the trace that cannot be read are left out.
+	SkipBadLines bool
+
 	Requests   int
 	Duration   time.Duration
 	Channels   int
@@ -91,6 +94,7 @@ func (o *Tune) groups() []group {
 		}},
 		{"Recorded load, in place of the generated one", []option{
 			{"trace", text("file", &o.Trace), traced, "file with time, method and path of each request, see below; - for standard input"},
+			{"skip-bad-lines", boolean(&o.SkipBadLines), traced, "skip lines that cannot be read, and say how many and what is wrong with the first; without it they are an error"},
 		}},
 		{"Simulated Discord", []option{
 			{"limit", whole(&o.Limit, 1, 1_000_000), both, "requests per window in each bucket: each route for each channel, guild or webhook"},
@@ -130,6 +134,9 @@ func (o *Tune) check(groups []group, given map[string]bool) error {
 				return fmt.Errorf("-%s has no effect together with -trace: omit one of them", f.name)
 			}
 		}
+	}
+	if o.SkipBadLines && o.Trace == "" {
+		return errors.New("-skip-bad-lines has an effect only together with -trace: omit it")
 	}
 	if given["rate"] {
 		if given["requests"] {

@@ -56,9 +56,13 @@ func describeTune(o options.Tune, load *tune.Load) string {
 	if n := len(o.Rules); n > 0 {
 		rules = fmt.Sprintf(" but %s", count(n, "route", "routes"))
 	}
-	return fmt.Sprintf("%s in %s%s; %s, %s\n%d per %s in each bucket%s (%s); %s\nround trip %s ± %s; seed %d",
+	skipped := ""
+	if load.Skipped > 0 {
+		skipped = fmt.Sprintf("\n%s skipped, the first because of this: %v", count(load.Skipped, "line", "lines"), load.FirstSkipped)
+	}
+	return fmt.Sprintf("%s in %s%s; %s, %s%s\n%d per %s in each bucket%s (%s); %s\nround trip %s ± %s; seed %d",
 		count(load.Requests(), "request", "requests"), long(load.Length), bursts,
-		count(load.Routes(), "route", "routes"), count(load.Queues(), "bucket", "buckets"),
+		count(load.Routes(), "route", "routes"), count(load.Queues(), "bucket", "buckets"), skipped,
 		o.Limit, setting(o.Window), rules, kind, global, setting(o.Latency), setting(o.Jitter), o.Seed)
 }
 
@@ -81,19 +85,33 @@ func recommendation(r tune.Report) string {
 	v := r.Results[r.Recommended]
 	text := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s", setting(v.MaxRateLimit), acceptable, percent(v.Share()))
 	if r.Recommended == 0 {
-		return text + "). Smaller ones were not tried."
+		return text + "). Smaller ones were not tried.\n" + remaining(r.Bottleneck)
 	}
 	smaller := r.Results[r.Recommended-1]
-	return fmt.Sprintf("%s); %s refuses %s.", text, setting(smaller.MaxRateLimit), percent(smaller.Share()))
+	return fmt.Sprintf("%s); %s refuses %s.\n%s", text, setting(smaller.MaxRateLimit), percent(smaller.Share()), remaining(r.Bottleneck))
+}
+
+// remaining says which limit is still most in the way when few enough requests are refused.
+func remaining(b *tune.Bottleneck) string {
+	switch {
+	case b == nil:
+		return "There is no bottleneck: no request waits for a limit."
+	case b.Refused > 0:
+		return fmt.Sprintf("The bottleneck is %s (%d refused).", nameOf(b), b.Refused)
+	}
+	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.", nameOf(b), long(b.Waited), long(b.Longest))
+}
+
+func nameOf(b *tune.Bottleneck) string {
+	if b.Name == "" {
+		return "the global limit"
+	}
+	return b.Name
 }
 
 // bottleneck says which limit is in the way and what helps.
 func bottleneck(last tune.Result, b *tune.Bottleneck) string {
-	name := b.Name
-	if name == "" {
-		name = "the global limit"
-	}
-	text := fmt.Sprintf("The bottleneck is %s (%d refused).\n", name, b.Refused)
+	text := fmt.Sprintf("The bottleneck is %s (%d refused).\n", nameOf(b), b.Refused)
 	allows := fmt.Sprintf("%d per %s", b.Limit, setting(b.Period))
 	switch {
 	case b.Lasting:
@@ -140,6 +158,9 @@ type tuneDocument struct {
 		Routes   int     `json:"routes"`
 		Buckets  int     `json:"buckets"`
 		Seconds  float64 `json:"seconds"`
+		// What was wrong with the first of the lines that were skipped, "" if none were.
+		SkippedLines int    `json:"skipped_lines"`
+		FirstSkipped string `json:"first_skipped_line"`
 	} `json:"load"`
 	AcceptableShare    float64             `json:"acceptable_share"`
 	Values             []tuneValue         `json:"values"`
@@ -166,6 +187,7 @@ type tuneValue struct {
 type bottleneckDocument struct {
 	Name                 string  `json:"name"` // of the route and what it is about; "": the global limit
 	Refused              int     `json:"refused_early"`
+	WaitedSeconds        float64 `json:"waited_seconds"`
 	AskedPerSecond       float64 `json:"asked_per_second"`
 	Limit                int     `json:"limit"`
 	PeriodSeconds        float64 `json:"period_seconds"`
@@ -178,6 +200,9 @@ func TuneJSON(w io.Writer, load *tune.Load, r tune.Report) error {
 	var d tuneDocument
 	d.Load.Requests, d.Load.Routes, d.Load.Buckets = load.Requests(), load.Routes(), load.Queues()
 	d.Load.Seconds = inSeconds(load.Length)
+	if d.Load.SkippedLines = load.Skipped; load.Skipped > 0 {
+		d.Load.FirstSkipped = load.FirstSkipped.Error()
+	}
 	d.AcceptableShare = r.Acceptable
 	for _, v := range r.Results {
 		value := tuneValue{
@@ -194,9 +219,10 @@ func TuneJSON(w io.Writer, load *tune.Load, r tune.Report) error {
 		d.RecommendedSeconds = &recommended
 	} else {
 		d.Verdict.Reasons = append(d.Verdict.Reasons, strings.ReplaceAll(recommendation(r), "\n", " "))
-		b := r.Bottleneck
+	}
+	if b := r.Bottleneck; b != nil {
 		d.Bottleneck = &bottleneckDocument{
-			b.Name, b.Refused, rounded(b.Asked), b.Limit, inSeconds(b.Period), b.Lasting, inSeconds(b.Longest),
+			b.Name, b.Refused, inSeconds(b.Waited), rounded(b.Asked), b.Limit, inSeconds(b.Period), b.Lasting, inSeconds(b.Longest),
 		}
 	}
 	return write(w, d)

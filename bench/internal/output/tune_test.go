@@ -31,6 +31,7 @@ func tuned(t *testing.T) (options.Tune, *tune.Load, tune.Report) {
 			result(5*second, 310, 5020*ms, 5070*ms, 9), result(30*second, 40, 15*second, 29*second, 19), result(5*time.Minute, 0, 15*second, 31*second, 21),
 		},
 		Acceptable: 0.01, Recommended: 1,
+		Bottleneck: &tune.Bottleneck{Name: "POST /channels/{channel_id}/messages of channel 1", Refused: 40, Limit: 5, Period: 5 * second, Longest: 31 * second},
 	}
 }
 
@@ -62,6 +63,11 @@ func TestTuneAsText(t *testing.T) {
 			"Try values above 5 s, or spread the requests.\n")
 	assert.Contains(t, burst(tune.Bottleneck{Name: "GET /gateway", Refused: 310}),
 		"GET /gateway (310 refused).\nTry values above 5 s", "its limit was never learnt")
+	assert.Contains(t, show(func(_ *options.Tune, r *tune.Report) { r.Bottleneck = nil }),
+		"5 s refuses 3.10 %.\nThere is no bottleneck: no request waits for a limit.\n")
+	assert.Contains(t, show(func(_ *options.Tune, r *tune.Report) {
+		r.Bottleneck = &tune.Bottleneck{Waited: time.Hour, Longest: 20 * second, Limit: 50, Period: second}
+	}), "5 s refuses 3.10 %.\nThe bottleneck is the global limit: requests waited 1h for it in all, the longest 20.00 s.\n")
 	assert.Contains(t, show(func(_ *options.Tune, r *tune.Report) { r.Acceptable, r.Recommended = 0.1, 0 }),
 		"OK: 5 s is the smallest value that refuses 10.0 % or less (3.10 %). Smaller ones were not tried.\n")
 }

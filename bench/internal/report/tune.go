@@ -171,9 +171,12 @@ func bottleneck(b *tune.Bottleneck) []Fact {
 	if name == "" {
 		name = "the global limit"
 	}
-	facts := []Fact{
-		{"limit", shortened(name), ""},
-		{"refused", fmt.Sprint(b.Refused), "because of it, with the largest value"},
+	facts, longest := []Fact{{"limit", shortened(name), ""}}, Fact{"longest wait", output.Long(b.Longest), ""}
+	if b.Refused > 0 {
+		facts = append(facts, Fact{"refused", fmt.Sprint(b.Refused), "because of it"})
+		longest = Fact{"predicted wait", output.Long(b.Longest), "the longest that was refused"}
+	} else {
+		facts = append(facts, Fact{"waited", output.Long(b.Waited), "for it, by all requests together"})
 	}
 	if b.Limit > 0 {
 		facts = append(facts, Fact{"allows", perWindow(b.Limit, b.Period), fmt.Sprintf("%.3g per second", float64(b.Limit)/b.Period.Seconds())})
@@ -182,7 +185,7 @@ func bottleneck(b *tune.Bottleneck) []Fact {
 		facts = append(facts, Fact{"asked for", fmt.Sprintf("%.3g per second", b.Asked), "on the average of the whole load"})
 	}
 	if b.Longest > 0 {
-		facts = append(facts, Fact{"predicted wait", output.Long(b.Longest), "the longest that was refused"})
+		facts = append(facts, longest)
 	}
 	return facts
 }

@@ -13,6 +13,8 @@ type acquirer struct {
 	manager *buckets.RESTBucketManager
 	open    int // requests without an answer
 
+	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
+
 	mu      sync.Mutex
 	some    *sync.Cond // there are answers
 	answers []answer
@@ -20,14 +22,21 @@ type acquirer struct {
 
 // answer is what became of a request that was to be acquired.
 type answer struct {
-	to    *exchange
-	lease buckets.Lease
-	err   error
+	to       *exchange
+	lease    buckets.Lease
+	err      error
+	waitsFor buckets.WaitsFor
 }
 
 func newAcquirer(manager *buckets.RESTBucketManager) *acquirer {
 	a := &acquirer{manager: manager}
 	a.some = sync.NewCond(&a.mu)
+	// It is called by the goroutine that answers, right before the answer.
+	manager.AddHooks(buckets.Hooks{Waited: func(ctx context.Context, w buckets.Waited) {
+		if ctx != atOnce {
+			a.waitsFor = w.For
+		}
+	}})
 	return a
 }
 
@@ -37,14 +46,15 @@ var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 // acquire asks for one permission, and reports whether it was given at once, as most are. Otherwise settle brings the answer.
 func (a *acquirer) acquire(x *exchange) bool {
 	if lease, err := a.manager.AcquireRequest(atOnce, &x.request); err == nil {
-		x.answered(lease, nil)
+		x.answered(lease, nil, buckets.WaitsForNothing)
 		return true
 	}
 	a.open++
 	a.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.answers = append(a.answers, answer{x, lease, err})
+		a.answers = append(a.answers, answer{x, lease, err, a.waitsFor})
+		a.waitsFor = buckets.WaitsForNothing
 		a.some.Signal()
 	})
 	return false
@@ -59,7 +69,7 @@ func (a *acquirer) settle() {
 	for waiting := a.manager.Stats().Waiting; a.open > waiting; {
 		for _, answer := range a.take() {
 			a.open--
-			answer.to.answered(answer.lease, answer.err)
+			answer.to.answered(answer.lease, answer.err, answer.waitsFor)
 		}
 	}
 }

@@ -18,6 +18,9 @@ type Load struct {
 	Length time.Duration
 	// Bursts is how many of them a load that is made up has.
 	Bursts int
+	// Skipped is how many lines of a trace were skipped, FirstSkipped what was wrong with the first of them.
+	Skipped      int
+	FirstSkipped *TraceError
 
 	numbers map[queueKey]int // of queues
 }

@@ -155,8 +155,9 @@ func (x *exchange) acquire() bool {
 }
 
 // answered brings the permission, or says why there is none.
-func (x *exchange) answered(lease buckets.Lease, err error) {
+func (x *exchange) answered(lease buckets.Lease, err error, waitsFor buckets.WaitsFor) {
 	x.record.answered(x.queue)
+	x.record.wait(x.queue, waitsFor, x.clock.Elapsed()-x.asked)
 	if err != nil {
 		x.record.refuse(x.queue, err)
 		x.end()

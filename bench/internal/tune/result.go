@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -24,6 +25,7 @@ type Result struct {
 	Limited int
 
 	refusals []refusals // of each queue
+	waits    []waits    // of each queue
 	events   int        // of the simulation
 }
 
@@ -33,6 +35,12 @@ type refusals struct {
 	longest        time.Duration // predicted wait
 	limit          int           // as the client knew it
 	period         time.Duration
+}
+
+// waits are how long the requests of one queue have waited, in all, and the longest of them, by which limit.
+type waits struct {
+	bucket, global               time.Duration
+	longestBucket, longestGlobal time.Duration
 }
 
 // Share is the part of the requests that was refused.
@@ -48,6 +56,7 @@ type record struct {
 	queued   []time.Duration
 	refused  int
 	refusals []refusals
+	waits    []waits
 	limited  int
 	last     time.Duration
 
@@ -59,7 +68,7 @@ type record struct {
 }
 
 func newRecord(load *Load) record {
-	return record{refusals: make([]refusals, len(load.queues)), waiting: make([]int, len(load.queues))}
+	return record{refusals: make([]refusals, len(load.queues)), waits: make([]waits, len(load.queues)), waiting: make([]int, len(load.queues))}
 }
 
 // ask notes that a request wants to be sent.
@@ -73,6 +82,17 @@ func (r *record) ask(queue int) {
 func (r *record) answered(queue int) {
 	r.waiting[queue]--
 	r.all--
+}
+
+// wait notes for how long one has waited, and for what.
+func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
+	switch w := &r.waits[queue]; waitsFor {
+	case buckets.WaitsForNothing, buckets.WaitsForProbe: // the probe is no limit
+	case buckets.WaitsForGlobal:
+		w.global, w.longestGlobal = w.global+d, max(w.longestGlobal, d)
+	default:
+		w.bucket, w.longestBucket = w.bucket+d, max(w.longestBucket, d)
+	}
 }
 
 // measure looks how long the queues are. It is called when nothing more happens at this moment.
@@ -115,7 +135,7 @@ func (r *replay) result(maxRateLimit time.Duration) Result {
 		MaxRateLimit: maxRateLimit, Requests: r.load.Requests(), Refused: r.record.refused,
 		Median: quantile(r.record.queued, 0.5), P99: quantile(r.record.queued, 0.99), Max: quantile(r.record.queued, 1),
 		LongestQueue: r.record.longestQueue, MostWaiting: r.record.mostWaiting,
-		Makespan: r.record.last, Limited: r.record.limited, refusals: r.record.refusals, events: r.clock.Rung(),
+		Makespan: r.record.last, Limited: r.record.limited, refusals: r.record.refusals, waits: r.record.waits, events: r.clock.Rung(),
 	}
 }
 

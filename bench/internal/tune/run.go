@@ -29,7 +29,8 @@ type Report struct {
 	Acceptable float64
 	// Recommended is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
 	Recommended int
-	// Bottleneck says what is in the way if none does.
+	// Bottleneck says which limit is most in the way with that value, or with the largest one if none does. Nil if no request is
+	// refused, and none waits for a limit.
 	Bottleneck *Bottleneck
 }
 
@@ -45,9 +46,11 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	}
 	report := Report{Results: results, Acceptable: config.Acceptable}
 	report.Recommended = slices.IndexFunc(results, func(r Result) bool { return r.Share() <= config.Acceptable })
-	if report.Recommended < 0 {
-		report.Bottleneck = findBottleneck(config, results[len(results)-1])
+	shown := report.Recommended
+	if shown < 0 {
+		shown = len(results) - 1
 	}
+	report.Bottleneck = findBottleneck(config, results[shown])
 	return report, nil
 }
 

@@ -79,7 +79,7 @@ func TestRefusalsByHand(t *testing.T) {
 		report := compare(t, together(t, 1, 20), discord, 0.3, values...)
 		assert.Equal(t, []int{19, 15, 10, 5, 0, 0}, refused(report), quota.Kind)
 		assert.Equal(t, 3, report.Recommended, "5 of 20 are less than 0.3")
-		assert.Nil(t, report.Bottleneck)
+		assert.Equal(t, 5, report.Bottleneck.Refused)
 		assert.InDelta(t, 0.25, report.Results[3].Share(), 1e-9)
 
 		all := report.Results[4]
@@ -270,4 +270,28 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
 	assert.False(t, load.Applies("GET", "/channels/{channel.id}/messages"))
 	assert.False(t, load.Applies("POST", "/channels/{channel.id}"))
 	assert.False(t, load.Applies("POST", "/channels/{channel.id}/messages/{message.id}"))
+}
+
+// Also when few enough requests are refused, or none at all, one wants to know what they wait for.
+func TestTheBottleneckIsAlwaysNamed(t *testing.T) {
+	t.Parallel()
+	few := compare(t, together(t, 1, 20), usual, 0.3, 11*second)
+	require.Equal(t, 0, few.Recommended)
+	assert.Equal(t, 5, few.Bottleneck.Refused)
+	assert.Contains(t, few.Bottleneck.Name, "of channel")
+
+	none := compare(t, together(t, 2, 20), usual, 0, 20*second)
+	require.Zero(t, none.Results[0].Refused)
+	require.NotNil(t, none.Bottleneck)
+	assert.Contains(t, none.Bottleneck.Name, "of channel")
+	assert.InDelta(t, (5+10+15)*5, none.Bottleneck.Waited.Seconds(), 5)
+	assert.InDelta(t, 15, none.Bottleneck.Longest.Seconds(), 1)
+
+	global := compare(t, together(t, 100, 1), usual, 0, 20*second)
+	require.NotNil(t, global.Bottleneck)
+	assert.Empty(t, global.Bottleneck.Name)
+	assert.Equal(t, 50, global.Bottleneck.Limit)
+	assert.Positive(t, global.Bottleneck.Waited)
+
+	assert.Nil(t, compare(t, together(t, 1, 1), usual, 0, 20*second).Bottleneck, "nobody waits")
 }

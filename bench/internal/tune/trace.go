@@ -45,8 +45,11 @@ func (e *TraceError) Error() string {
 // CSV has the columns time, method and path, in this order; a header line may give another order and more columns, which are
 // ignored. In JSON lines each line is an object with the members time, method and path; others are ignored. The time is in
 // RFC 3339, or in seconds since whatever beginning, the same way in the whole trace.
-func ReadTrace(name string, content io.Reader) (*Load, error) {
-	t := &trace{name: name, load: newLoad(), seen: make(map[address]int)}
+//
+// If skip is set, lines with which something is wrong are left out and counted, see Load.Skipped; each line is then a record of its own, also
+// if a quoted text goes on in the next one. It is an error all the same if no line is left.
+func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
+	t := &trace{name: name, load: newLoad(), seen: make(map[address]int), skip: skip}
 	reader := bufio.NewReaderSize(content, 1<<16)
 	if mark, _ := reader.Peek(3); string(mark) == "\uFEFF" {
 		_, _ = reader.Discard(3) // they are there
@@ -81,6 +84,20 @@ type trace struct {
 	seen  map[address]int // targets
 	times []time.Time
 	dated bool // times are RFC 3339
+	skip  bool // bad lines
+}
+
+// bad takes in what is wrong with a line. It returns that, or nil if the line is to be skipped.
+func (t *trace) bad(err error) error {
+	var wrong *TraceError
+	if !t.skip || !errors.As(err, &wrong) {
+		return err
+	}
+	if t.load.Skipped == 0 {
+		t.load.FirstSkipped = wrong
+	}
+	t.load.Skipped++
+	return nil
 }
 
 type address struct{ method, path string }
@@ -96,37 +113,82 @@ const (
 )
 
 func (t *trace) readCSV(content io.Reader) error {
-	reader := csv.NewReader(content)
-	reader.FieldsPerRecord, reader.ReuseRecord, reader.TrimLeadingSpace = -1, true, true
-	at, method, path := 0, 1, 2
-	for first := true; ; first = false {
+	c := columns{0, 1, 2}
+	if t.skip {
+		return t.eachLine(content, func(number int, line []byte) error {
+			reader := newCSV(bytes.NewReader(line))
+			record, err := reader.Read()
+			if errors.Is(err, io.EOF) { // there is nothing in it
+				return nil
+			}
+			return t.readRecord(&c, number, record, err)
+		})
+	}
+	reader := newCSV(content)
+	for {
 		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		var malformed *csv.ParseError
-		if errors.As(err, &malformed) {
-			return t.wrong(malformed.Line, "not CSV (%v): %s", malformed.Err, expectedColumns)
+		line := 0
+		if err == nil {
+			line, _ = reader.FieldPos(0)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
-		}
-		line, _ := reader.FieldPos(0)
-		if first && isHeader(record) {
-			at, method, path = column(record, columnTime), column(record, columnMethod), column(record, columnPath)
-			if at < 0 || method < 0 || path < 0 {
-				return t.wrong(line, "the header lacks one: %s", expectedColumns)
-			}
-			continue
-		}
-		if len(record) <= max(at, method, path) {
-			return t.wrong(line, "too few columns: %s", expectedColumns)
-		}
-		when := strings.TrimSpace(record[at])
-		if err := t.add(line, when, strings.TrimSpace(record[method]), strings.TrimSpace(record[path])); err != nil {
+		if err := t.readRecord(&c, line, record, err); err != nil {
 			return err
 		}
 	}
+}
+
+func newCSV(content io.Reader) *csv.Reader {
+	reader := csv.NewReader(content)
+	reader.FieldsPerRecord, reader.ReuseRecord, reader.TrimLeadingSpace = -1, true, true
+	return reader
+}
+
+// columns are the indices of what is needed.
+type columns struct{ at, method, path int }
+
+// readRecord takes in a line of CSV, or that it is none.
+func (t *trace) readRecord(c *columns, line int, record []string, err error) error {
+	var malformed *csv.ParseError
+	if errors.As(err, &malformed) {
+		return t.wrong(max(line, malformed.Line), "not CSV (%v): %s", malformed.Err, expectedColumns)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.name, err)
+	}
+	if len(t.times) == 0 && isHeader(record) {
+		*c = columns{column(record, columnTime), column(record, columnMethod), column(record, columnPath)}
+		if c.at < 0 || c.method < 0 || c.path < 0 {
+			t.skip = false // nothing that follows could be read
+			return t.wrong(line, "the header lacks one: %s", expectedColumns)
+		}
+		return nil
+	}
+	if len(record) <= max(c.at, c.method, c.path) {
+		return t.wrong(line, "too few columns: %s", expectedColumns)
+	}
+	return t.add(line, strings.TrimSpace(record[c.at]), strings.TrimSpace(record[c.method]), strings.TrimSpace(record[c.path]))
+}
+
+// eachLine calls a function with each line, and skips those with which it finds something wrong, if that is wanted.
+func (t *trace) eachLine(content io.Reader, read func(number int, line []byte) error) error {
+	lines := bufio.NewScanner(content)
+	lines.Buffer(nil, longestLine)
+	number := 0
+	for lines.Scan() {
+		number++
+		if err := t.bad(read(number, lines.Bytes())); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return t.wrong(number+1, "the line is too long: expected at most %d bytes", longestLine)
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", t.name, err)
+	}
+	return nil
 }
 
 // isHeader reports that the first line names the columns.
@@ -137,32 +199,20 @@ func column(record []string, name string) int {
 }
 
 func (t *trace) readJSON(content io.Reader) error {
-	lines := bufio.NewScanner(content)
-	lines.Buffer(nil, longestLine)
-	number := 0
-	for lines.Scan() {
-		number++
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+	return t.eachLine(content, func(number int, line []byte) error {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil
 		}
 		var entry struct {
 			Time   json.RawMessage `json:"time"`
 			Method *string         `json:"method"`
 			Path   *string         `json:"path"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil || entry.Time == nil || entry.Method == nil || entry.Path == nil {
+		if err := json.Unmarshal(line, &entry); err != nil || entry.Time == nil || entry.Method == nil || entry.Path == nil {
 			return t.wrong(number, `expected a JSON object with the members time (text or number), method and path (texts), all on one line`)
 		}
-		if err := t.add(number, strings.Trim(string(entry.Time), `"`), *entry.Method, *entry.Path); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return t.wrong(number+1, "the line is too long: expected at most %d bytes", longestLine)
-	} else if err != nil {
-		return fmt.Errorf("%s: %w", t.name, err)
-	}
-	return nil
+		return t.add(number, strings.Trim(string(entry.Time), `"`), *entry.Method, *entry.Path)
+	})
 }
 
 // add takes in one line.
@@ -193,6 +243,9 @@ func (t *trace) add(line int, when, method, path string) error {
 
 // end puts the requests in order and lets time begin with the first of them.
 func (t *trace) end() (*Load, error) {
+	if len(t.times) == 0 && t.load.Skipped > 0 {
+		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
+	}
 	if len(t.times) == 0 {
 		return nil, t.wrong(0, "no requests: %s, or JSON objects with these members", expectedColumns)
 	}

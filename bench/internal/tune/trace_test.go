@@ -39,7 +39,7 @@ func TestTracesOfAllForms(t *testing.T) {
 			`{"time":"2026-01-02T03:05:05Z","method":"POST","path":"/channels/1/messages"}` + "\r\n" +
 			`{"time":"2026-01-02T03:04:06.5Z","method":"GET","path":"/guilds/2/roles"}` + "\n",
 	} {
-		load, err := ReadTrace(name, strings.NewReader(content))
+		load, err := ReadTrace(name, strings.NewReader(content), false)
 		require.NoError(t, err, name)
 		assert.Equal(t, want, times(load), name)
 		assert.Equal(t, time.Minute, load.Length, name)
@@ -77,7 +77,7 @@ func TestBadLinesAreNamed(t *testing.T) {
 		{"x", "{\"time\":1,\n", []string{"x:1:", "all on one line"}},
 	}
 	for _, test := range tests {
-		_, err := ReadTrace(test.name, strings.NewReader(test.content))
+		_, err := ReadTrace(test.name, strings.NewReader(test.content), false)
 		var wrong *TraceError
 		if !assert.ErrorAs(t, err, &wrong, test.content) {
 			continue
@@ -93,7 +93,7 @@ func TestReaderThatFailsIsTheError(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"t.csv", "t.jsonl"} {
 		broken := io.MultiReader(strings.NewReader("\n"), iotest.ErrReader(errors.New("disk gone")))
-		_, err := ReadTrace(name, broken)
+		_, err := ReadTrace(name, broken, false)
 		assert.ErrorContains(t, err, name)
 		assert.ErrorContains(t, err, "disk gone")
 	}
@@ -105,7 +105,7 @@ func TestNamesContainNoToken(t *testing.T) {
 	content := "0,POST,/webhooks/123/hunter2\n0,POST,/webhooks/hunter2/123\n0,POST,/interactions/5/hunter2/callback\n" +
 		"0,PATCH,/webhooks/123/hunter2/messages/@original\n0,GET,/unheard-of/hunter2\n0,GET,/channels/hunter2\n" +
 		"0,POST,/webhooks/123/other\n"
-	load, err := ReadTrace("t.csv", strings.NewReader(content))
+	load, err := ReadTrace("t.csv", strings.NewReader(content), false)
 	require.NoError(t, err)
 	var names []string
 	for _, q := range load.queues {
@@ -116,4 +116,36 @@ func TestNamesContainNoToken(t *testing.T) {
 	assert.Len(t, names, 7, "another token is another queue")
 	report := compare(t, load, usual, 0, second)
 	assert.Zero(t, report.Results[0].Refused)
+}
+
+func TestBadLinesAreSkippedIfToldTo(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"a.csv": "time,method,path\n10,POST,/channels/1/messages\nhunter2,POST,/x\n11.5,GET,/guilds/2/roles\n12,POST\n13,POST,\"/webhooks/1/hunter2\n" +
+			"2026-01-02T03:04:05Z,POST,/x\n70,POST,/channels/1/messages\n",
+		"a.jsonl": `{"time":10,"method":"POST","path":"/channels/1/messages"}` + "\nhunter2\n" + `{"time":11.5,"method":"GET","path":"/guilds/2/roles"}` + "\n" +
+			`{"time":12}` + "\n" + `{"time":-1,"method":"GET","path":"/x"}` + "\n" + `{"time":13,"method":"GET","path":"hunter2"}` + "\n" +
+			`{"time":70,"method":"POST","path":"/channels/1/messages"}`,
+	} {
+		load, err := ReadTrace(name, strings.NewReader(content), true)
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{"0s POST /channels/1/messages", "1.5s GET /guilds/2/roles", "1m0s POST /channels/1/messages"}, times(load), name)
+		assert.Equal(t, 4, load.Skipped, name)
+		line := 3
+		if name == "a.jsonl" {
+			line = 2
+		}
+		assert.Equal(t, line, load.FirstSkipped.Line, name)
+		assert.NotContains(t, load.FirstSkipped.Error(), "hunter2")
+	}
+	_, err := ReadTrace("a.csv", strings.NewReader("hunter2,POST,/x\n1,2\n"), true)
+	require.ErrorContains(t, err, "all 2 lines were skipped")
+	require.ErrorContains(t, err, "a.csv:1: the time cannot be read")
+	_, err = ReadTrace("a.csv", strings.NewReader("time,what,path\n1,POST,/x\n"), true)
+	require.ErrorContains(t, err, "the header lacks one", "then no line can be read")
+	load, err := ReadTrace("a.csv", strings.NewReader("1,POST,/x\n"), true)
+	require.NoError(t, err)
+	assert.Zero(t, load.Skipped)
+	_, err = ReadTrace("a.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))), true)
+	require.ErrorContains(t, err, "disk gone", "that is no bad line")
 }

@@ -1,12 +1,13 @@
--- beat says that a session is alive. KEYS: sessions, wants.
--- Reply: whether the session was forgotten; how many are alive; the names of buckets that others want back, each behind its length.
+-- beat says that a session is alive. KEYS: sessions, wants, era.
+-- Reply: the era; how many are alive; the names of buckets that others want back, each behind its length.
 
-local caller, lifetime, known = arg(), int(), int()
-local forgotten = live(1, caller, lifetime, known)
+local caller = arg()
+local era = live(1, 3, caller)
 if wrong or not expect(2, 'set') then return wrong end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 alive(1)
-local reply = {0, micros, forgotten, redis.call('ZCARD', KEYS[1])}
+alive(3, ERA_TIME)
+local reply = {0, micros, era, redis.call('ZCARD', KEYS[1])}
 for _, wanted in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   local owner, bucket = string.match(wanted, '^(%S+) (.+)$')
   if owner == caller then

@@ -56,14 +56,20 @@ local function append(reply, bytes)
   end
 end
 
--- live says that a session is alive, and reports whether the server has forgotten that it was: when it was to be alive until then. It
--- returns nil if the key is not ours.
-local function live(key, session, lifetime, till)
-  local before = redis.pcall('ZSCORE', KEYS[key], session)
-  if type(before) == 'table' and before.err then
-    notOurs(key, 'is no sorted set')
-    return nil
+-- live says that a session is alive, and returns the era, and whether it is the one that the session knows. The keys are those of the sessions and of the era. The arguments are for how
+-- long, until when the session believes that the server knows that it is alive, the era that the session knows, and whether it has noticed
+-- that this has to end. An era ends, too, if the server has forgotten of the session, or of an era, what it knew. nil: a key is not ours.
+local function live(sessions, era, session)
+  local lifetime, till, known, over = int(), int(), int(), int() == 1
+  local before, is = redis.pcall('ZSCORE', KEYS[sessions], session), redis.pcall('GET', KEYS[era])
+  if type(before) == 'table' and before.err then notOurs(sessions, 'is no sorted set') end
+  if type(is) == 'table' and is.err then notOurs(era, 'is no string') else is = number(era, 'number', is or '0') end
+  if wrong then return nil end
+  over = over or now < till and (tonumber(before or 0) or 0) < till
+  if is == 0 or is < known or is == known and over then
+    is = math.max(is, known, now) + 1
+    redis.call('SET', KEYS[era], text(is), 'PX', ERA_TIME)
   end
-  redis.call('ZADD', KEYS[key], text(now + lifetime), session)
-  return now < till and (tonumber(before or 0) or 0) < till and 1 or 0
+  redis.call('ZADD', KEYS[sessions], text(now + lifetime), session)
+  return is, is == known
 end

@@ -1,11 +1,14 @@
--- swap replaces what is kept of a bucket, if that is what the caller knows. KEYS: bucket, sessions, wants.
+-- swap replaces what is kept of a bucket, if that is what the caller knows. KEYS: bucket, sessions, wants, era.
 -- A value begins with its version (a life and a number in it) and the session that the bucket is lent to, "-" if it is shared.
--- Reply: whether the session was forgotten; what became of it; how many sessions are asked about, and for how long each is alive; then what is kept, if it is another value,
+-- Reply: the era, and nothing else if it is not the one that the caller knows; what became of it; how many sessions are asked about, and for how long each is alive; then what is kept, if it is another value,
 -- or for how long the session is alive that the bucket is lent to.
 
 local DONE, STALE, LENT = 0, 1, 2
 
-local caller, bucket, channels, lifetime, known = arg(), arg(), arg(), int(), int()
+local caller, bucket, channels = arg(), arg(), arg()
+local era, current = live(2, 4, caller)
+if wrong then return wrong end
+if not current then return {0, micros, era} end
 local wants, expected, value, ttl = int(), arg(), arg(), int()
 
 -- refused takes in what a command on a key has returned, and reports whether the key has not the type that it needs.
@@ -19,8 +22,6 @@ local function refused(key, kind, got)
   return true
 end
 
-local forgotten = live(2, caller, lifetime, known)
-if wrong then return wrong end
 local kept = redis.pcall('GET', KEYS[1])
 if refused(1, 'string', kept) then return wrong end
 local version, owner = '', '-'
@@ -48,10 +49,10 @@ if owner ~= '-' and owner ~= caller and till(owner) > now then
     if refused(3, 'set', redis.pcall('SADD', KEYS[3], owner .. ' ' .. bucket)) then return wrong end
     alive(3, 2 * SESSION_TIME)
   end
-  return {0, micros, forgotten, LENT, 0, till(owner) - now}
+  return {0, micros, era, LENT, 0, till(owner) - now}
 end
 
-local reply = {0, micros, forgotten, version == expected and DONE or STALE, int()}
+local reply = {0, micros, era, version == expected and DONE or STALE, int()}
 for _ = 1, reply[5] do reply[#reply + 1] = math.max(till(arg()) - now, 0) end
 if version == expected and value ~= '' then
   redis.call('SET', KEYS[1], value, 'PX', ttl)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/ratelight/ratelight/buckets"
 )
 
 // config is what flags and environment say. Each flag has an environment variable of the same name in capitals, after RATELIGHT_; those
@@ -26,7 +28,7 @@ type config struct {
 	MaxQueue       int           `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
 	MaxBody        int64         `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
 	RequestTimeout patience      `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
-	GlobalLimit    limits        `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" placeholder:"BOT:N,…" help:"Requests per second of bots whose limit Discord has raised, by the bot's id. Others have 50. Also BOT_RATELIMIT_OVERRIDES."`
+	GlobalLimit    limits        `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
 	HideLimits     bool          `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
 	DrainTimeout   time.Duration `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
 
@@ -42,6 +44,7 @@ type config struct {
 
 	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
 	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have."`
+	Record   string `placeholder:"FILE" help:"Record in this file, anew at each start, which requests come and when, for bench tune. It has no ids and no tokens."`
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
 	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
@@ -208,21 +211,31 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits are the global limits of bots, as id:limit,id:limit.
-type limits map[string]int
+// limits are global limits, as limit,id:limit,id:limit: that of all bots, and those of some.
+type limits struct {
+	all    int
+	ofBots map[string]int
+}
 
 func (l *limits) UnmarshalText(text []byte) error {
-	*l = make(limits)
-	for pair := range strings.SplitSeq(string(text), ",") {
-		if strings.TrimSpace(pair) == "" {
-			continue
+	*l = limits{all: buckets.DefaultGlobalLimit, ofBots: make(map[string]int)}
+	for part := range strings.SplitSeq(string(text), ",") {
+		part = strings.TrimSpace(part)
+		id, limit, isOfBot := strings.Cut(part, ":")
+		if !isOfBot {
+			limit = id
 		}
-		id, limit, _ := strings.Cut(strings.TrimSpace(pair), ":")
 		n, err := strconv.Atoi(limit)
-		if _, problem := strconv.ParseUint(id, 10, 64); problem != nil || err != nil || n <= 0 {
-			return fmt.Errorf("%q: expected the id of a bot, a colon and requests per second, such as 80351110224678912:500", pair)
+		_, problem := strconv.ParseUint(id, 10, 64)
+		switch {
+		case part == "":
+		case err != nil || n <= 0 || problem != nil:
+			return fmt.Errorf("%q: expected requests per second, or a bot's id, a colon and its requests per second, such as 80351110224678912:500", part)
+		case isOfBot:
+			l.ofBots[id] = n
+		default:
+			l.all = n
 		}
-		(*l)[id] = n
 	}
 	return nil
 }

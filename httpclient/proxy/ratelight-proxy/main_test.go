@@ -82,11 +82,12 @@ func TestVariablesOfOtherProxiesMeanTheSame(t *testing.T) {
 	c, err := parse(nil, io.Discard, io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, patience(5*time.Second), c.RequestTimeout)
-	assert.Equal(t, limits{"392827169497284619": 100, "227115752396685313": 80}, c.GlobalLimit)
+	assert.Equal(t, limits{50, map[string]int{"392827169497284619": 100, "227115752396685313": 80}}, c.GlobalLimit)
 	assert.Equal(t, level(slog.LevelWarn), c.LogLevel)
 	t.Setenv("RATELIGHT_REQUEST_TIMEOUT", "7s")
-	c, err = parse([]string{"--log-level", "debug"}, io.Discard, io.Discard)
+	c, err = parse([]string{"--log-level", "debug", "--global-limit", "60,1:70"}, io.Discard, io.Discard)
 	require.NoError(t, err)
+	assert.Equal(t, limits{60, map[string]int{"1": 70}}, c.GlobalLimit)
 	assert.Equal(t, patience(7*time.Second), c.RequestTimeout)
 	assert.Equal(t, level(slog.LevelDebug), c.LogLevel)
 }
@@ -98,7 +99,8 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"LOG_LEVEL=loud", "", "LOG_LEVEL"},
 		{"REQUEST_TIMEOUT=soon", "", "REQUEST_TIMEOUT"},
 		{"", "--request-timeout 0", "--request-timeout"},
-		{"BOT_RATELIMIT_OVERRIDES=1", "", "BOT_RATELIMIT_OVERRIDES"},
+		{"BOT_RATELIMIT_OVERRIDES=1:2:3", "", "BOT_RATELIMIT_OVERRIDES"},
+		{"", "--global-limit -5", "--global-limit"},
 		{"BOT_RATELIMIT_OVERRIDES=1:0", "", "BOT_RATELIMIT_OVERRIDES"},
 		{"", "--global-limit a:5", "--global-limit"},
 		{"", "--listen 8080", "--listen"},
@@ -316,6 +318,21 @@ func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
 	assert.Contains(t, out.String(), "in use")
+}
+
+func TestRequestsAreRecordedWithoutIdsAndTokens(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t)
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	r := start(t, "--upstream", discord.URL, "--record", path)
+	get(t, "http://"+r.bots+"/webhooks/123456789/canary-canary-canary")
+	r.stop()
+	assert.Equal(t, 0, <-r.status)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "webhooks")
+	assert.NotContains(t, string(text), "123456789")
+	assert.NotContains(t, string(text), "canary")
 }
 
 // certify writes a certificate for 127.0.0.1 that signs itself, and its key.

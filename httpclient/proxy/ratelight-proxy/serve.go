@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 	"github.com/ratelight/ratelight/httpclient/statefile"
 	"github.com/ratelight/ratelight/httpclient/status"
+	"github.com/ratelight/ratelight/httpclient/trace"
 )
 
 const (
@@ -45,6 +47,8 @@ type service struct {
 	admin    http.Handler
 	store    *redis.Store    // nil if nothing is shared
 	state    *statefile.File // nil if nothing is kept
+	recorder *trace.Recorder // nil if nothing is recorded
+	recorded *os.File
 	draining atomic.Bool
 }
 
@@ -77,7 +81,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		transport = append(transport, httpclient.WithoutRateLimitHeaders())
 	}
 	s.handler, err = proxy.New(proxy.WithUpstream(c.Upstream), proxy.WithMaxWait(c.MaxWait), proxy.WithMaxBufferedBody(c.MaxBody),
-		proxy.WithGlobalLimits(c.GlobalLimit), proxy.WithLogger(s.log), proxy.WithTransport(transport...))
+		proxy.WithGlobalLimits(c.GlobalLimit.all, c.GlobalLimit.ofBots), proxy.WithLogger(s.log), proxy.WithTransport(transport...))
 	if err != nil {
 		return s, err
 	}
@@ -85,6 +89,13 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.state, err = statefile.Open(c.State, s.handler.Transport(), statefile.WithLogger(s.log)); err != nil {
 			return s, fmt.Errorf("%w: --state: %w", errUnavailable, err)
 		}
+	}
+	if c.Record != "" && !c.Check {
+		if s.recorded, err = os.OpenFile(c.Record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+			return s, fmt.Errorf("%w: --record: %w", errUnavailable, err)
+		}
+		s.recorder = trace.New(s.recorded)
+		s.handler.Transport().AddHooks(s.recorder.Hooks())
 	}
 	s.bots = s.handler
 	pages := s.pages()
@@ -232,6 +243,11 @@ func (s *service) close() {
 	}
 	if s.handler != nil {
 		_ = s.handler.Close() // never fails
+	}
+	if s.recorder != nil {
+		if err := errors.Join(s.recorder.Close(), s.recorded.Close()); err != nil {
+			s.log.Warn("record not complete", "error", err)
+		}
 	}
 	if s.store != nil {
 		s.store.Close()

@@ -1,0 +1,65 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// elsewhere is a key that nobody else uses.
+var elsewhere = buckets.SharedKey{Hash: "elsewhere"}
+
+// TestWhoKnowsNothingIsToldThatTheClockWasSet tests that a window does not end early for a process that has not seen the clock before it was set,
+// as one that has ends the era.
+func TestWhoKnowsNothingIsToldThatTheClockWasSet(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		for range 4 {
+			a.answer(headers(5, 0, 8*time.Second, 1000))
+		}
+		pass(2 * time.Second)
+		w.step(time.Minute)
+		b.process.use(elsewhere).join(1)
+		pass(10 * ms)
+		late := w.process().use(someKey)
+		late.join(5)
+		pass(500 * ms)
+		assert.False(t, late.lent)
+		assert.Zero(t, late.leaves())
+	})
+}
+
+// TestASmallStepIsNoLoss tests that a fail-over between machines whose clocks are nearly the same costs nothing.
+func TestASmallStepIsNoLoss(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		w.step(50 * ms)
+		a.join(1)
+		b.join(1)
+		pass(1500 * ms)
+		assert.Zero(t, a.stats().Losses+b.stats().Losses)
+		assert.Zero(t, a.stats().ClockSteps+b.stats().ClockSteps)
+	})
+}
+
+// TestWhoClosesEndsNoEra tests that what a session says when it ends, in many calls at the same time, is not taken for a loss.
+func TestWhoClosesEndsNoEra(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stays, closes := w.process().use(someKey), w.process()
+		stays.join(1)
+		for _, hash := range []string{"1", "2", "3", "4", "5", "6"} {
+			key := someKey
+			key.Hash = hash
+			closes.use(key).join(2)
+		}
+		pass(1500 * ms)
+		closes.session.Close()
+		pass(1500 * ms)
+		assert.Zero(t, stays.stats().Losses)
+	})
+}

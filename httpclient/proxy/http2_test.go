@@ -1,0 +1,85 @@
+package proxy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+// http2Server returns a server on the loopback interface that speaks HTTP/2, and a transport that trusts it.
+func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Transport) {
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, server.Client().Transport.(*http.Transport)
+}
+
+// Discord speaks HTTP/2, and bots may.
+func TestRequestsPassOverHTTP2(t *testing.T) {
+	t.Parallel()
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, 2, r.ProtoMajor)
+		if r.URL.Path == "/api/v10/gateway" {
+			close(arrived)
+			<-r.Context().Done()
+			close(gone)
+			return
+		}
+		text, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		w.Header().Set("Trailer", "X-After")
+		w.Header().Set("X-Length", r.Header.Get("Content-Length"))
+		_, _ = w.Write(text)
+		w.Header().Set("X-After", r.Trailer.Get("X-Sum"))
+	}))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)), proxy.WithMaxBufferedBody(1000))
+	require.NoError(t, err)
+	defer handler.Close()
+	server, transport := http2Server(t, handler)
+	client := &http.Client{Transport: transport}
+
+	for _, size := range []int{0, 100, 5 * megabyte} {
+		r, err := http.NewRequest("POST", server.URL+messages, io.NopCloser(strings.NewReader(strings.Repeat("x", size))))
+		require.NoError(t, err)
+		r.Trailer = http.Header{"X-Sum": {"of the request"}}
+		response, err := client.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		response.Body.Close()
+		assert.Equal(t, 2, response.ProtoMajor)
+		assert.Len(t, text, size)
+		assert.Equal(t, "of the request", response.Trailer.Get("X-After"))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/gateway", nil)
+	require.NoError(t, err)
+	over := make(chan error, 1)
+	go func() {
+		response, err := client.Do(r)
+		if err == nil {
+			response.Body.Close()
+		}
+		over <- err
+	}()
+	<-arrived
+	cancel()
+	assert.ErrorIs(t, <-over, context.Canceled)
+	<-gone // the upstream is told
+	for handler.Transport().Manager().Stats().InFlight > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,26 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package statefile
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A process that is just being started has all files open that its parent had, until it runs its own program.
+func TestLockEndsWithItsFileAlsoWhileAProcessIsBeingStarted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "limits.lock")
+	first, err := lock(path)
+	require.NoError(t, err)
+	inherited, err := syscall.Dup(int(first.(unlocker).Fd()))
+	require.NoError(t, err)
+	defer syscall.Close(inherited)
+	require.NoError(t, first.Close())
+	second, err := lock(path)
+	require.NoError(t, err)
+	require.NoError(t, second.Close())
+}

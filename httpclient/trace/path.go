@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// interactionToken is how an interaction's token begins, which makes other routes of a webhook's.
+	interactionToken = "aW50ZXJhY3Rpb246"
+	interaction      = " (interaction)"
+	young            = " (younger than 10 s)"
+	old              = " (older than 14 days)"
+)
+
+// appendRequest adds method and path of a request of the same route, with other parameters: the first one stands for the major parameter,
+// which comes first wherever there is one, and a token for the token.
+func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
+	method, template, _ := strings.Cut(e.event.Route, " ")
+	template, variant, _ := strings.Cut(template, " (")
+	if variant != "" {
+		variant = " (" + variant
+	}
+	if method == "{method}" {
+		method = "OTHER"
+	}
+	line = append(append(line, method...), ',')
+	first := true
+	for segment := range strings.SplitSeq(strings.TrimPrefix(template, "/"), "/") {
+		line = append(line, '/')
+		switch {
+		case !strings.HasPrefix(segment, "{"):
+			line = append(line, segment...)
+		case first && e.event.Major != "-":
+			line = strconv.AppendUint(line, r.number(e.event.Major, 0), 10)
+		case strings.HasSuffix(segment, "_token}"):
+			if variant == interaction {
+				line = append(line, interactionToken...)
+			}
+			line = strconv.AppendUint(append(line, 't'), r.number(e.event.Major, e.event.TokenHash), 36)
+		case segment == "{message_id}":
+			line = strconv.AppendInt(line, messageID(variant, e.at), 10)
+		case strings.HasSuffix(segment, "_id}") || segment == "{id}":
+			line = append(line, '1')
+		default:
+			line = append(line, "x-x"...)
+		}
+		first = first && !strings.HasPrefix(segment, "{")
+	}
+	return line
+}
+
+// number returns what stands for a major parameter, or the token in it: 18 digits, as ids have.
+func (r *Recorder) number(major string, token uint64) uint64 {
+	h := hmac.New(sha256.New, r.key[:])
+	_, _ = h.Write([]byte(major))
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, token))
+	const digits = 100_000_000_000_000_000
+	return digits + binary.LittleEndian.Uint64(h.Sum(nil))%(9*digits)
+}
+
+// messageID returns the id of a message of the age that the route is for: its upper bits are milliseconds since 2015 (Discord's
+// documentation).
+func messageID(variant string, at time.Time) int64 {
+	age := time.Hour
+	switch variant {
+	case young:
+		age = 0
+	case old:
+		age = 15 * 24 * time.Hour
+	}
+	return (at.Add(-age).UnixMilli() - 1420070400000) << 22
+}

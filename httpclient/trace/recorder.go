@@ -1,0 +1,135 @@
+package trace
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+const (
+	// buffered is how many requests may be on their way to the writer: about a second of the fastest client.
+	buffered = 8192
+	// flushAfter is for how long a line may stay in memory.
+	flushAfter = time.Second
+)
+
+// ErrClosed is returned by the second Close.
+var ErrClosed = errors.New("the recorder is closed already")
+
+// Recorder writes a line for each request that a transport has ended. Get one from New, and close it. It is safe for concurrent use, and
+// may record several transports.
+type Recorder struct {
+	key     [32]byte
+	entries chan entry
+	stop    chan struct{}
+	stopped chan struct{}
+	closing sync.Once
+	left    atomic.Uint64 // requests that were left out
+	out     *bufio.Writer
+	err     error // of the writer; of the goroutine until stopped is closed
+}
+
+// entry is one request.
+type entry struct {
+	at    time.Time
+	event httpclient.DoneEvent
+}
+
+// New returns a recorder that writes to w from a goroutine of its own, until Close. What it has written is at most a second behind.
+func New(w io.Writer) *Recorder {
+	r := &Recorder{
+		entries: make(chan entry, buffered), stop: make(chan struct{}), stopped: make(chan struct{}), out: bufio.NewWriterSize(w, 1<<16),
+	}
+	_, _ = rand.Read(r.key[:]) // never fails
+	go r.run()
+	return r
+}
+
+// Hooks returns what a transport has to call: see httpclient.Transport.AddHooks.
+func (r *Recorder) Hooks() httpclient.Hooks { return httpclient.Hooks{Done: r.record} }
+
+// LeftOut returns how many requests were not recorded because the writer was too slow, or failed. It can be called at any time.
+func (r *Recorder) LeftOut() uint64 { return r.left.Load() }
+
+// Close writes what was recorded, and returns the first error of the writer. It waits for the writer, and does not close it. Requests that
+// end later are not recorded. Closing again returns ErrClosed.
+func (r *Recorder) Close() error {
+	err := ErrClosed
+	r.closing.Do(func() {
+		close(r.stop)
+		<-r.stopped
+		err = r.err
+	})
+	return err
+}
+
+// record takes in a request, unless there is no room. It does not block.
+func (r *Recorder) record(_ context.Context, e httpclient.DoneEvent) {
+	select {
+	case <-r.stop:
+		return
+	default:
+	}
+	e.Err = nil // it may keep much in memory
+	select {
+	case r.entries <- entry{time.Now().Add(-e.Took), e}:
+	default:
+		r.left.Add(1)
+	}
+}
+
+// run writes what comes, and flushes it when nothing does for a while.
+func (r *Recorder) run() {
+	defer close(r.stopped)
+	r.write([]byte("time,method,path\n"))
+	flush := time.NewTimer(flushAfter)
+	defer flush.Stop()
+	for {
+		select {
+		case e := <-r.entries:
+			if r.out.Buffered() == 0 {
+				flush.Reset(flushAfter)
+			}
+			r.add(e)
+		case <-flush.C:
+			r.fail(r.out.Flush())
+		case <-r.stop:
+			for {
+				select {
+				case e := <-r.entries:
+					r.add(e)
+				default:
+					r.fail(r.out.Flush())
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *Recorder) add(e entry) {
+	if r.err != nil {
+		r.left.Add(1)
+		return
+	}
+	line := e.at.UTC().AppendFormat(make([]byte, 0, 128), "2006-01-02T15:04:05.000000Z,")
+	r.write(append(r.appendRequest(line, &e), '\n'))
+}
+
+func (r *Recorder) write(text []byte) {
+	_, err := r.out.Write(text)
+	r.fail(err)
+}
+
+func (r *Recorder) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
