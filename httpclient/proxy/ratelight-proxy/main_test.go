@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -333,6 +334,18 @@ func TestRequestsAreRecordedWithoutIdsAndTokens(t *testing.T) {
 	assert.Contains(t, string(text), "webhooks")
 	assert.NotContains(t, string(text), "123456789")
 	assert.NotContains(t, string(text), "canary")
+}
+
+func TestProxiesShareLimitsThroughRedis(t *testing.T) {
+	t.Parallel()
+	engine := redistest.NewEngine(t)
+	discord := discordtest.NewServer(t, discordtest.Window("GET /users/@me", 1, time.Hour))
+	for i, want := range []int{200, 429} {
+		r := start(t, "--upstream", discord.URL, "--redis", engine.URL(), "--application", "test")
+		status, text := get(t, "http://"+r.bots+"/users/@me")
+		assert.Equal(t, want, status, "proxy %d: %s", i, text)
+	}
+	assert.Len(t, discord.Requests(), 1)
 }
 
 // certify writes a certificate for 127.0.0.1 that signs itself, and its key.
