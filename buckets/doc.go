@@ -5,6 +5,13 @@
 //
 // The manager decides when a request may be sent; sending it is up to you.
 //
+//	manager := buckets.NewRESTBucketManager()
+//	if err := manager.Start(); err != nil { ... }
+//	defer manager.Close()
+//	route, err := routes.CreateMessage.Compile(channelID) // or routes.Match(method, url)
+//
+// Then for each request:
+//
 //	lease, err := manager.Acquire(ctx, route, authorization) // waits
 //	if err != nil {
 //		return err // *ratelimits.TooLongError if the wait would be too long, or another error of package ratelimits
