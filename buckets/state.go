@@ -159,13 +159,33 @@ func (s *stateWriter) server(m *RESTBucketManager, server *server) {
 		server.budget.mu.Unlock()
 	}
 	s.number(0)
-	for r, until := range server.holds.All() {
+	holds := maps.Collect(server.holds.All())
+	secrets := m.secretKeys(server) // later, so that theirs are known
+	for r, until := range holds {
 		s.flag(true)
-		s.key(m, r.groupKey, false)
+		s.key(m, r.groupKey, secrets[r.groupKey])
 		s.major(r.major)
 		s.time(until)
 	}
 	s.flag(false)
+}
+
+// secretKeys returns what names limit groups of a server whose hashes contain tokens.
+func (m *RESTBucketManager) secretKeys(server *server) map[groupKey]bool {
+	secrets := map[groupKey]bool{}
+	for _, a := range m.authentications.All() {
+		if a.server != server {
+			continue
+		}
+		m.moves.Lock()
+		for key, group := range a.groups {
+			if group.secret.Load() {
+				secrets[key] = true
+			}
+		}
+		m.moves.Unlock()
+	}
+	return secrets
 }
 
 func (s *stateWriter) gate(g *gate) {

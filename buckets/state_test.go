@@ -238,6 +238,7 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
 		call(message(1), "Bot "+secret, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
 		call(compile(routes.ExecuteWebhook, "7", secret), "", limited("hash of "+secret, 5, 4, time.Minute))
+		call(compile(routes.ExecuteWebhook, "7", secret), "", inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
 		call(compile(routes.CreateInteractionResponse, "7", secret), "", plain(204))
 		for _, clean := range []bool{false, true} {
 			state := stateOf(t, m, clean)
