@@ -387,6 +387,29 @@ func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *tes
 	})
 }
 
+func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		of := buckets.WithGlobalLimitOf(func(string) int { return 20 })
+		m := started(t, of)
+		send := func() error {
+			lease, err := m.TryAcquire(compile(routes.ExecuteWebhook, "7", "token"), "")
+			if err == nil {
+				lease.Update(limited("hooks", 1000, 900, time.Second))
+			}
+			return err
+		}
+		require.NoError(t, send())
+		wait(5 * time.Second)
+		m = successor(t, stateOf(t, m, true), of)
+		for range 20 {
+			require.NoError(t, send())
+		}
+		assert.Error(t, send())
+		require.NoError(t, m.Close())
+	})
+}
+
 // What a process that was killed has sent since it wrote its state may have been sent in a channel that it had forgotten then, or had never
 // heard of.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
