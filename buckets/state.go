@@ -112,6 +112,7 @@ func (s *stateWriter) key(m *RESTBucketManager, k groupKey, secret bool) {
 
 // encode returns the state, in which nothing can have been sent since if the manager is closed.
 func (m *RESTBucketManager) encode() []byte {
+	exact := m.closed() // before anything is looked at
 	s := &stateWriter{b: make([]byte, 0, m.buckets.size()*bucketSize), session: m.session() != nil, numbers: map[routes.Route]uint64{}}
 	m.moves.Lock()
 	servers := slices.Collect(maps.Values(m.servers))
@@ -132,7 +133,7 @@ func (m *RESTBucketManager) encode() []byte {
 	key := m.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
 	b = binary.BigEndian.AppendUint64(b, key.Sum(""))
-	b = wire.AppendFlag(b, m.closed())
+	b = wire.AppendFlag(b, exact)
 	b = wire.AppendTime(b, m.now(), time.Nanosecond)
 	b = wire.AppendTime(b, time.Duration(m.doubted.Load()), time.Nanosecond)
 	b = wire.AppendTime(b, time.Duration(m.settings.clock.Now().UnixNano()), time.Nanosecond)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -306,6 +308,37 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 			require.NoError(t, m.Close())
 		})
 	}
+}
+
+// The state says that nothing can have been sent since only if the manager was closed before any of it was looked at.
+func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &closingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		var state bytes.Buffer
+		clock.close.Store(m)
+		require.NoError(t, m.WriteState(&state))
+		require.False(t, m.IsAlive())
+		assert.False(t, ask(successor(t, state.Bytes()), message(1)).granted())
+	})
+}
+
+// closingClock closes a manager when that asks for the time.
+type closingClock struct {
+	clockwork.Clock
+	close atomic.Pointer[buckets.RESTBucketManager]
+}
+
+func (c *closingClock) Since(t time.Time) time.Duration {
+	if m := c.close.Swap(nil); m != nil {
+		go m.Close()
+		for m.IsAlive() {
+			runtime.Gosched()
+		}
+	}
+	return c.Clock.Since(t)
 }
 
 func TestStateThatIsDamagedChangesNothing(t *testing.T) {
