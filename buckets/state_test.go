@@ -314,31 +314,70 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		clock := &closingClock{Clock: clockwork.NewRealClock()}
+		clock := &busyClock{Clock: clockwork.NewRealClock()}
 		m := started(t, buckets.WithClock(clock))
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		var state bytes.Buffer
-		clock.close.Store(m)
+		closes := func() {
+			go m.Close()
+			for m.IsAlive() {
+				runtime.Gosched()
+			}
+		}
+		clock.since.Store(&closes)
 		require.NoError(t, m.WriteState(&state))
 		require.False(t, m.IsAlive())
 		assert.False(t, ask(successor(t, state.Bytes()), message(1)).granted())
 	})
 }
 
-// closingClock closes a manager when that asks for the time.
-type closingClock struct {
-	clockwork.Clock
-	close atomic.Pointer[buckets.RESTBucketManager]
+// Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
+func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &busyClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		var state bytes.Buffer
+		require.NoError(t, m.WriteState(&state))
+		for remaining := 1; remaining >= 0; remaining-- {
+			discover(t, m, message(1), limited("messages", 2, remaining, 10*time.Second))
+		}
+		all := asks(m, message(1), 4)
+		lasts := func() { wait(11 * time.Second) } // the wall time is the last that is looked at
+		clock.now.Store(&lasts)
+		require.NoError(t, m.Close())
+		state.Reset()
+		require.NoError(t, m.WriteState(&state))
+		wait(0)
+		assert.Zero(t, granted(t, all))
+		for _, c := range all {
+			assert.ErrorIs(t, c.err, buckets.ErrClosed)
+		}
+		next := successor(t, state.Bytes())
+		wait(11 * time.Second)
+		assert.Equal(t, 2, granted(t, asks(next, message(1), 4)), "as nobody else was let go")
+		require.NoError(t, next.Close())
+	})
 }
 
-func (c *closingClock) Since(t time.Time) time.Duration {
-	if m := c.close.Swap(nil); m != nil {
-		go m.Close()
-		for m.IsAlive() {
-			runtime.Gosched()
-		}
+// busyClock is a clock that does something the next time that it is asked how much time has passed, or what time it is.
+type busyClock struct {
+	clockwork.Clock
+	since, now atomic.Pointer[func()]
+}
+
+func (c *busyClock) Since(t time.Time) time.Duration {
+	if f := c.since.Swap(nil); f != nil {
+		(*f)()
 	}
 	return c.Clock.Since(t)
+}
+
+func (c *busyClock) Now() time.Time {
+	if f := c.now.Swap(nil); f != nil {
+		(*f)()
+	}
+	return c.Clock.Now()
 }
 
 func TestStateThatIsDamagedChangesNothing(t *testing.T) {
