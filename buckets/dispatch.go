@@ -88,6 +88,9 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		b.discovery.release(now)
 		return
 	}
+	if b.manager().closed() { // all are refused now, and the state that is written may not count any more who would leave
+		return
+	}
 	if qs.line != nil {
 		if qs.line.count(now, b) {
 			return

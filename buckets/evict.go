@@ -49,8 +49,8 @@ func (m *RESTBucketManager) collectUnused() {
 	now := m.now()
 	if now-m.sweptAt >= entryLife {
 		m.sweptAt = now
-		for key, e := range m.entries.All() {
-			m.evictEntry(key, e)
+		for _, e := range m.entries.All() {
+			m.evictEntry(e)
 			m.evictMajors(e)
 		}
 	}
@@ -62,7 +62,7 @@ func (m *RESTBucketManager) collectUnused() {
 }
 
 // evictEntry forgets a route that was not used since the last time it was asked.
-func (m *RESTBucketManager) evictEntry(key uint64, e *routeEntry) {
+func (m *RESTBucketManager) evictEntry(e *routeEntry) {
 	if e.used.Swap(false) {
 		return
 	}
@@ -76,6 +76,7 @@ func (m *RESTBucketManager) evictEntry(key uint64, e *routeEntry) {
 		e.evicted.Store(false)
 		return
 	}
+	_, key := m.findEntry(e.route, e.authentication.id.Load()) // another one than before if it was claimed meanwhile
 	m.entries.Delete(key)
 	e.group.Load().use(-1)
 	if byMajor := e.groupsByMajor.Load(); byMajor != nil {

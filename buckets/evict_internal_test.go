@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -113,5 +114,47 @@ func TestLimitGroupsOfRoutesThatWereSplitAreForgotten(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, a.groups)
 		assert.Zero(t, m.authentications.Size())
+	})
+}
+
+// The collector may look at a restored route when a request comes with its credential. A route that is forgotten must not be found any more,
+// as requests look for it until they find another one.
+func TestRouteThatIsClaimedWhileItIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(WithLogger(nil))
+		require.NoError(t, m.Start())
+		first, err := routes.GetMyUser.Compile()
+		require.NoError(t, err)
+		second, err := routes.GetBotGateway.Compile()
+		require.NoError(t, err)
+		lease, err := m.Acquire(context.Background(), first, "Bot a")
+		require.NoError(t, err)
+		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 5, Remaining: 4, ResetAfter: time.Second})
+		lease, err = m.Acquire(context.Background(), second, "Bot a")
+		require.NoError(t, err)
+		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "g", Limit: 5, Remaining: 4, ResetAfter: time.Second})
+		var state bytes.Buffer
+		require.NoError(t, m.WriteState(&state))
+		require.NoError(t, m.Close())
+
+		m = NewRESTBucketManager(WithLogger(nil))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		require.NoError(t, m.RestoreState(&state))
+		for _, e := range m.entries.All() {
+			e.used.Store(false)
+		}
+		for _, e := range m.entries.All() {
+			if e.route == routes.GetBotGateway {
+				lease, err := m.Acquire(context.Background(), first, "Bot a")
+				require.NoError(t, err)
+				lease.Return()
+				m.evictEntry(e)
+			}
+		}
+		for _, e := range m.entries.All() {
+			require.False(t, e.evicted.Load(), "%v is found by requests for ever", e.route)
+		}
 	})
 }

@@ -119,9 +119,10 @@ func WithGlobalLimit(perSecond int) Option {
 func clampGlobal(perSecond int) int { return min(max(perSecond, 0), 1_000_000_000) }
 
 // WithGlobalLimitOf sets how many requests per second each authentication may send, where they differ: the function is called with the
-// value of the Authorization header, "" for requests without one, when a route is used with an authentication for the first time, and
-// returns what WithGlobalLimit takes, of which the first answer counts as long as the authentication is known. It replaces
-// WithGlobalLimit. It is called on the goroutine of the request and under no lock, and must be safe for concurrent use. Nil means that WithGlobalLimit counts.
+// value of the Authorization header, "" for requests without one, when a route is used with an authentication for the first time, and with
+// "" by RestoreState. It returns what WithGlobalLimit takes, and the first answer counts as long as the authentication is known. It replaces
+// WithGlobalLimit. It is called on the goroutine of the request and under no lock, and must be safe for concurrent use. Nil means that
+// WithGlobalLimit counts.
 func WithGlobalLimitOf(limit func(authorization string) (perSecond int)) Option {
 	return func(s *settings) { s.globalOf = limit }
 }

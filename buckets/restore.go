@@ -38,6 +38,7 @@ func (m *RESTBucketManager) RestoreState(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	s.globalLimit = m.globalLimitOf(&Request{})
 	m.moves.Lock()
 	defer m.moves.Unlock()
 	if err := m.admits(&Request{}); err != nil {
@@ -62,6 +63,7 @@ type state struct {
 	routes         []routes.Route
 	servers        []serverState
 	authentication []authenticationState
+	globalLimit    int // of requests without a credential; that of others is told when one comes
 }
 
 type serverState struct {
@@ -278,7 +280,7 @@ func (m *RESTBucketManager) restore(s *state) {
 	}
 	for i := range s.authentication {
 		if !shared {
-			m.restoreAuthentication(now, &s.authentication[i], s.exact)
+			m.restoreAuthentication(now, &s.authentication[i], s)
 		}
 	}
 }
@@ -300,11 +302,11 @@ func (b *budget) add(s invalidState) {
 	b.counts.Add(s.at, s.n)
 }
 
-func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenticationState, exact bool) {
+func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenticationState, all *state) {
 	if _, ok := m.authentications.Load(s.digest); ok {
 		return
 	}
-	a := m.newAuthentication(s.digest, s.server, s.anonymous, m.settings.globalLimit)
+	a := m.newAuthentication(s.digest, s.server, s.anonymous, all.globalLimit)
 	m.addAuthentication(a)
 	a.global.restore(now, s.global)
 	groups := make([]*limitGroup, len(s.groups)+1)
@@ -317,7 +319,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		groups[i+1] = group
 		group.latestLimit.Store(int32(state.latest))
 		for i := range state.buckets {
-			m.restoreBucket(group, state.buckets[i], exact)
+			m.restoreBucket(group, state.buckets[i], all.exact)
 		}
 		group.lastLimit.Store(int64(state.limit))
 		group.lastPeriod.Store(int64(min(max(state.period, 0), ratelimits.LongestTrust)))

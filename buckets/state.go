@@ -112,6 +112,7 @@ func (s *stateWriter) key(m *RESTBucketManager, k groupKey, secret bool) {
 
 // encode returns the state, in which nothing can have been sent since if the manager is closed.
 func (m *RESTBucketManager) encode() []byte {
+	exact := m.closed() // before anything is looked at
 	s := &stateWriter{b: make([]byte, 0, m.buckets.size()*bucketSize), session: m.session() != nil, numbers: map[routes.Route]uint64{}}
 	m.moves.Lock()
 	servers := slices.Collect(maps.Values(m.servers))
@@ -132,7 +133,7 @@ func (m *RESTBucketManager) encode() []byte {
 	key := m.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
 	b = binary.BigEndian.AppendUint64(b, key.Sum(""))
-	b = wire.AppendFlag(b, m.closed())
+	b = wire.AppendFlag(b, exact)
 	b = wire.AppendTime(b, m.now(), time.Nanosecond)
 	b = wire.AppendTime(b, time.Duration(m.doubted.Load()), time.Nanosecond)
 	b = wire.AppendTime(b, time.Duration(m.settings.clock.Now().UnixNano()), time.Nanosecond)
@@ -159,13 +160,33 @@ func (s *stateWriter) server(m *RESTBucketManager, server *server) {
 		server.budget.mu.Unlock()
 	}
 	s.number(0)
-	for r, until := range server.holds.All() {
+	holds := maps.Collect(server.holds.All())
+	secrets := m.secretKeys(server) // later, so that theirs are known
+	for r, until := range holds {
 		s.flag(true)
-		s.key(m, r.groupKey, false)
+		s.key(m, r.groupKey, secrets[r.groupKey])
 		s.major(r.major)
 		s.time(until)
 	}
 	s.flag(false)
+}
+
+// secretKeys returns what names limit groups of a server whose hashes contain tokens.
+func (m *RESTBucketManager) secretKeys(server *server) map[groupKey]bool {
+	secrets := map[groupKey]bool{}
+	for _, a := range m.authentications.All() {
+		if a.server != server {
+			continue
+		}
+		m.moves.Lock()
+		for key, group := range a.groups {
+			if group.secret.Load() {
+				secrets[key] = true
+			}
+		}
+		m.moves.Unlock()
+	}
+	return secrets
 }
 
 func (s *stateWriter) gate(g *gate) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,6 +240,7 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
 		call(message(1), "Bot "+secret, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
 		call(compile(routes.ExecuteWebhook, "7", secret), "", limited("hash of "+secret, 5, 4, time.Minute))
+		call(compile(routes.ExecuteWebhook, "7", secret), "", inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
 		call(compile(routes.CreateInteractionResponse, "7", secret), "", plain(204))
 		for _, clean := range []bool{false, true} {
 			state := stateOf(t, m, clean)
@@ -305,6 +308,76 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 			require.NoError(t, m.Close())
 		})
 	}
+}
+
+// The state says that nothing can have been sent since only if the manager was closed before any of it was looked at.
+func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &busyClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		var state bytes.Buffer
+		closes := func() {
+			go m.Close()
+			for m.IsAlive() {
+				runtime.Gosched()
+			}
+		}
+		clock.since.Store(&closes)
+		require.NoError(t, m.WriteState(&state))
+		require.False(t, m.IsAlive())
+		assert.False(t, ask(successor(t, state.Bytes()), message(1)).granted())
+	})
+}
+
+// Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
+func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &busyClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		var state bytes.Buffer
+		require.NoError(t, m.WriteState(&state))
+		for remaining := 1; remaining >= 0; remaining-- {
+			discover(t, m, message(1), limited("messages", 2, remaining, 10*time.Second))
+		}
+		all := asks(m, message(1), 4)
+		lasts := func() { wait(11 * time.Second) } // the wall time is the last that is looked at
+		clock.now.Store(&lasts)
+		require.NoError(t, m.Close())
+		state.Reset()
+		require.NoError(t, m.WriteState(&state))
+		wait(0)
+		assert.Zero(t, granted(t, all))
+		for _, c := range all {
+			assert.ErrorIs(t, c.err, buckets.ErrClosed)
+		}
+		next := successor(t, state.Bytes())
+		wait(11 * time.Second)
+		assert.Equal(t, 2, granted(t, asks(next, message(1), 4)), "as nobody else was let go")
+		require.NoError(t, next.Close())
+	})
+}
+
+// busyClock is a clock that does something the next time that it is asked how much time has passed, or what time it is.
+type busyClock struct {
+	clockwork.Clock
+	since, now atomic.Pointer[func()]
+}
+
+func (c *busyClock) Since(t time.Time) time.Duration {
+	if f := c.since.Swap(nil); f != nil {
+		(*f)()
+	}
+	return c.Clock.Since(t)
+}
+
+func (c *busyClock) Now() time.Time {
+	if f := c.now.Swap(nil); f != nil {
+		(*f)()
+	}
+	return c.Clock.Now()
 }
 
 func TestStateThatIsDamagedChangesNothing(t *testing.T) {
@@ -383,6 +456,29 @@ func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *tes
 			c.update(limited("messages", 1000, 0, time.Second))
 		}
 		drained(t, m)
+	})
+}
+
+func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		of := buckets.WithGlobalLimitOf(func(string) int { return 20 })
+		m := started(t, of)
+		send := func() error {
+			lease, err := m.TryAcquire(compile(routes.ExecuteWebhook, "7", "token"), "")
+			if err == nil {
+				lease.Update(limited("hooks", 1000, 900, time.Second))
+			}
+			return err
+		}
+		require.NoError(t, send())
+		wait(5 * time.Second)
+		m = successor(t, stateOf(t, m, true), of)
+		for range 20 {
+			require.NoError(t, send())
+		}
+		assert.Error(t, send())
+		require.NoError(t, m.Close())
 	})
 }
 

@@ -191,6 +191,22 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
+// Another program may keep its state beside it, in a file with a similar name, and be about to write it.
+func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	others := []string{".limits21234567890", ".limits2.new1234567890", ".limits2024-notes"}
+	for _, name := range others {
+		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
+	}
+	file, err := statefile.Open(filepath.Join(directory, "limits"), started(t))
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	for _, name := range others {
+		assert.FileExists(t, filepath.Join(directory, name))
+	}
+}
+
 func TestFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := statefile.Open(filepath.Join(t.TempDir(), "missing", "limits"), started(t))

@@ -35,9 +35,9 @@ func (u unlocker) Close() error {
 	return errors.Join(os.NewSyscallError("flock", syscall.Flock(int(u.Fd()), syscall.LOCK_UN)), u.File.Close())
 }
 
-// save puts a new file in the place of the old one.
+// save puts a new file in the place of the old one. Its name until then begins as those of no other state file do: numbers follow.
 func save(path string, data []byte) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
+	file, err := renameio.NewPendingFile(path+newSuffix, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return err
 	}
@@ -45,12 +45,17 @@ func save(path string, data []byte) error {
 	if _, err := file.Write(data); err != nil {
 		return err
 	}
-	return file.CloseAtomicallyReplace()
+	if err := file.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return os.Rename(path+newSuffix, path)
 }
+
+const newSuffix = ".new"
 
 // tidy removes new files that were never put in the place of the old one, as their process was killed. The lock is held.
 func tidy(path string) {
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"[0-9]*"))
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+newSuffix+"[0-9]*"))
 	for _, name := range left {
 		_ = os.Remove(name)
 	}
