@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. It lasts as long as the session
-// does.
+// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. One that was lent lasts as long as the
+// session does, but no longer than the server certainly remembers it: then it is lent again with the next permit.
 type loan struct {
 	state   *state // as it was lent; nil if it was taken
 	offered bool   // and not yet accepted
@@ -120,7 +120,7 @@ func (b *bucket) loanUntil() time.Duration {
 	case b.loan.alone:
 		return b.loan.at + forever
 	}
-	return b.session.believedUntil(b.loan.at)
+	return min(b.loan.at+knowledge, b.session.believedUntil(b.loan.at))
 }
 
 // giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
