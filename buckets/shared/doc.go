@@ -68,7 +68,8 @@
 //	                                        second; the rest is divided 4.25 s later. A process that starts in that first
 //	                                        second may get too much until the others have reported
 //	the server evicts a single key          the same, for that key only. The holder of a loan does not notice that the state of its bucket
-//	                                        is gone: another process that asks for it sends, too, until one of them is refused
+//	                                        is gone: another process that asks for it sends, too, until a response to one of them counts
+//	                                        requests of the other
 //	the server's clock is set               the same as a loss, if by more than a quarter of a second; else windows in use end so much
 //	                                        earlier or later. The global limit as after a loss
 //	a key holds a foreign value             KeyError, for all requests that wait for that bucket
