@@ -65,8 +65,15 @@ func (b *bucket) hand(l *loan, o *outcome) {
 		if !o.unsent {
 			l.window.Report(o.at, l.window.Adopt(o.at, o.sent), o.response)
 		}
-	} else if permit, ok := l.state.land(s.id, o.number); ok {
-		s.report(&l.state.window, s.engineTime(s.now()), permit, o)
+		return
+	}
+	now := s.engineTime(s.now())
+	permit, ok := l.state.land(s.id, o.number)
+	if !ok && !o.unsent { // it was adopted after the call was made that brought the loan
+		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
+	}
+	if ok {
+		s.report(&l.state.window, now, permit, o)
 	}
 }
 

@@ -295,3 +295,18 @@ func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 		assert.Greater(t, b.leaves(), 7)
 	})
 }
+
+// A request turns out to belong to a bucket while that is being lent, and has ended already.
+func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		pass(3 * time.Second)
+		a.join(1)
+		pass(ms / 4) // the call is on its way
+		a.adopt()
+		a.answer(headers(5, 2, time.Second, 5000))
+		pass(10 * ms)
+		require.True(t, a.lent)
+		assert.Equal(t, 3, a.window.State(a.now()).Used)
+	})
+}
