@@ -71,7 +71,8 @@
 //	                                        is gone: another process that asks for it sends, too, until a response to one of them counts
 //	                                        requests of the other
 //	the server's clock is set               the same as a loss, if by more than a quarter of a second; else windows in use end so much
-//	                                        earlier or later. The global limit as after a loss
+//	                                        earlier or later. The global limit as after a loss. A virtual machine that stood still together
+//	                                        with its wall clock takes that for a step of the server's, and all pause
 //	a key holds a foreign value             KeyError, for all requests that wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then

@@ -32,6 +32,7 @@ type returned struct {
 	wanted  bool    // by somebody else
 	lost    bool    // it is not known what became of the bucket
 	alone   bool    // others may have used it by themselves at the same time
+	slept   bool    // this process was suspended: what it has heard since may have been said long before
 }
 
 // seen returns a response as the window of a loan is to see it, nil if there is no loan.
@@ -164,7 +165,7 @@ func (b *bucket) endLoan(now time.Duration) {
 		p.number = s.agents.next.Add(1)
 		next.flights = append(next.flights, flight{s.id, p.number, p.window.Shift(low, high)})
 	}
-	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted}
+	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted, slept: !s.knowsEngine()}
 	b.known, b.kept, b.knownAt = next, b.returned.kept, now
 	b.activate()
 	if urgent {
@@ -187,12 +188,15 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	case r.lost && expected == r.version:
 		s.takeOver(now)
 	case r.lost || err != nil:
-	case expected == r.version && !r.alone && was.era == s.era:
+	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
 	default: // somebody else has had it meanwhile, or the server has forgotten it
 		rest := was.window.Reset() - now
 		if was.era != s.era {
 			rest = min(rest, was.window.Period())
+		}
+		if r.slept {
+			rest = max(rest, was.window.Period())
 		}
 		if r.alone {
 			rest = max(rest, settleTime)
