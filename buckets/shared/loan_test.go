@@ -310,3 +310,24 @@ func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
 		assert.Equal(t, 3, a.window.State(a.now()).Used)
 	})
 }
+
+// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that waits.
+func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.lent)
+		a.link.kill(true)
+		b.join(1)
+		pass(100 * ms)
+		w.server.Flush()
+		for a.until() > w.now() {
+			require.Zero(t, b.leaves())
+			require.False(t, b.lent)
+			pass(100 * ms)
+		}
+		pass(time.Second)
+		assert.True(t, b.served(1))
+	})
+}
