@@ -182,13 +182,15 @@ func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.
 	if !ok {
 		return
 	}
-	limit := b.window.Limit()
+	limit, left := b.window.Limit(), b.window.Remaining(now)
 	b.window.Report(now, landed.window, b.loan.seen(r))
 	switch {
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
-	case b.loan != nil && !b.loan.alone && b.window.Limit() != limit:
-		// Whoever has to do without this process shall know the limit. It is lent again with the next permit.
+	case b.loan == nil || b.loan.alone:
+	case b.window.Limit() != limit, b.window.Remaining(now) < left, r.Class == ratelimits.ClassUser:
+		// Whoever has to do without this process shall know the limit. And somebody else uses the bucket: perhaps it was lent twice, as the
+		// server has forgotten it. It is lent again with the next permit.
 		b.endLoan(now)
 	}
 }

@@ -11,13 +11,13 @@ type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours
 	at        time.Duration
-	set       time.Duration // when it was known that it had been set: what was asked before says nothing
+	set       time.Duration // when it was known that it, or ours, had been set: what was asked before says nothing
 }
 
 // tell takes in that the server's clock stood at engine, in whole microseconds, between start and end. It reports whether it was set
 // since the last time.
 func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
-	if c.known && start < c.set {
+	if start < c.set {
 		return false
 	}
 	low, high := engine-end, engine+time.Microsecond-start

@@ -12,7 +12,8 @@
 // meanwhile. All times in a state are those of the server's clock, of which each process knows bounds.
 //
 // A bucket that only one process uses is lent to it (the process has a loan of it): that process decides by its own window,
-// without any calls. A loan lasts as long as the server hears of the process: one call a second, beat, is enough for all its loans.
+// without any calls. A loan lasts as long as the server hears of the process: one call a second, beat, is enough for all its loans. After
+// nine minutes it is returned, before the server forgets the bucket, and the next request gets it again.
 // When another process asks for the bucket, the holder is told and returns it with the window and the requests in flight. A
 // bucket is lent to a process that has something to send now, if nobody else has used it for a second. One whose
 // period is longer than 10 s is never lent, because if its holder died, the next process would wait for a whole period.
@@ -67,9 +68,11 @@
 //	                                        second; the rest is divided 4.25 s later. A process that starts in that first
 //	                                        second may get too much until the others have reported
 //	the server evicts a single key          the same, for that key only. The holder of a loan does not notice that the state of its bucket
-//	                                        is gone: another process that asks for it sends, too, until one of them is refused
+//	                                        is gone: another process that asks for it sends, too, until a response to one of them counts
+//	                                        requests of the other
 //	the server's clock is set               the same as a loss, if by more than a quarter of a second; else windows in use end so much
-//	                                        earlier or later. The global limit as after a loss
+//	                                        earlier or later. The global limit as after a loss. A virtual machine that stood still together
+//	                                        with its wall clock takes that for a step of the server's, and all pause
 //	a key holds a foreign value             KeyError, for all requests that wait for that bucket
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then

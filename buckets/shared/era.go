@@ -83,8 +83,9 @@ func (s *session) entered(r *reply) (lost bool) {
 	}
 	lost = s.era.number != 0
 	s.era = era{number: number, since: r.received}
-	s.engine = engineClock{set: r.received}
+	s.engine = engineClock{}
 	s.engine.tell(r.sent, r.received, r.engine)
+	s.engine.known, s.engine.set = s.naps == 0 || r.sent >= s.napAt, r.received
 	return lost
 }
 

@@ -95,6 +95,9 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if s.owner != "" { // he is dead, or the script will see that he is not
 		s.takeOver(early)
 	}
+	if b.looks > 0 && b.known == nil && b.lentTill > now { // and the server does not know that any more, or says so again
+		s.window.HoldFor(early, b.lentTill-now, ratelimits.ClassOK)
+	}
 	if b.recalls != nil {
 		s.recall(early, b.recalls.window, b.recalls.until-now)
 		news = true

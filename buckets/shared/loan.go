@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. It lasts as long as the session
-// does.
+// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. One that was lent lasts as long as the
+// session does, but no longer than the server certainly remembers it: then it is lent again with the next permit.
 type loan struct {
 	state   *state // as it was lent; nil if it was taken
 	offered bool   // and not yet accepted
@@ -32,6 +32,7 @@ type returned struct {
 	wanted  bool    // by somebody else
 	lost    bool    // it is not known what became of the bucket
 	alone   bool    // others may have used it by themselves at the same time
+	slept   bool    // this process was suspended: what it has heard since may have been said long before
 }
 
 // seen returns a response as the window of a loan is to see it, nil if there is no loan.
@@ -65,8 +66,15 @@ func (b *bucket) hand(l *loan, o *outcome) {
 		if !o.unsent {
 			l.window.Report(o.at, l.window.Adopt(o.at, o.sent), o.response)
 		}
-	} else if permit, ok := l.state.land(s.id, o.number); ok {
-		s.report(&l.state.window, s.engineTime(s.now()), permit, o)
+		return
+	}
+	now := s.engineTime(s.now())
+	permit, ok := l.state.land(s.id, o.number)
+	if !ok && !o.unsent { // it was adopted after the call was made that brought the loan
+		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
+	}
+	if ok {
+		s.report(&l.state.window, now, permit, o)
 	}
 }
 
@@ -120,7 +128,7 @@ func (b *bucket) loanUntil() time.Duration {
 	case b.loan.alone:
 		return b.loan.at + forever
 	}
-	return b.session.believedUntil(b.loan.at)
+	return min(b.loan.at+knowledge, b.session.believedUntil(b.loan.at))
 }
 
 // giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
@@ -157,7 +165,7 @@ func (b *bucket) endLoan(now time.Duration) {
 		p.number = s.agents.next.Add(1)
 		next.flights = append(next.flights, flight{s.id, p.number, p.window.Shift(low, high)})
 	}
-	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted}
+	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted, slept: !s.knowsEngine()}
 	b.known, b.kept, b.knownAt = next, b.returned.kept, now
 	b.activate()
 	if urgent {
@@ -180,12 +188,15 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	case r.lost && expected == r.version:
 		s.takeOver(now)
 	case r.lost || err != nil:
-	case expected == r.version && !r.alone && was.era == s.era:
+	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
 	default: // somebody else has had it meanwhile, or the server has forgotten it
 		rest := was.window.Reset() - now
 		if was.era != s.era {
 			rest = min(rest, was.window.Period())
+		}
+		if r.slept {
+			rest = max(rest, was.window.Period())
 		}
 		if r.alone {
 			rest = max(rest, settleTime)

@@ -295,3 +295,39 @@ func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 		assert.Greater(t, b.leaves(), 7)
 	})
 }
+
+// A request turns out to belong to a bucket while that is being lent, and has ended already.
+func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		pass(3 * time.Second)
+		a.join(1)
+		pass(ms / 4) // the call is on its way
+		a.adopt()
+		a.answer(headers(5, 2, time.Second, 5000))
+		pass(10 * ms)
+		require.True(t, a.lent)
+		assert.Equal(t, 3, a.window.State(a.now()).Used)
+	})
+}
+
+// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that waits.
+func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.lent)
+		a.link.kill(true)
+		b.join(1)
+		pass(100 * ms)
+		w.server.Flush()
+		for a.until() > w.now() {
+			require.Zero(t, b.leaves())
+			require.False(t, b.lent)
+			pass(100 * ms)
+		}
+		pass(time.Second)
+		assert.True(t, b.served(1))
+	})
+}

@@ -77,3 +77,28 @@ func TestAPermitIsVoidWhenItsProcessWasSuspended(t *testing.T) {
 
 // five is what is known of an unused bucket of five in a second.
 func (w *world) five() ratelimits.State { return ratelimits.State{Limit: 5, Period: time.Second} }
+
+// TestALoanThatASuspensionEndsTellsNoTimes tests that a response that is read after its process was suspended, when it does not know the server's clock
+// yet, does not let a window end earlier than it does.
+func TestALoanThatASuspensionEndsTellsNoTimes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		asleep := time.Duration(0)
+		a := w.sleepy(&asleep).use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		require.True(t, a.lent)
+		permit, ok := a.bucket.Take(w.now())
+		require.True(t, ok)
+		pass(100 * ms)
+		asleep = 4 * time.Second
+		w.step(asleep) // as the process sees it
+		a.bucket.Report(w.now(), permit, headers(1, 0, 8*time.Second, 1000))
+		a.lent = false
+		a.tell()
+		pass(100 * ms)
+		late := w.process().use(someKey)
+		late.join(1)
+		pass(10 * ms)
+		assert.Greater(t, late.forecast(0).Wait, 7*time.Second)
+	})
+}

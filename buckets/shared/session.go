@@ -131,12 +131,12 @@ func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) leaves the wall clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ahead > s.ahead+clockStep {
+	if ahead > s.ahead+stepSlack { // else it would seem that the server's clock was set
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
 		s.tell(buckets.SharedEvent{Kind: buckets.ProcessSuspended})
 		s.napAt = s.now()
-		s.engine.known = false // what it was still holds for times before
+		s.engine.known, s.engine.set = false, s.napAt // what it was still holds for times before
 	}
 	s.ahead = ahead
 	return s.naps

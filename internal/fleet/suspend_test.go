@@ -79,3 +79,21 @@ func TestProcessWhoseClockStoodStillDoesNotTrustItsLoan(t *testing.T) {
 func TestProcessThatStoodStillDoesNotTrustItsLoan(t *testing.T) {
 	lentAndStopped(t, false, 10*time.Second)
 }
+
+// TestAShortSuspensionIsNobodyElsesConcern tests that a process whose clock stood still for less than a second does not take that for a step of the
+// engine's, which would hold all others.
+func TestAShortSuspensionIsNobodyElsesConcern(t *testing.T) {
+	t.Parallel()
+	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
+		first, other := f.Processes[0], f.Processes[1]
+		callers(t, f, first, 2, 20, fleet.Message(1))
+		callers(t, f, other, 2, 20, fleet.Message(2))
+		time.Sleep(2500 * time.Millisecond)
+		first.Suspend(true)
+		time.Sleep(600 * time.Millisecond)
+		first.Resume()
+		finish(t, f, time.Minute)
+		assert.Zero(t, other.Transport.Manager().Stats().Shared.Losses)
+	})
+}
