@@ -234,6 +234,8 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 		r.bots + "/" + secret + "/gateway":   200,
 		r.admin + "/upstream":                400,
 		r.admin + "/" + secret + "/upstream": 200,
+		r.admin + "/" + secret:               200,
+		r.admin + "/" + secret + "/":         200,
 		r.admin + "/live":                    200,
 		r.admin + "/ready":                   200,
 	} {
