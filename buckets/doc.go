@@ -5,6 +5,13 @@
 //
 // The manager decides when a request may be sent; sending it is up to you.
 //
+//	manager := buckets.NewRESTBucketManager()
+//	if err := manager.Start(); err != nil { ... }
+//	defer manager.Close()
+//	route, err := routes.CreateMessage.Compile(channelID) // or routes.Match(method, url)
+//
+// Then for each request:
+//
 //	lease, err := manager.Acquire(ctx, route, authorization) // waits
 //	if err != nil {
 //		return err // *ratelimits.TooLongError if the wait would be too long, or another error of package ratelimits
@@ -53,12 +60,13 @@
 //	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
 //	where do requests wait, in which order?           queue.go
 //	how long will a request wait, is that too long?   predict.go
-//	which requests does a 429 hold, and how long?     hold.go
-//	may a request to an unknown route be sent?        discovery.go; one process at a time: shared_discovery.go
+//	which requests does a 429 hold, and how long?     hold.go; the bucket itself by its window: ratelimits/hold.go
+//	may a request to an unknown route be sent?        Next of ratelimits/window.go, while no limit is known; bucket.go makes the
+//	                                                  bucket; of several processes: shared_discovery.go
 //	to which bucket does a route belong?              discovery.go; what is kept about it: limit_group.go
 //	which requests move with a route?                 move.go
 //	where is a request of an unknown bucket charged?  provisional.go
-//	which buckets are evicted, and when?              evict.go
+//	which buckets are evicted, and when?              evict.go, which lifecycle.go calls
 //	how does a request begin and end?                 acquire.go, prepared.go, lease.go
 //	what do processes share?                          shared.go; buckets: shared_bucket.go, the global limit:
 //	                                                  shared_global.go, discovery: shared_discovery.go,

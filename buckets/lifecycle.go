@@ -138,7 +138,8 @@ const returnTime = time.Second
 
 // Shutdown refuses new requests, with an error that matches ErrClosed, waits until all that wait or are in flight have
 // ended, and closes the manager. When the context ends first, it closes the manager at once, as Close does, and returns
-// the context's error if that cut off any request.
+// the context's error if that cut off any request. A lease that nobody ends keeps it waiting until then, so pass a context
+// that ends.
 //
 // A Request that was refused or failed, see Request, can still be acquired again. It counts as waiting until then, but
 // for at most a second, because it may never be acquired again. httpclient.Transport.Shutdown waits for all of its

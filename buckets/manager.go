@@ -37,7 +37,7 @@ var (
 // documentation for how a request goes through it.
 //
 // Get one from NewRESTBucketManager; the zero value cannot be used. All methods are safe for concurrent use. Nothing but
-// Acquire, Shutdown and Close ever blocks.
+// Acquire, AcquireRequest, Shutdown and Close ever waits for a limit or a request.
 type RESTBucketManager struct {
 	settings settings
 	origin   time.Time

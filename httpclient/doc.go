@@ -138,4 +138,15 @@
 //
 // transport.Manager().Buckets() iterates over snapshots of all buckets, which say what each waits for; Status() has those with the longest
 // waits, and package status makes a page of it.
+//
+// Package httpclient/trace records requests for "bench tune", which chooses the max rate limit. A Grafana dashboard and alert rules for
+// Prometheus are in httpclient/proxy/monitoring. None of all this contains tokens; for errors of http.Client see [Redact].
+//
+// # Trying it without Discord
+//
+// Package httpclient/discordtest is a fake Discord, also for programs:
+//
+//	fake := discordtest.NewServer(nil)
+//	defer fake.Close()
+//	transport := httpclient.NewTransport(httpclient.WithBase(fake.Client().Transport))
 package httpclient

@@ -22,6 +22,10 @@
 // reached with it, Discord's CDN included, so that a test never talks to the network by accident. A program that takes a base URL can be given
 // [Server.URL]. If it has an HTTP client of its own that keeps connections, net/http repeats some requests by itself when one is cut ([Cut], [Lose]).
 //
+// It can be used in a program, too: [NewServer] takes nil instead of t. To put it below a transport of package httpclient:
+//
+//	httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
+//
 // There is no gateway behind it: GET /gateway/bot is answered with {} like everything else, and websockets cannot be opened.
 //
 // # Time

@@ -11,6 +11,9 @@
 // seconds old (WithInterval): the next process then takes all windows that it knows for used up, and waits for one period of each. What
 // has been found out since the file was written is found out again.
 //
+// A credential that Discord has refused for ever, see package httpclient, stays refused in the next process: replace it, or call
+// Transport.ResetCredential.
+//
 // # What protects the file
 //
 // Nobody but its owner can read it (0600). It contains no credential and no token, only keyed hashes of them. The key is the secret of

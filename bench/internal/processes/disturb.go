@@ -114,18 +114,23 @@ func disturbed(s Settings) []Scenario {
 
 // disturb has the accidents of the scenario happen.
 func (r *run) disturb(ctx context.Context) {
-	var group sync.WaitGroup
-	defer group.Wait()
-	for _, a := range r.scenario.accidents {
+	prepared := make([]sync.WaitGroup, len(r.scenario.accidents))
+	defer func() {
+		for i := range prepared {
+			prepared[i].Wait()
+		}
+	}()
+	for i, a := range r.scenario.accidents {
 		if a.prepare != nil {
-			group.Go(func() {
+			prepared[i].Go(func() {
 				if pause.For(ctx, time.Until(r.start.Add(a.prepareAt))) == nil {
 					r.failIf(a.prepare(r), "before "+a.name)
 				}
 			})
 		}
 	}
-	for _, a := range r.scenario.accidents {
+	for i, a := range r.scenario.accidents {
+		prepared[i].Wait() // it may take its time on a busy machine
 		if pause.For(ctx, time.Until(r.start.Add(a.at))) != nil {
 			return
 		}

@@ -314,14 +314,18 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	assert.Equal(t, 1, <-r.status)
 }
 
-func TestAPortThatIsTakenIsAnError(t *testing.T) {
+func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
 	var out bytes.Buffer
 	assert.Equal(t, 1, run(t.Context(), []string{"--listen", listener.Addr().String(), "--admin", "off"}, &out, &out))
+	assert.Contains(t, out.String(), "--listen: ")
 	assert.Contains(t, out.String(), "in use")
+	out.Reset()
+	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
+	assert.Contains(t, out.String(), "--admin: ")
 }
 
 func TestARestartGoesOnFromTheStateFile(t *testing.T) {

@@ -195,9 +195,9 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 // serve listens until the context ends, and then drains.
 func (s *service) serve(ctx context.Context) error {
 	listeners := []struct {
-		name, address string
-		handler       http.Handler
-	}{{"bots", s.Listen, s.bots}, {"admin", s.Admin, s.admin}}
+		name, flag, address string
+		handler             http.Handler
+	}{{"bots", "--listen", s.Listen, s.bots}, {"admin", "--admin", s.Admin, s.admin}}
 	var servers []*http.Server
 	failures := make(chan error, len(listeners))
 	defer func() {
@@ -211,7 +211,7 @@ func (s *service) serve(ctx context.Context) error {
 		}
 		listener, err := net.Listen("tcp", l.address)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", l.flag, err)
 		}
 		if s.tlsSetup != nil {
 			setup := s.tlsSetup.Clone()
