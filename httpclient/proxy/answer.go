@@ -114,8 +114,10 @@ func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 	}
 }
 
-// write sends the answer. What it takes from the response's writer is all its own.
+// write sends the answer. What it takes from the response's writer is all its own. What is left of the request's body, which net/http
+// reads before it uses the connection again, has to come soon.
 func (a *answer) write(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // of a server that can
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set(headerProxy, a.reason)

@@ -154,13 +154,29 @@ func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 			_, err := conn.Write(part)
 			require.NoError(t, err)
 		}
-		assert.Contains(t, <-answer, "429 Too Many Requests")
-		go func() { _, _ = io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: proxy\r\n\r\n") }()
-		text := make([]byte, 4096)
-		n, err := conn.Read(text)
-		require.NoError(t, err)
-		assert.Contains(t, string(text[:n]), "200 OK", "the connection can be used again")
+		got := <-answer
+		assert.Contains(t, got, "429 Too Many Requests")
+		assert.Contains(t, got, "Connection: close")
 	})
+}
+
+// What a client sends late of a body that nobody waits for any more is not a request.
+func TestTheRestOfARefusedBodyIsNoRequest(t *testing.T) {
+	for _, length := range []string{"Transfer-Encoding: chunked", "Content-Length: 5000"} {
+		t.Run(length, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				w := newWorld(t, window(time.Minute), proxy.WithMaxBufferedBody(1000))
+				w.send("POST", messages, "{}")
+				conn, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: " + token + "\r\n" + length +
+					"\r\n\r\n7d0\r\n" + strings.Repeat("x", 2000))
+				assert.Equal(t, 429, got.StatusCode)
+				time.Sleep(10 * time.Second)
+				_, err := io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: proxy\r\n\r\n")
+				assert.Error(t, err)
+				w.assertOnly(1)
+			})
+		})
+	}
 }
 
 func TestAClientThatStopsSendingItsRefusedBodyIsNotWaitedForForEver(t *testing.T) {

@@ -18,7 +18,7 @@
 //
 // Bodies stream. One of up to [WithMaxBufferedBody] is read before its request is queued, so that it can be repeated after a 429 and the
 // client's disconnect is noticed; a 429 to a larger one is passed on as it came. A failure is not repeated, which the client's library
-// does, unless [WithTransport] says otherwise.
+// does, unless [WithTransport] says otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400.
 //
 // # Waits
 //

@@ -82,6 +82,11 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			"CONNECT /api/v10/users/@me HTTP/1.1\r\nHost: discord.com:443":                                "405 method",
 			"GET /api/v10/../../admin HTTP/1.1\r\nHost: proxy":                                            "400 bad-request",
 			"GET /api/v10/%2e%2E/admin HTTP/1.1\r\nHost: proxy":                                           "400 bad-request",
+			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":                                        "400 bad-request", // servers decode it
+			"GET /api/v10/users/%2e%2e%5cadmin HTTP/1.1\r\nHost: proxy":                                   "400 bad-request",
+			"GET /api/v10/users/.%5C HTTP/1.1\r\nHost: proxy":                                             "400 bad-request",
+			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy":                                 "200 /api/v10/invites/a..b%2f...%2fc",
+			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b":          "400 bad-request", // which counts?
 			"GET /.. HTTP/1.1\r\nHost: proxy":                                                             "400 bad-request",
 			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":                                              "400 bad-request",
 			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy":                                "200 /api/v10/evil.example/api/v10/users/@me",

@@ -107,7 +107,7 @@ func (h *Handler) Close() error {
 
 // ServeHTTP forwards a request, and returns when its response has been copied.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out, refused := h.prepare(r)
+	out, refused := h.prepare(w, r)
 	if refused != nil {
 		refused.write(w)
 		return
@@ -115,16 +115,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := out.Body.(*upload)
 	large := body != nil && h.isLarge(r)
 	if large {
-		_ = http.NewResponseController(w).EnableFullDuplex() // or else an early answer waits for the body, or breaks the connection
+		_ = body.control.EnableFullDuplex() // or else an early answer waits for the body, or breaks the connection
 	}
 	h.reverse.ServeHTTP(w, out)
 	if large {
-		body.drain(w, r)
+		body.drain(r)
 	}
 }
 
 // prepare returns the request as it is to be forwarded, or the answer to one that is not.
-func (h *Handler) prepare(r *http.Request) (*http.Request, *answer) {
+func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, *answer) {
 	target, refused := h.target(r)
 	if refused != nil {
 		return nil, refused
@@ -143,7 +143,7 @@ func (h *Handler) prepare(r *http.Request) (*http.Request, *answer) {
 	}
 	ctx, body := buckets.ContextWithMaxWait(r.Context(), wait), r.Body
 	if body != nil && body != http.NoBody {
-		own := &upload{ReadCloser: body}
+		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
 		ctx, body = context.WithValue(ctx, uploadKey{}, own), own
 	}
 	out := r.WithContext(ctx)
@@ -174,6 +174,8 @@ func (h *Handler) answered(response *http.Response) error {
 	response.Header.Del("Alt-Svc")
 	response.Header.Del("Strict-Transport-Security")
 	request := response.Request
+	body, _ := request.Context().Value(uploadKey{}).(*upload)
+	body.answer(response.Header)
 	if authorization := request.Header.Get("Authorization"); authorization != "" && response.StatusCode/100 == 2 {
 		if route, err := routes.Match(request.Method, request.URL.EscapedPath()); err == nil && needsAuthorization(route.Route()) {
 			h.authorizations.succeeded(authorization)
@@ -186,14 +188,16 @@ func (h *Handler) answered(response *http.Response) error {
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	err = redact.Error(err, redact.Secrets(r.URL.EscapedPath(), r.Header.Get("Authorization"))...)
 	a := answerTo(err)
-	if body, _ := r.Context().Value(uploadKey{}).(*upload); body != nil && body.broken.Load() {
-		a = badRequest("the body of the request broke off")
+	body, _ := r.Context().Value(uploadKey{}).(*upload)
+	if body != nil && body.fails(a.status == http.StatusGatewayTimeout) {
+		a = badRequest("the body of the request broke off, or came too slowly")
 	}
 	if a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout && r.Context().Err() == nil {
 		h.upstreamState.failed(err)
 		h.log.Write(r.Context(), time.Since(h.began), sparselog.Line{Level: slog.LevelWarn, Message: "upstream failed", Class: a.reason,
 			Attributes: []slog.Attr{slog.String("error", err.Error())}})
 	}
+	body.answer(w.Header())
 	a.write(w)
 }
 

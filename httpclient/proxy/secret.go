@@ -46,7 +46,9 @@ func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 
 // withoutFirst returns the request without the first segment of its path, which is spelled the same with and without escapes.
 func withoutFirst(r *http.Request, first string) *http.Request {
-	cut := func(path string) string { return strings.TrimPrefix(strings.TrimLeft(path, "/"), first) }
+	cut := func(path string) string { // "/" at least, or http.ServeMux redirects to it
+		return "/" + strings.TrimPrefix(strings.TrimPrefix(strings.TrimLeft(path, "/"), first), "/")
+	}
 	out := r.WithContext(r.Context())
 	out.URL = new(url.URL)
 	*out.URL = *r.URL

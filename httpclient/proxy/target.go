@@ -61,6 +61,8 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}
+	case len(r.Header["Authorization"]) > 1: // whose limits count?
+		return nil, badRequest("the request has more than one Authorization")
 	}
 	path, ok := apiPath(r.URL.EscapedPath())
 	if !ok {
@@ -69,11 +71,21 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	}
 	path = h.upstream.EscapedPath() + path
 	plain, err := url.PathUnescape(path)
-	if err != nil {
+	if err != nil || leads(plain) {
 		return nil, badRequest("the path is malformed")
 	}
 	return &url.URL{Scheme: h.upstream.Scheme, Host: h.upstream.Host, Path: plain, RawPath: path,
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}, nil
+}
+
+// leads reports that a path without escapes leads elsewhere than it seems, should a server resolve its dots.
+func leads(plain string) bool {
+	for segment := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // upgrades reports a request that asks for another protocol. One for HTTP/2, which Java's client makes each time, may be ignored.

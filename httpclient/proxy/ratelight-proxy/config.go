@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -124,10 +125,34 @@ func (c *config) complete() (err error) {
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("--drain-timeout is %v: expected more than 0", c.DrainTimeout)
 	}
+	if err := writable("state", c.State); err != nil {
+		return err
+	}
+	if err := writable("record", c.Record); err != nil {
+		return err
+	}
 	for _, a := range []string{c.Listen, c.Admin} {
 		if a != "" && !isLoopback(a) && c.Secret == "" && c.ClientCA == "" && !c.Insecure {
 			return fmt.Errorf("others can reach %s: expected --secret, --client-ca with --tls-cert and --tls-key, or --insecure", a)
 		}
+	}
+	return nil
+}
+
+// writable returns an error if there cannot be a file of that name, as far as can be seen without writing it.
+func writable(flag, name string) error {
+	if name == "" {
+		return nil
+	}
+	folder, err := os.Stat(filepath.Dir(name))
+	if err == nil && !folder.IsDir() {
+		err = fmt.Errorf("%s is no directory", filepath.Dir(name))
+	}
+	if file, problem := os.Stat(name); problem == nil && file.IsDir() {
+		err = fmt.Errorf("%s is a directory", name)
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w: expected the name of a file in a directory that exists", flag, err)
 	}
 	return nil
 }

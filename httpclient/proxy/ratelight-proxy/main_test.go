@@ -123,6 +123,9 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--tls-cert main.go --tls-key main.go", "--tls-cert"},
 		{"", "--client-ca main.go", "--client-ca"},
 		{"", "--redis ftp://x", "--redis"},
+		{"", "--state /nowhere/state", "--state"},
+		{"", "--state .", "--state"},
+		{"", "--record /nowhere/trace.csv", "--record"},
 		{"", "--redis redis://127.0.0.1:1 --application {}", "--redis"},
 	} {
 		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
@@ -231,6 +234,8 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 		r.bots + "/" + secret + "/gateway":   200,
 		r.admin + "/upstream":                400,
 		r.admin + "/" + secret + "/upstream": 200,
+		r.admin + "/" + secret:               200,
+		r.admin + "/" + secret + "/":         200,
 		r.admin + "/live":                    200,
 		r.admin + "/ready":                   200,
 	} {
@@ -238,6 +243,31 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 		assert.Equal(t, want, status, url)
 	}
 	assert.Len(t, discord.Requests(), 1)
+}
+
+// A page of somebody else's whose name has come to mean this machine (DNS rebinding) may read nothing.
+func TestPagesAreNotForOtherNamesWithoutASecret(t *testing.T) {
+	t.Parallel()
+	for arguments, others := range map[string]int{"": 421, "--secret " + secret: 200} {
+		r := start(t, append(strings.Fields(arguments), "--upstream", "http://127.0.0.1:1")...)
+		_, port, err := net.SplitHostPort(r.admin)
+		require.NoError(t, err)
+		for host, want := range map[string]int{
+			"evil.example": others, "evil.example:" + port: others, "127.0.0.1.evil.example": others, "localhost.evil.example": others,
+			"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200, "localhost": 200, "LOCALHOST": 200, "bot.localhost": 200,
+		} {
+			for _, path := range []string{"/", "/metrics", "/?format=json"} {
+				request, err := http.NewRequest("GET", "http://"+r.admin+path, nil)
+				require.NoError(t, err)
+				request.Host = host
+				request.Header.Set("X-Ratelight-Secret", secret)
+				response, err := client.Do(request)
+				require.NoError(t, err)
+				response.Body.Close()
+				assert.Equal(t, want, response.StatusCode, host+path)
+			}
+		}
+	}
 }
 
 func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {

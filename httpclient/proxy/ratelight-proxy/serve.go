@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,8 @@ const (
 	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that none is closed here while a request is on its way.
 	idleTimeout    = 6 * time.Minute
 	maxHeaderBytes = 64 << 10
+	// adminTimeout is how long a request to the admin listener may take, with its body and its response.
+	adminTimeout = 30 * time.Second
 	// closeTime is how long those who waited have to read that the proxy has closed.
 	closeTime = 2 * time.Second
 )
@@ -103,6 +107,8 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
 			pages, err = proxy.RequireSecret(c.Secret, pages)
 		}
+	} else if c.ClientCA == "" && isLoopback(c.Admin) {
+		pages = onlyByAddress(pages)
 	}
 	s.admin = s.health(pages)
 	return s, err
@@ -139,6 +145,19 @@ func (s *service) pages() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /upstream", s.upstream)
 	return mux
+}
+
+// onlyByAddress serves requests for an address or localhost. A browser on this machine sends others for pages of somebody else, whose
+// name has come to mean this machine.
+func onlyByAddress(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
+		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && net.ParseIP(host) == nil {
+			http.Error(w, "without a secret, these pages are for requests to an address or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 // health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.
@@ -202,6 +221,9 @@ func (s *service) serve(ctx context.Context) error {
 		server := &http.Server{
 			Handler: l.handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		}
+		if l.name == "admin" { // where nothing takes long
+			server.ReadTimeout, server.WriteTimeout = adminTimeout, adminTimeout
 		}
 		servers = append(servers, server)
 		s.log.Info("listening", "for", l.name, "address", listener.Addr().String())

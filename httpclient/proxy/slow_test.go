@@ -1,0 +1,87 @@
+package proxy_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+// A client that stops sending its body, or sends hardly any of it, would keep its connection, and the memory that it has announced or a
+// place in a bucket, for as long as it likes. That is not the upstream's fault.
+func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		length string
+		every  time.Duration
+	}{
+		"stops, kept in memory":       {"Content-Length: 100000", 0},
+		"stops, streamed":             {"Content-Length: 26214400", 0},
+		"stops, of unknown length":    {"Transfer-Encoding: chunked", 0},
+		"trickles, kept in memory":    {"Content-Length: 100000", 9 * time.Second},
+		"trickles, streamed":          {"Content-Length: 26214400", 9 * time.Second},
+		"trickles, of unknown length": {"Transfer-Encoding: chunked", 9 * time.Second},
+	} {
+		for _, patience := range []time.Duration{time.Second, time.Minute} {
+			t.Run(name+" "+patience.String(), func(t *testing.T) {
+				play(t, func(t *testing.T) {
+					w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+						proxy.WithTransport(httpclient.WithAttemptTimeout(patience)))
+					conn, err := w.network.dial(t.Context(), "", "")
+					require.NoError(t, err)
+					defer conn.Close()
+					go func() {
+						_, _ = io.WriteString(conn, "POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\n"+c.length+"\r\n\r\n1\r\nx\r\n")
+						for c.every > 0 {
+							time.Sleep(c.every)
+							if _, err := io.WriteString(conn, "1\r\nx\r\n"); err != nil {
+								return
+							}
+						}
+					}()
+					start := time.Now()
+					got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					require.NoError(t, err)
+					assert.Equal(t, 400, got.StatusCode)
+					assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
+					_, err = io.Copy(io.Discard, conn)
+					assert.NoError(t, err, "the connection is closed")
+					assert.LessOrEqual(t, time.Since(start), time.Minute)
+					assert.True(t, w.handler.Upstream().OK())
+					time.Sleep(10 * time.Second) // in which the writer above sees it, too
+					w.assertNoneLeft()
+				})
+			})
+		}
+	}
+}
+
+func (w *world) assertNoneLeft() {
+	stats := w.handler.Transport().Manager().Stats()
+	assert.Zero(w.t, stats.Waiting)
+	assert.Zero(w.t, stats.InFlight)
+}
+
+// Nor do those keep their connections that are refused before their bodies are read: for that nobody needs to know a secret.
+func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		guarded, err := proxy.RequireSecret("a-secret-of-the-proxy", w.handler)
+		require.NoError(t, err)
+		w.server.Handler = guarded
+		for path, want := range map[string]string{"/users/@me": "bad-request", "/a-secret-of-the-proxy/": "no-path"} {
+			start := time.Now()
+			conn, got := w.raw("POST " + path + " HTTP/1.1\r\nHost: proxy\r\nContent-Length: 10\r\n\r\nx")
+			assert.Equal(t, want, got.Header.Get("X-Ratelight-Proxy"))
+			_, err := io.Copy(io.Discard, conn)
+			assert.NoError(t, err, "the connection is closed")
+			assert.LessOrEqual(t, time.Since(start), 10*time.Second)
+		}
+	})
+}
