@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -146,6 +148,58 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 		}
 	})
 }
+
+// Who has waited and was granted is never one of those that did not wait, however late its caller hears of it.
+func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		hang := make(chan struct{})
+		for range 5 {
+			m.AcquireFunc(background, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+				<-hang
+				l.Return()
+			})
+		}
+		wait(2 * time.Second)
+		s := m.Stats()
+		assert.Equal(t, uint64(6), s.Granted)
+		assert.Equal(t, uint64(5), s.Waited)
+		assert.InDelta(t, 5, s.WaitTime.Seconds(), .1)
+		close(hang)
+		wait(0)
+	})
+}
+
+// The clock of a test, or of a machine that was suspended, may go back.
+func TestNoWaitIsNegative(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		clock := &steppingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		c := ask(m, message(1))
+		clock.step.Store(int64(-time.Minute))
+		c.cancel()
+		wait(0)
+		require.ErrorIs(t, c.failed(), context.Canceled)
+		require.Len(t, told.all(), 1)
+		assert.Zero(t, told.all()[0].Wait)
+		clock.step.Store(0)
+	})
+}
+
+// steppingClock is a clock that is set, and knows nothing else.
+type steppingClock struct {
+	clockwork.Clock
+	step atomic.Int64
+}
+
+func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
+
+func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	t.Parallel()
