@@ -83,6 +83,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 // what it can of p. The other processes then hear who still waits.
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	b.grantQueued(now, p)
+	b.probeOver(now)
 	b.link.tell(now)
 }
 
