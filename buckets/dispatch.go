@@ -21,7 +21,7 @@ func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 		b.returnPermits(now, p)
 		return Lease{}, false, nil
 	}
-	lease, ok := b.grant(now, a, b.place(now, a), &p)
+	lease, ok := b.grant(now, a, b.place(now, a), &p, false)
 	b.returnPermits(now, p)
 	return lease, ok, nil
 }
@@ -43,9 +43,9 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 // serial reports that the ask goes alone among its like.
 func (b *bucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
-// grant makes a lease. Everything that it needs has been found to be there; but what processes share may be gone since, then it reports false
+// grant makes a lease, of one that may have waited. Everything that it needs has been found to be there; but what processes share may be gone since, then it reports false
 // and has changed nothing.
-func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits) (Lease, bool) {
+func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gatePermits, waited bool) (Lease, bool) {
 	var permit permit
 	if !b.take(now, &permit) {
 		if b.link == nil {
@@ -67,7 +67,12 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	}
 	h.undiscovered.Store(b.undiscovered(a.entry))
 	b.addInFlight(h)
-	b.server().budget.counters.shardOf(b).countGrant(h)
+	c := b.server().budget.counters.shardOf(b)
+	if waited {
+		c.waited.Add(1)
+		b.manager().counters.waitTime.Add(int64(max(now-a.asked(), 0)))
+	}
+	c.countGrant(h)
 	p.reserved.unreserve() // now it counts as in flight
 	p.reserved = nil
 	return h.lease(), true
@@ -78,6 +83,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 // what it can of p. The other processes then hear who still waits.
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	b.grantQueued(now, p)
+	b.probeOver(now)
 	b.link.tell(now)
 }
 
@@ -130,7 +136,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			missing.enqueue(now, b)
 			break
 		}
-		lease, ok := b.grant(now, &w.ask, w.Arrived, p)
+		lease, ok := b.grant(now, &w.ask, w.Arrived, p, true)
 		if !ok {
 			wake = opens
 			break

@@ -194,11 +194,8 @@ func (m *RESTBucketManager) tellWaiting(ctx context.Context, r *Request, f forec
 // endWait takes in that the wait of a waiter is over, which nobody else knows any more, and how. Should the hook panic, a lease is given
 // back.
 func (m *RESTBucketManager) endWait(w *waiter, lease Lease, err error) {
-	wait := m.now() - w.asked()
+	wait := max(m.now()-w.asked(), 0) // whatever the clock says
 	w.request.waited = wait
-	if err == nil {
-		m.counters.waited(wait)
-	}
 	hook := m.hooks.Load().Waited
 	if hook == nil {
 		return

@@ -64,20 +64,7 @@ func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 		b.lock()
 		b.dispatchNow(b.now())
 		b.refuseLate(b.now())
-		b.probeOver(b.now())
 		b.unlock()
-	}
-}
-
-// probeOver notes of those who wait what they wait for now that they do not wait for a probe any more.
-func (b *bucket) probeOver(now time.Duration) {
-	reason, _ := b.waitsFor(now)
-	for q := range b.queues.all {
-		for w := range q.waiters {
-			if w.reason == WaitsForProbe {
-				w.reason = reason
-			}
-		}
 	}
 }
 

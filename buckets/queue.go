@@ -59,6 +59,7 @@ type queues struct {
 	ordered   int           // ordered requests in flight
 	line      *gate         // in whose line the bucket stands, nil if in none
 	place     place         // there, guarded by that gate
+	probed    bool          // somebody may wait for a probe, or did when somebody looked last
 	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
@@ -258,7 +259,28 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 func (b *bucket) insert(w *waiter) {
 	w.bucket.Store(b)
 	b.arrived = max(b.arrived, w.Arrived) // it may have come from another bucket
-	b.makeQueues().of(&w.ask).waiting.Insert(&w.Element)
+	qs := b.makeQueues()
+	qs.of(&w.ask).waiting.Insert(&w.Element)
+	qs.probed = qs.probed || w.reason == WaitsForProbe
+}
+
+// probeOver notes of those who have waited for a probe what they wait for now that it is over.
+func (b *bucket) probeOver(now time.Duration) {
+	if b.queues == nil || !b.queues.probed {
+		return
+	}
+	reason, _ := b.waitsFor(now)
+	if reason == WaitsForProbe {
+		return
+	}
+	for q := range b.queues.all {
+		for w := range q.waiters {
+			if w.reason == WaitsForProbe {
+				w.reason = reason
+			}
+		}
+	}
+	b.queues.probed = false
 }
 
 // remove takes a waiter out of its queue. It reports false if it is in none.

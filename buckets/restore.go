@@ -309,6 +309,9 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 	a := m.newAuthentication(s.digest, s.server, s.anonymous, all.globalLimit)
 	m.addAuthentication(a)
 	a.global.restore(now, s.global)
+	if a.global.holdWait(now) > 0 {
+		a.global.noteHeld()
+	}
 	groups := make([]*limitGroup, len(s.groups)+1)
 	for i := range s.groups {
 		state := &s.groups[i]
@@ -359,6 +362,7 @@ func (m *RESTBucketManager) restoreBucket(group *limitGroup, s *bucketState, exa
 		}
 	}
 	b.dispatchNow(now)
+	b.noteBusy()
 }
 
 // doubt holds a bucket that was just made and has the period of others, if another manager may have used it up that nobody can ask any more.

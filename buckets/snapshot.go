@@ -220,7 +220,7 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 	}
 	f := b.predict(now, &first.ask, 0)
 	reason := b.reason(now, &first.ask, f)
-	if reason == WaitsForOutage || reason == WaitsForOrdered {
+	if reason == WaitsForOutage || reason == WaitsForOrdered || reason == WaitsForProbe {
 		return reason, 0
 	}
 	return reason, f.wait
@@ -243,6 +243,8 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 		return WaitsForEdge
 	case f.global || f.wait == 0 && line != nil:
 		return WaitsForGlobal
+	case b.link.alone(now) && b.window.AwaitsProbe(now):
+		return WaitsForProbe
 	case f.class == ratelimits.ClassShared:
 		return WaitsForShared
 	case f.wait > 0:

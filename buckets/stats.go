@@ -61,22 +61,16 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 
 // counters count what happens to some requests.
 type counters struct {
-	waits, waitTime               *xsync.Counter
+	waitTime                      *xsync.Counter
 	tooLong, queueFull, cancelled *xsync.Counter
 	overBudget, evicted           *xsync.Counter
 }
 
 func newCounters() counters {
 	return counters{
-		waits: xsync.NewCounter(), waitTime: xsync.NewCounter(),
-		tooLong: xsync.NewCounter(), queueFull: xsync.NewCounter(), cancelled: xsync.NewCounter(),
+		waitTime: xsync.NewCounter(), tooLong: xsync.NewCounter(), queueFull: xsync.NewCounter(), cancelled: xsync.NewCounter(),
 		evicted: xsync.NewCounter(), overBudget: xsync.NewCounter(),
 	}
-}
-
-func (c *counters) waited(d time.Duration) {
-	c.waits.Inc()
-	c.waitTime.Add(int64(d))
 }
 
 func (c *counters) refuse(err error) {
@@ -110,7 +104,7 @@ func (m *RESTBucketManager) Stats() Stats {
 		Waiting:   int(m.waiting.Load()),
 		InFlight:  int(max(all.inFlight(), 0)),
 		Granted:   all.granted,
-		Waited:    uint64(c.waits.Value()),
+		Waited:    all.waited,
 		WaitTime:  time.Duration(c.waitTime.Value()),
 		TooLong:   uint64(c.tooLong.Value()),
 		QueueFull: uint64(c.queueFull.Value()),
@@ -130,12 +124,13 @@ func (m *RESTBucketManager) Stats() Stats {
 type requestCounters []counterShard
 
 type counterShard struct {
+	waited    atomic.Uint64 // of those that were granted; counted before, so never fewer
 	granted   atomic.Uint64
 	adopted   atomic.Uint64 // what was granted elsewhere, or may be about to be
 	responses [ratelimits.NumClasses]atomic.Uint64
 	lost      atomic.Uint64
 	others    atomic.Uint64 // requests that were not sent, and responses of no class
-	_         [cacheLines - (ratelimits.NumClasses+4)*8]byte
+	_         [cacheLines - (ratelimits.NumClasses+5)*8]byte
 }
 
 // cacheLines is two of them, as processors fetch them in pairs.
@@ -193,8 +188,8 @@ func (c requestCounters) inFlight() (n int64) {
 
 // counterTotals are counters added up.
 type counterTotals struct {
-	granted, adopted, lost, ended uint64
-	responses                     [ratelimits.NumClasses]uint64
+	granted, waited, adopted, lost, ended uint64
+	responses                             [ratelimits.NumClasses]uint64
 }
 
 func (s *counterTotals) inFlight() int64 { return int64(s.granted + s.adopted - s.ended) }
@@ -203,6 +198,7 @@ func (s *counterTotals) inFlight() int64 { return int64(s.granted + s.adopted - 
 func (s *counterTotals) add(c requestCounters) {
 	for i := range c {
 		s.granted += c[i].granted.Load()
+		s.waited += c[i].waited.Load()
 		s.adopted += c[i].adopted.Load()
 		for class := range s.responses {
 			n := c[i].responses[class].Load()

@@ -109,13 +109,15 @@ func (m *RESTBucketManager) Status(top int) Status {
 	for _, a := range busy {
 		some, total := a.busy.some(max(mostSeen/len(busy), 1))
 		s.BucketsTotal += total
-		s.BucketsSeen += len(some)
 		for _, b := range some {
 			if rank, busy := b.rank(); busy {
 				seen = append(seen, rankedBucket{b, rank})
+			} else {
+				s.BucketsTotal-- // not any more
 			}
 		}
 	}
+	s.BucketsSeen = len(seen)
 	slices.SortFunc(seen, func(x, y rankedBucket) int { return cmp.Compare(y.rank, x.rank) })
 	s.Buckets = append(s.Buckets, m.namedSnapshots(seen[:min(len(seen), max(top, 0))])...)
 	return s

@@ -93,11 +93,33 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 					assert.Zero(t, b.Waiting)
 				}
 				wait(21 * time.Second)
-				assert.Empty(t, m.Status(allOfThem).Buckets)
-				assert.Zero(t, m.Status(allOfThem).BucketsTotal, "it has been seen that the hold is over")
+				s = m.Status(allOfThem)
+				assert.Empty(t, s.Buckets)
+				assert.Zero(t, s.BucketsTotal)
+				assert.Zero(t, s.BucketsSeen)
 			})
 		})
 	}
+}
+
+// What the process before has left is held before anybody asks for it.
+func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for n := range 3 {
+			as(m, fmt.Sprint("Bot ", n), list(1)).update(plain(200))
+		}
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 20*time.Second), "h", 5, 0, 10*time.Second))
+		as(m, "Bot two", message(2)).update(refused(ratelimits.ClassGlobal, 20*time.Second))
+		m = successor(t, stateOf(t, m, true))
+		s := m.Status(1)
+		require.Len(t, s.Buckets, 1)
+		assert.Equal(t, 1, s.BucketsTotal)
+		assert.Equal(t, "h", s.Buckets[0].Hash)
+		require.Len(t, s.Globals, 1)
+		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the one that is held comes first")
+	})
 }
 
 // The next one who changes the channel's name will wait, and everybody else will not.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -146,6 +148,123 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 		}
 	})
 }
+
+// The request that goes first after a hold is a probe, too.
+func TestWhoWaitsOnAfterTheFirstOneWaitsForTheWindow(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()))
+		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+		wait(2 * time.Second)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		waiting := asks(m, message(1), 2)
+		first.update(limited("h", 2, 1, 10*time.Second))
+		wait(time.Minute)
+		require.Equal(t, 2, granted(t, waiting))
+		all := told.all()
+		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the first one was accepted")
+		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
+		for _, c := range waiting {
+			c.lease.Return()
+		}
+	})
+}
+
+// Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit that anybody knows of,
+// unless it is refused.
+func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
+	t.Parallel()
+	for _, refuses := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			ok := limited("h", 50, 49, time.Hour)
+			full := inBucket(refused(ratelimits.ClassShared, 10*time.Second), "h", 50, 48, time.Hour)
+			for _, r := range []ratelimits.Response{ok, ok, full} {
+				discover(t, m, message(1), r)
+			}
+			wait(11 * time.Second)
+			discover(t, m, message(1), ok)
+			discover(t, m, message(1), ok)
+			trial := ask(m, message(1))
+			require.True(t, trial.granted())
+			waiting := ask(m, message(1))
+			require.False(t, waiting.done())
+			require.Len(t, m.Status(1).Buckets, 1)
+			b := m.Status(1).Buckets[0]
+			require.Zero(t, b.HoldAfter)
+			assert.Equal(t, buckets.WaitsForProbe, b.WaitsFor)
+			assert.Zero(t, b.WaitAfter, "it depends on an outcome")
+			want := buckets.WaitsForProbe
+			if refuses {
+				trial.update(full)
+				want = buckets.WaitsForShared
+			} else {
+				trial.update(ok)
+				require.True(t, waiting.granted())
+			}
+			wait(time.Minute)
+			require.True(t, waiting.granted())
+			require.Len(t, told.all(), 1)
+			assert.Equal(t, want, told.all()[0].For)
+			waiting.lease.Return()
+		})
+	}
+}
+
+// Who has waited and was granted is never one of those that did not wait, however late its caller hears of it.
+func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		hang := make(chan struct{})
+		for range 5 {
+			m.AcquireFunc(background, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+				<-hang
+				l.Return()
+			})
+		}
+		wait(2 * time.Second)
+		s := m.Stats()
+		assert.Equal(t, uint64(6), s.Granted)
+		assert.Equal(t, uint64(5), s.Waited)
+		assert.InDelta(t, 5, s.WaitTime.Seconds(), .1)
+		close(hang)
+		wait(0)
+	})
+}
+
+// The clock of a test, or of a machine that was suspended, may go back.
+func TestNoWaitIsNegative(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		clock := &steppingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		c := ask(m, message(1))
+		clock.step.Store(int64(-time.Minute))
+		c.cancel()
+		wait(0)
+		require.ErrorIs(t, c.failed(), context.Canceled)
+		require.Len(t, told.all(), 1)
+		assert.Zero(t, told.all()[0].Wait)
+		clock.step.Store(0)
+	})
+}
+
+// steppingClock is a clock that is set, and knows nothing else.
+type steppingClock struct {
+	clockwork.Clock
+	step atomic.Int64
+}
+
+func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
+
+func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,10 @@ import "time"
 // need. It is 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	at, ok := w.Next(now)
-	if !ok {
+	switch {
+	case ok && at <= now && ahead <= 0:
+		return 0
+	case !ok:
 		at = now
 	}
 	ahead = min(max(ahead, 0), mostAhead)
@@ -103,9 +106,21 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// WaitClass returns HoldClass, but ClassOK if the next request has to wait longer than because of that 429.
+// AwaitsProbe reports that the next request waits for the outcome of one that went first: after a hold, or to try whether a hidden limit
+// lets more through.
+func (w *Window) AwaitsProbe(now time.Duration) bool {
+	if _, ok := w.Next(now); ok {
+		return false
+	}
+	_, ok := w.readRare().hidden.next(now, w.inflight)
+	return w.probing || !ok
+}
+
+// WaitClass returns HoldClass, but ClassOK if the next request can leave now, or has to wait longer than because of that 429.
 func (w *Window) WaitClass(now time.Duration) Class {
-	w.advance(now)
+	if at, ok := w.Next(now); ok && at <= now {
+		return ClassOK
+	}
 	rare := w.readRare()
 	hold, hidden, at := rare.hold.Until(), rare.hidden.predict(now, w.inflight, 0), w.predict(now, 0)
 	switch {

@@ -250,3 +250,23 @@ func TestPredictionCountsThoseInFlight(t *testing.T) {
 	s.send(2)
 	assert.InEpsilon(t, s.now-begin, predicted, 0.25, "really %v", s.now-begin)
 }
+
+// Whoever can leave now, to try whether a hidden limit lets more through, has no wait.
+func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, ok(50, 49, time.Hour))
+	b.exchange(0, ok(50, 48, time.Hour))
+	b.exchange(0, shared(10*second))
+	now := b.opens(0)
+	b.exchange(now, ok(50, 46, time.Hour))
+	b.exchange(now, ok(50, 45, time.Hour))
+	at, certain := b.Next(now)
+	require.True(t, certain)
+	require.Equal(t, now, at)
+	assert.Zero(t, b.Predict(now, 0))
+	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
+	b.send(now)
+	assert.True(t, b.AwaitsProbe(now))
+	assert.Positive(t, b.Predict(now, 0), "if it is refused")
+}

@@ -175,8 +175,11 @@ func (r Route) String() string {
 	if r.IsZero() {
 		return ""
 	}
-	d := r.definition()
-	return d.text + d.variant.suffix()
+	text, suffix := r.handle.Value().text, r.handle.Value().variant.suffix()
+	if suffix == "" { // as mostly: every hook wants to be told the route
+		return text
+	}
+	return text + suffix
 }
 
 // LogValue makes slog print a Route as String does, whatever the handler.

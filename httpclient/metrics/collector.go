@@ -63,7 +63,7 @@ func (c *Collector) attempted(_ context.Context, e httpclient.ResponseEvent) {
 }
 
 func (c *Collector) done(_ context.Context, e httpclient.DoneEvent) {
-	c.overhead.Observe(e.Overhead().Seconds())
+	c.overhead.Observe(inSeconds(e.Overhead()))
 	if e.Err == nil {
 		return
 	}

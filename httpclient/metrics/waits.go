@@ -54,7 +54,7 @@ func (w *waits) observe(_ context.Context, e buckets.Waited) {
 func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.durations.Collect(out)
 	w.mu.Lock()
-	// Who has been granted a wait counts as waiting a moment later, and a counter must not go down again.
+	// Of those that were granted just now too many may have waited, as the numbers are read one after the other; and a counter must not go down.
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce
 	w.mu.Unlock()
