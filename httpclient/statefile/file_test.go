@@ -199,9 +199,15 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	for _, name := range others {
 		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
+	for _, name := range []string{"limits.new", ".limits.new1234567890"} { // of a process that was killed
+		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
+	}
 	file, err := statefile.Open(filepath.Join(directory, "limits"), started(t))
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
+	left, err := os.ReadDir(directory)
+	require.NoError(t, err)
+	assert.Len(t, left, len(others)+2, "the file, its lock and those of others")
 	for _, name := range others {
 		assert.FileExists(t, filepath.Join(directory, name))
 	}
