@@ -117,7 +117,7 @@ func (m *RESTBucketManager) Buckets() iter.Seq[BucketSnapshot] {
 	}
 }
 
-// users are the routes that have buckets in a limit group, as far as is known.
+// users are the routes that have buckets in a limit group, as far as is known; under nil those of which nobody has looked in which.
 type users map[*limitGroup][]*routeEntry
 
 func (m *RESTBucketManager) users() users {
@@ -138,11 +138,26 @@ func (m *RESTBucketManager) users() users {
 	return u
 }
 
+// usersAmong returns some routes as users. Those that have many limit groups, which are few, are not looked for in all of these.
+func usersAmong(entries []*routeEntry) users {
+	u := make(users)
+	for _, e := range entries {
+		group := e.group.Load()
+		if e.groupsByMajor.Load() != nil {
+			group = nil
+		}
+		u[group] = append(u[group], e)
+	}
+	return u
+}
+
 // of returns the routes of a bucket.
 func (u users) of(b *bucket) (routes []string) {
-	for _, e := range u[b.group] {
-		if e.groupOf(b.major) == b.group {
-			routes = append(routes, e.route.String())
+	for _, entries := range [][]*routeEntry{u[b.group], u[nil]} {
+		for _, e := range entries {
+			if e.groupOf(b.major) == b.group {
+				routes = append(routes, e.route.String())
+			}
 		}
 	}
 	slices.Sort(routes)

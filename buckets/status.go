@@ -158,17 +158,17 @@ func (b *bucket) rank() (rank time.Duration, busy bool) {
 
 // namedSnapshots returns the snapshots of buckets, with their routes.
 func (m *RESTBucketManager) namedSnapshots(ranked []rankedBucket) (all []BucketSnapshot) {
-	of := make(map[*authentication][]*routeEntry)
+	of := make(map[*authentication]users)
 	for _, b := range ranked {
 		a := b.group.authentication
 		if _, known := of[a]; !known {
-			of[a] = m.routesOf(a)
+			of[a] = usersAmong(m.routesOf(a))
 		}
 		s := b.lockedSnapshot()
 		if s.Waiting == 0 && s.HoldAfter == 0 && s.SubLimitAfter == 0 { // not any more
 			continue
 		}
-		s.Routes = users{b.group: of[a]}.of(b.bucket)
+		s.Routes = of[a].of(b.bucket)
 		all = append(all, s)
 	}
 	return all

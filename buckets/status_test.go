@@ -14,6 +14,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // allOfThem is more than there is.
@@ -244,6 +245,42 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 		assert.Zero(t, m.Status(10).BucketsTotal)
 		assert.Equal(t, "closed", m.Status(10).State)
 	})
+}
+
+// Each of them is shown with its routes, of which a proxy's clients can make up thousands.
+func TestStatusTakesNoLongerWithManyRoutes(t *testing.T) {
+	took := func(words []string) time.Duration {
+		m := started(t, buckets.WithLogger(nil))
+		for _, word := range words {
+			for _, verb := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+				for _, place := range []string{"/guilds/1/", "/channels/1/", "/users/1/", "/guilds/1/members/2/"} {
+					for _, end := range []string{"/x", "/1", "/x/2", "/1/2", "/x/2/3", "/1/2/3"} {
+						route, err := routes.Match(verb, place+word+end)
+						require.NoError(t, err)
+						m.UpdateRateLimits(route, bot, limited(route.Route().String(), 5, 4, time.Second))
+					}
+				}
+			}
+		}
+		const held = 1000
+		for channel := range held {
+			m.UpdateRateLimits(message(channel+1), bot, inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 5, 0, time.Hour))
+		}
+		shortest := time.Hour
+		for range 20 {
+			begin := time.Now()
+			s := m.Status(held)
+			shortest = min(shortest, time.Since(begin))
+			require.Len(t, s.Buckets, held)
+			require.Equal(t, []string{routes.CreateMessage.String()}, s.Buckets[0].Routes)
+		}
+		return shortest
+	}
+	words := []string{
+		"messages", "channels", "guilds", "users", "webhooks", "pins", "typing", "invites", "members", "roles", "bans", "emojis", "stickers",
+		"threads", "reactions", "permissions", "recipients", "followers", "search", "integrations", "regions", "templates", "onboarding",
+	}
+	assert.Less(t, took(words), 4*took(nil))
 }
 
 // What the list of busy buckets shows is what looking at all of them shows, whatever happens.
