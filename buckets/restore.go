@@ -22,7 +22,8 @@ var errUsed = errors.New("manager has sent requests already: restore the state a
 // fills up. What that manager has found out since it wrote the state is found out again.
 //
 // Holds and windows last as long from now on as they had to last when the state was written. Only what the wall clock says has passed since
-// beyond an hour is taken off, so that a clock that was set by an hour ends none of them early.
+// beyond an hour is taken off, so that a clock that was set by an hour ends none of them early. So for a program that runs now and then, less
+// than an hour apart, holds end only by the time in which it runs.
 //
 // It reads exactly what WriteState has written. The errors are those of r; ErrState; ErrNotStarted, ErrClosed, and one for a manager that is
 // in use. With an error nothing has changed.
