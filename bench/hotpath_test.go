@@ -134,6 +134,7 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 			prepared := manager.Prepare(known[0], authorization)
 			before = func(n int) {
 				if s.advance(n); !fixed(manager) {
+					require.NoError(b, manager.Close())
 					manager = newManager(b, s, known)
 					prepared = manager.Prepare(known[0], authorization)
 				}

@@ -1,9 +1,7 @@
 package shared_test
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/limitertest"
+	"github.com/ratelight/ratelight/internal/conformance"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
@@ -56,45 +55,17 @@ func TestSharingManagerConforms(t *testing.T) {
 	}
 }
 
-// several managers behind which it cannot be seen that they are several.
-type several struct {
-	managers []*buckets.RESTBucketManager
-
-	mu   sync.Mutex
-	next int
-	of   map[*buckets.Request]int // which manager: a request that was refused comes back to its own
-}
-
-func (s *several) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	s.mu.Lock()
-	n, ok := s.of[r]
-	if !ok {
-		n = s.next % len(s.managers)
-		s.of[r] = n
-		s.next++
-	}
-	s.mu.Unlock()
-	return s.managers[n].AcquireRequest(ctx, r)
-}
-
-func (s *several) Close() error {
-	for _, m := range s.managers {
-		m.Close()
-	}
-	return nil
-}
-
 // Nor can anybody tell whether it is one manager or several, each of which gets every third request.
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
 	limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
 		server := memory(t)
-		s := &several{of: make(map[*buckets.Request]int)}
+		var managers []*buckets.RESTBucketManager
 		for range 3 {
-			s.managers = append(s.managers, managerOn(t, server, buckets.WithGlobalLimit(0)))
+			managers = append(managers, managerOn(t, server, buckets.WithGlobalLimit(0)))
 		}
-		return s
+		return conformance.NewSeveral(managers...)
 	},
 		limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
 		// Parts of the global limit move from manager to manager in a second, and not at once.

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,7 +27,7 @@ func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Tr
 // Discord speaks HTTP/2, and bots may.
 func TestRequestsPassOverHTTP2(t *testing.T) {
 	t.Parallel()
-	arrived, gone := make(chan struct{}), make(chan struct{})
+	arrived, gone, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, 2, r.ProtoMajor)
 		if r.URL.Path == "/api/v10/gateway" {
@@ -47,7 +46,12 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)), proxy.WithMaxBufferedBody(1000))
 	require.NoError(t, err)
 	defer handler.Close()
-	server, transport := http2Server(t, handler)
+	server, transport := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gateway" {
+			defer close(served)
+		}
+		handler.ServeHTTP(w, r)
+	}))
 	client := &http.Client{Transport: transport}
 
 	for _, size := range []int{0, 100, 5 * megabyte} {
@@ -79,7 +83,6 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	cancel()
 	assert.ErrorIs(t, <-over, context.Canceled)
 	<-gone // the upstream is told
-	for handler.Transport().Manager().Stats().InFlight > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-served
+	assert.Zero(t, handler.Transport().Manager().Stats().InFlight)
 }

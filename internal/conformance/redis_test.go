@@ -17,6 +17,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared/redis"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/limitertest"
+	"github.com/ratelight/ratelight/internal/conformance"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
@@ -26,26 +27,51 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestManagersOnARealServerConform(t *testing.T) {
-	if os.Getenv("RATELIGHT_REAL_TIME") == "" {
-		t.Skip("it takes what happens within 30 ms for what happens at once, so it needs a machine with nothing else to do: RATELIGHT_REAL_TIME=1")
-	}
+// conform runs a suite over so many managers that share a server. Each case has keys of its own.
+func conform(t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option), managers int, manager []buckets.Option, options ...limitertest.Option) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	var applications atomic.Int32
 	var opening sync.Mutex // so that the first cases do not all wait for each other
-	limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
+	suite(t, func(t *testing.T) httpclient.Limiter {
 		opening.Lock()
 		defer opening.Unlock()
-		store, err := redis.Open(t.Context(), engine.URL(), redis.WithApplication(fmt.Sprint("bot-", applications.Add(1))))
-		require.NoError(t, err)
-		t.Cleanup(store.Close)
-		time.Sleep(50 * time.Millisecond)
-		m := buckets.NewRESTBucketManager(buckets.WithShared(store))
-		require.NoError(t, m.Start())
-		t.Cleanup(func() { m.Close() })
-		return m
-	},
-		limitertest.WithMaxWait(buckets.DefaultMaxRateLimit), limitertest.WithRealTime(),
+		application := redis.WithApplication(fmt.Sprint("bot-", applications.Add(1)))
+		var all []*buckets.RESTBucketManager
+		for range managers {
+			store, err := redis.Open(t.Context(), engine.URL(), application)
+			require.NoError(t, err)
+			t.Cleanup(store.Close)
+			m := buckets.NewRESTBucketManager(append(manager, buckets.WithShared(store))...)
+			require.NoError(t, m.Start())
+			t.Cleanup(func() { m.Close() })
+			all = append(all, m)
+		}
+		if managers == 1 {
+			return all[0]
+		}
+		return conformance.NewSeveral(all...)
+	}, append(options, limitertest.WithRealTime())...)
+}
+
+func TestManagersOnARealServerConform(t *testing.T) {
+	if os.Getenv("RATELIGHT_REAL_TIME") == "" {
+		t.Skip("it takes what happens within 30 ms for what happens at once, so it needs a machine with nothing else to do: RATELIGHT_REAL_TIME=1")
+	}
+	conform(t, limitertest.Strict, 1, nil, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
 		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // the machine has something else to do, too
+}
+
+// What needs no precise time runs everywhere.
+func TestManagersOnARealServerConformInWhatNeedsNoPreciseTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		managers int
+		options  []limitertest.Option
+	}{"one": {1, nil}, "three": {3, []limitertest.Option{limitertest.Without(limitertest.OneMind)}}} {
+		t.Run(name, func(t *testing.T) {
+			conform(t, limitertest.Core, c.managers, []buckets.Option{buckets.WithGlobalLimit(0)}, append(c.options,
+				limitertest.Only("arguments/", "lease/ending", "lease/Return", "cancel/refused bucket/all", "cancel/while in flight", "close/"),
+				limitertest.WithPause(100*time.Millisecond), limitertest.WithTolerance(5*time.Second), limitertest.WithGlobalLimit(0))...)
+		})
+	}
 }

@@ -225,6 +225,35 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Equal(t, 0, <-r.status)
 }
 
+func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-canary-canary-canary-canary-canary-canary-canary-canary-canary"
+	discord := discordtest.NewServer(t,
+		discordtest.Answer("PATCH /webhooks/{id}/{token}", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
+		discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}), discordtest.Cut("GET /guilds/{id}"))
+	r := start(t, "--upstream", discord.URL, "--log-level", "debug")
+	for _, path := range []string{"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1", "GET /new/" + canary} {
+		method, path, _ := strings.Cut(path, " ")
+		request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bot "+canary)
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		response.Body.Close()
+	}
+	for _, page := range []string{"/", "/?format=json", "/metrics", "/upstream"} {
+		_, text := get(t, "http://"+r.admin+page)
+		assert.NotEmpty(t, text)
+		assert.NotContains(t, text, "canary", page)
+	}
+	r.stop()
+	assert.Equal(t, 0, <-r.status)
+	log := <-r.log
+	r.log <- "" // for the end of the test
+	assert.Contains(t, log, "upstream failed")
+	assert.NotContains(t, log, "canary")
+}
+
 func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
