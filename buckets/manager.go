@@ -66,6 +66,7 @@ type RESTBucketManager struct {
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
 	moves     sync.Mutex
+	limits    *xsync.Map[limitKey, *declaredLimit]
 	servers   map[string]*server
 	forgotten counterTotals       // of servers that are forgotten
 	throttled ratelimits.Throttle // for authentications that are yet to come
@@ -98,6 +99,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 		listed:          xsync.NewMap[*authentication, struct{}](),
+		limits:          xsync.NewMap[limitKey, *declaredLimit](),
 	}
 	m.hooks.Store(&s.hooks)
 	m.key.Store(wire.NewKey(s.stateKey))
