@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
+	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request. If an option cannot be used, the error
+	// of Start is returned in its place, see ErrOptions.
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
 	// ErrClosed is returned by Acquire after Close, and for requests that wait when Close is called. During Shutdown,
 	// new requests get an error that matches it.

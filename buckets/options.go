@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"errors"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -34,6 +35,10 @@ const (
 	UnknownUnlimited
 )
 
+// ErrOptions is wrapped by the errors of Start, and of Acquire before it, if an option of NewRESTBucketManager cannot be used. Each error
+// names the option and the value.
+var ErrOptions = errors.New("bad options")
+
 // Option configures a RESTBucketManager.
 type Option func(*settings)
 
@@ -55,8 +60,13 @@ type settings struct {
 	budgetPeriod time.Duration
 	shared       Shared
 	hooks        Hooks
+	limits       []*limitRule   // of WithLimit
+	problems     []error        // what is wrong with the options
 	log          *sparselog.Log // nil: nothing is logged
 }
+
+// problem returns what is wrong with the options, nil if nothing is.
+func (s *settings) problem() error { return errors.Join(s.problems...) }
 
 func defaults() settings {
 	return settings{

@@ -29,10 +29,13 @@ type Request struct {
 	// Server names the server to which the request is sent, empty for Discord. Requests to different servers share no
 	// bucket, global limit, hold or budget of invalid requests.
 	Server string
+	// Group names what the request belongs to, a guild, say: groups take turns in queues, and a limit of WithLimit can have a window for
+	// each (PerGroup). Empty means none, or that of ContextWithGroup.
+	Group string
 	// Fields returns the names of the top-level JSON fields of the body, in any order. Discord has sub-limits for some
 	// of them (such as a channel's name); with the names, only requests with the same fields wait for such a limit. It
-	// is called at most twice, when the request has to wait or is refused by such a limit, and never under a lock. It
-	// may be nil. A panic in it counts as no fields.
+	// is called when the request has to wait, is refused by such a limit, or has to be told apart for a declared one (ChannelNameAndTopic),
+	// and never under a lock. It may be nil. A panic in it counts as no fields.
 	Fields func() []string
 
 	// Of a request that comes back: what was found out of its fields, and when it was acquired first, made unique within its bucket.
@@ -93,6 +96,7 @@ type tuning struct {
 	hasMaxWait bool
 	ordered    bool
 	priority   bool
+	group      string
 }
 
 type tuningKey struct{}
@@ -131,6 +135,13 @@ func ContextWithPriority(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tuningKey{}, t)
 }
 
+// ContextWithGroup names the group of the requests made with the context whose Request names none, see Request.Group.
+func ContextWithGroup(ctx context.Context, group string) context.Context {
+	t := tuningOf(ctx)
+	t.group = group
+	return context.WithValue(ctx, tuningKey{}, t)
+}
+
 // MaxWait returns the max wait of ContextWithMaxWait, and whether there is one.
 func MaxWait(ctx context.Context) (d time.Duration, ok bool) {
 	t := tuningOf(ctx)
@@ -142,3 +153,14 @@ func Ordered(ctx context.Context) bool { return tuningOf(ctx).ordered }
 
 // Priority reports whether ContextWithPriority was used.
 func Priority(ctx context.Context) bool { return tuningOf(ctx).priority }
+
+// Group returns the group of ContextWithGroup, empty if there is none.
+func Group(ctx context.Context) string { return tuningOf(ctx).group }
+
+// groupIn returns the request's group when it is made with that context.
+func (r *Request) groupIn(ctx context.Context) string {
+	if r.Group != "" {
+		return r.Group
+	}
+	return Group(ctx)
+}
