@@ -87,21 +87,27 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 		{"a template in other words", ForPattern("post", "/channels/{c}/messages"), nil, []asked{{path: "POST /channels/1/messages"}},
 			[]asked{{path: "PUT /channels/1/messages"}}},
 		{"a template of all ages", ForPattern("DELETE", "/channels/{channel_id}/messages/{message_id}"), nil,
-			[]asked{{path: aged(-time.Hour)}, {path: aged(time.Hour)}, {path: aged(15 * 24 * time.Hour)}}, []asked{{path: "DELETE /channels/1/messages/pins/2"}}},
+			[]asked{{path: aged(-time.Hour)}, {path: aged(time.Hour)}, {path: aged(15 * 24 * time.Hour)}},
+			[]asked{{path: "DELETE /channels/1/messages/pins/2"}}},
 		{"a template of webhooks", ForPattern("POST", "/webhooks/{id}/{token}"), nil,
 			[]asked{{path: "POST /webhooks/1/token"}, {path: "POST /webhooks/1/" + interaction}}, []asked{{path: "POST /webhooks/1/token/slack"}}},
-		{"any method", ForPattern("*", "/channels/{id}"), nil, []asked{{path: "GET /channels/1"}, {path: "PATCH /channels/1"}, {path: "HEAD /channels/1"}},
+		{"any method", ForPattern("*", "/channels/{id}"), nil,
+			[]asked{{path: "GET /channels/1"}, {path: "PATCH /channels/1"}, {path: "HEAD /channels/1"}},
 			[]asked{{path: "GET /channels/1/messages"}, {path: "GET /guilds/1"}}},
 		{"no method", ForPattern("", "/users/{id}"), nil, []asked{{path: "GET /users/1"}}, []asked{{path: "GET /users/@me"}}},
-		{"any segment", ForPattern("GET", "/users/*"), nil, []asked{{path: "GET /users/1"}, {path: "GET /users/@me"}, {path: "GET /users/@me/guilds"}},
+		{"any segment", ForPattern("GET", "/users/*"), nil,
+			[]asked{{path: "GET /users/1"}, {path: "GET /users/@me"}, {path: "GET /users/@me/guilds"}},
 			[]asked{{path: "GET /guilds/1"}}},
 		{"any segment within", ForPattern("*", "/channels/*/messages"), nil, []asked{{path: "GET /channels/1/messages"}},
 			[]asked{{path: "GET /channels/1"}, {path: "GET /channels/1/messages/2"}, {path: "GET /channels/1/invites"}}},
-		{"all below", ForPattern("*", "/lobbies/*"), nil, []asked{{path: "GET /lobbies/1"}, {path: "POST /lobbies/1/members/bulk"}, {path: "GET /lobbies/1/a/b/c"}},
+		{"all below", ForPattern("*", "/lobbies/*"), nil,
+			[]asked{{path: "GET /lobbies/1"}, {path: "POST /lobbies/1/members/bulk"}, {path: "GET /lobbies/1/a/b/c"}},
 			[]asked{{path: "POST /lobbies"}}},
-		{"a credential", ForAll(), []LimitOption{OfCredential("Bot a")}, []asked{{path: "GET /gateway", authorization: "Bot a"},
-			{path: "GET /gateway", authorization: "Bot a", server: "x"}}, []asked{{path: "GET /gateway"}, {path: "GET /gateway", authorization: "Bot b"}}},
-		{"no credential", ForAll(), []LimitOption{OfCredential("")}, []asked{{path: "GET /gateway"}}, []asked{{path: "GET /gateway", authorization: "Bot a"}}},
+		{"a credential", ForAll(), []LimitOption{OfCredential("Bot a")},
+			[]asked{{path: "GET /gateway", authorization: "Bot a"}, {path: "GET /gateway", authorization: "Bot a", server: "x"}},
+			[]asked{{path: "GET /gateway"}, {path: "GET /gateway", authorization: "Bot b"}}},
+		{"no credential", ForAll(), []LimitOption{OfCredential("")}, []asked{{path: "GET /gateway"}},
+			[]asked{{path: "GET /gateway", authorization: "Bot a"}}},
 		{"groups", ForAll(), []LimitOption{PerGroup()}, []asked{{path: "GET /gateway", group: "a"}, {path: "GET /gateway", inContext: "a"}},
 			[]asked{{path: "GET /gateway"}}},
 		{"keys", ForAll(), []LimitOption{PerKey((*Request).key)}, []asked{{path: "GET /gateway", server: "a"}}, []asked{{path: "GET /gateway"}}},
@@ -375,3 +381,18 @@ func TestWebhooksOfOneChannelShareAWindow(t *testing.T) {
 	assert.ErrorContains(t, err, "webhook-channels")
 	assert.NotContains(t, err.Error(), "token")
 }
+
+func TestRulesAndTheirKeysShowNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "MTk4NjIyNDgzNDcxOTI1MjQ4"
+	m := declaring(t, WithLimit(ForAll(), 5, time.Second, OfCredential(secret), PerMajor(), PerGroup(), PerKey((*Request).secret)))
+	keys, err := keysOf(t, m, asked{path: "POST /webhooks/1/" + secret, authorization: secret, group: secret})
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	rule := keys[0].rule
+	text := fmt.Sprintf("%v %+[1]v %#[1]v %v %+[2]v %#[2]v %v %+[3]v %#[3]v %+[4]v %#[4]v", keys[0], rule, *rule, keys[0].sharedKey("credential"))
+	assert.NotContains(t, text, secret)
+	assert.Contains(t, text, "per major parameter per group per key of one credential")
+}
+
+func (r *Request) secret() string { return r.Authorization + r.Group }
