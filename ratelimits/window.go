@@ -1,6 +1,9 @@
 package ratelimits
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // LongestTrust is the longest wait that is accepted from a response; a longer one is reduced to it. Discord has not
 // been observed to ask for more than a day, and a wrong value must not stop a bucket for ever.
@@ -258,6 +261,26 @@ func (w *Window) charge(c *charge) {
 // until a period after its outcome. One that was refused with a 429 does not count from then on.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.declared = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), true
+}
+
+// Declared reports whether the limit is that of Declare.
+func (w *Window) Declared() bool { return w.declared }
+
+// Remember charges what another window of the same declared limit has charged, as far as that is more than is charged here: it is for a
+// window that was lost, or an older one. What it adds counts until a time, and for a period at most.
+func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
+	w.advance(now)
+	other.advance(now)
+	until = min(until, now+w.longest)
+	missing := min(other.ledger.total, w.limit) - w.ledger.total
+	for _, c := range slices.Backward(other.ledger.list()) { // those that come back last
+		if missing <= 0 || until <= now {
+			return
+		}
+		high := min(c.reset.high, until)
+		w.ledger.add(&charge{received: min(c.received, now), reset: interval{min(c.reset.low, high), high}, n: min(c.n, missing)})
+		missing -= c.n
+	}
 }
 
 // chargeDeclared charges a request that is over.
