@@ -23,6 +23,8 @@ type declaredLimit struct {
 	// Guarded by the line's lock.
 	source
 	clock time.Duration // the latest of all times that it was
+	kept  keptPermits
+	told  []time.Duration // room for what others are told
 }
 
 // declaredPermit is what a request has of a declared limit.
@@ -146,14 +148,14 @@ func (d *declaredLimit) take(now time.Duration) (p permit, ok, gone bool) {
 	if d.queues.Len() > 0 {
 		return p, false, false
 	}
-	ok = d.source.take(d.now(now), &p)
+	ok = d.takeAny(d.now(now), &p)
 	return p, ok, false
 }
 
 func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {
 	now = d.now(now)
 	permit := declaredPermit{limit: d}
-	if d.source.take(now, &permit.permit) {
+	if d.takeAny(now, &permit.permit) {
 		return gatePermits{declared: []declaredPermit{permit}}, 0, true
 	}
 	at, known := d.nextPermit(now)
@@ -161,7 +163,10 @@ func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait tim
 }
 
 func (d *declaredLimit) next(now time.Duration) (at time.Duration, known bool) {
-	return d.nextPermit(d.now(now))
+	if now = d.now(now); d.kept.any() {
+		return now, true
+	}
+	return d.nextPermit(now)
 }
 
 func (d *declaredLimit) needs(a *ask) bool {
@@ -176,8 +181,16 @@ func (d *declaredLimit) enqueue(now time.Duration, q *queue) {
 	d.join(now, q)
 }
 
-// giveBack gives back a permit whose request was not sent.
-func (p declaredPermit) giveBack(now time.Duration) { p.end(now, &outcome{}) }
+// giveBack gives back a permit that was not used.
+func (p declaredPermit) giveBack(now time.Duration) {
+	d := p.limit
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now = d.now(now); !d.keep(now, p.permit) {
+		d.source.giveBack(now, &p.permit)
+	}
+	d.moveOn(now)
+}
 
 // end takes in the outcome of a request.
 func (p declaredPermit) end(now time.Duration, o *outcome) {
@@ -218,8 +231,8 @@ func (d *declaredLimit) evictIdle(now time.Duration) {
 	if now = d.now(now); d.queues.Len() > 0 || d.window.InFlight() > 0 || d.window.Reset() > now {
 		return
 	}
+	d.disconnect() // before there can be another one of that name
 	d.evicted.Store(true)
-	d.disconnect()
 	d.forget()
 }
 
@@ -227,90 +240,8 @@ func (d *declaredLimit) evictIdle(now time.Duration) {
 func (d *declaredLimit) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.evicted.Store(true)
 	d.end()
 	d.disconnect()
+	d.evicted.Store(true)
 	d.forget()
-}
-
-// connect links the limit to those of other processes, if limits are shared, once.
-func (d *declaredLimit) connect() {
-	session := d.manager.session()
-	if session == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.link == nil && !d.evicted.Load() {
-		d.link = &sharedLink{arrivals: d.eachArrival}
-		d.link.remote = session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
-	}
-}
-
-// disconnect ends that. The lock is held.
-func (d *declaredLimit) disconnect() {
-	if d.link != nil {
-		d.link.close()
-	}
-}
-
-// counted lets the others know how many wait.
-func (d *declaredLimit) counted(now time.Duration) {
-	if d.link != nil {
-		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
-	}
-}
-
-// eachArrival yields when the first of each queue arrived, for each of those who wait in it. The lock is held.
-func (d *declaredLimit) eachArrival(yield func(time.Duration) bool) {
-	for q := range d.queues.All {
-		for range q.place.waiting {
-			if !yield(q.place.first - HeadStart) {
-				return
-			}
-		}
-	}
-}
-
-// changed is called when other processes have something new to say of the limit.
-func (d *declaredLimit) changed() {
-	d.serve()
-	d.mu.Lock()
-	d.counted(d.manager.now())
-	err := d.link.remote.Err()
-	var buckets []*bucket
-	for q := range d.queues.All {
-		buckets = append(buckets, q.bucket)
-	}
-	d.mu.Unlock()
-	for _, b := range buckets { // it may be later than was thought
-		b.lock()
-		if now := b.now(); err == nil {
-			b.refuseLate(now)
-			b.refuseOverdue(now)
-		} else {
-			b.refuseStanding(now, &d.line, err)
-		}
-		b.unlock()
-	}
-}
-
-// refuseStanding tells all the same who stand in a line.
-func (b *bucket) refuseStanding(now time.Duration, l *line, err error) {
-	for q := range b.queues.all {
-		if q.line == l {
-			b.refuseQueue(q, err)
-		}
-	}
-	b.dispatchNow(now)
-}
-
-// outage returns what all are told who wait for the limit, if that is how it is when the others cannot be asked.
-func (d *declaredLimit) outage(time.Duration) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.link == nil {
-		return nil
-	}
-	return d.link.remote.Err()
 }

@@ -36,7 +36,8 @@ type line struct {
 	serving sync.Mutex // held by whoever serves the line; taken before the locks of buckets
 	mu      sync.Mutex // of all that the line belongs to, too
 	queues  fifo.Turns[*queue]
-	waiting int // requests in the queues
+	waiting int  // requests in the queues
+	tells   bool // other processes are told when each of them arrived
 	latest  time.Duration
 	alarm   alarm
 }
@@ -44,8 +45,9 @@ type line struct {
 // place is that of a queue in line.
 type place struct {
 	fifo.Element[*queue]
-	waiting int           // how many waited in the queue when they were counted last
-	first   time.Duration // when the first of them arrived
+	waiting  int             // how many waited in the queue when they were counted last
+	since    time.Duration   // when it joined
+	arrivals []time.Duration // when those arrived who wait, the first ones of very many; only if others are told
 }
 
 // join lets a queue stand in line. Its bucket's lock is held, and the line's.
@@ -54,11 +56,29 @@ func (l *line) join(now time.Duration, q *queue) {
 	q.line = l
 	l.latest++
 	p := &q.place
-	p.Value, p.Arrived, p.waiting, p.first = q, l.latest, q.wantedInLine(), q.waiting.Head().Arrived
+	p.Value, p.Arrived, p.since = q, l.latest, now
+	p.waiting = 0
 	l.queues.Insert(&p.Element, q.key.group, q.weight)
-	l.waiting += p.waiting
+	l.note(q)
 	l.above.counted(now)
 	l.moveOn(now)
+}
+
+// note takes in who waits in a queue.
+func (l *line) note(q *queue) {
+	p, n := &q.place, q.wantedInLine()
+	l.waiting += n - p.waiting
+	p.waiting = n
+	if !l.tells {
+		return
+	}
+	p.arrivals = p.arrivals[:0]
+	for w := range q.waiters {
+		if len(p.arrivals) == min(n, mostTold) {
+			break
+		}
+		p.arrivals = append(p.arrivals, w.Arrived-HeadStart)
+	}
 }
 
 // wantedInLine returns how many of the queue wait for what is above: of a sub-limit one, as they go one at a time.
@@ -84,9 +104,7 @@ func (l *line) count(now time.Duration, q *queue) bool {
 		l.remove(q)
 		return false
 	}
-	n := q.wantedInLine()
-	l.waiting += n - p.waiting
-	p.waiting, p.first = n, head.Arrived
+	l.note(q)
 	return true
 }
 
@@ -144,9 +162,11 @@ func (l *line) serve() {
 			return
 		}
 		q := l.pop()
-		l.above.counted(now)
 		l.mu.Unlock()
 		q.bucket.serve(q, p)
+		l.mu.Lock()
+		l.above.counted(l.manager.now()) // not before, as others of the queue may have permits, too
+		l.mu.Unlock()
 	}
 }
 

@@ -74,6 +74,9 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 	if err := b.outage(); err != nil {
 		return forecast{}, err
 	}
+	if err := a.limits.outage(now); err != nil {
+		return forecast{}, err
+	}
 	if !a.exempt {
 		if err := b.group.authentication.global.outage(now); err != nil {
 			return forecast{}, err
@@ -313,6 +316,10 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if w != nil && b.leaves(now) {
 		return false // somebody is about to
 	}
+	q := b.queues.find(a)
+	if !a.limits.each(func(d *declaredLimit) bool { return d.canTell(now, q, n.own, w == nil) }) {
+		return false
+	}
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
@@ -341,7 +348,8 @@ func (m *RESTBucketManager) outage() error {
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	discovers := b.discovery == nil || b.discovery.may || b.discovery.probing
-	if err == nil || b.link.alone(now) && discovers && (a.exempt || b.group.authentication.global.certain(now)) {
+	alone := func(d *declaredLimit) bool { return d.alone(now) }
+	if err == nil || b.link.alone(now) && discovers && a.limits.each(alone) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
 	}
 	return err

@@ -105,7 +105,7 @@ func (q *queue) plain() bool { return !q.subLimit && q.key.limits == 0 }
 // wanted returns how many of the queue want something of the bucket now, and of what stands above it.
 func (q *queue) wanted(now time.Duration) int {
 	switch n := q.waiting.Len(); {
-	case q.line != nil && q.line.above.declared():
+	case q.keepsUntil() > 0 && now >= q.keepsUntil():
 		return 0
 	case !q.subLimit:
 		return n
@@ -113,6 +113,14 @@ func (q *queue) wanted(now time.Duration) int {
 		return min(n, 1)
 	}
 	return 0
+}
+
+// keepsUntil returns until when a queue that waits for a declared limit keeps what it has of its bucket, 0 if it does not wait for one.
+func (q *queue) keepsUntil() time.Duration {
+	if q.line == nil || !q.line.above.declared() {
+		return 0
+	}
+	return q.place.since + keepTime
 }
 
 // waiters yields all who wait, in order. The one that is yielded may be removed.
