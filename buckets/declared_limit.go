@@ -159,7 +159,10 @@ func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait tim
 		return gatePermits{declared: []declaredPermit{permit}}, 0, true
 	}
 	at, known := d.nextPermit(now)
-	return p, max(at-now, precision), known
+	if !known {
+		return p, 0, false
+	}
+	return p, max(at-now, precision), true
 }
 
 func (d *declaredLimit) next(now time.Duration) (at time.Duration, known bool) {
