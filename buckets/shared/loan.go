@@ -206,8 +206,13 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 }
 
 // recall takes in what somebody knew of a bucket whose state may be older, or lost: what he knew of is waited out, and then one request
-// goes first.
+// goes first. Of a declared limit, whose period may be a day, what he knew of stays charged, and the rest may be sent when all have said
+// what they have in flight.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
+	if s.window.Declared() {
+		s.window.Remember(now, w, now+rest)
+		rest = min(rest, settleTime)
+	}
 	s.window.Recall(w.Limit(), w.Period())
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
@@ -228,10 +233,11 @@ func (b *bucket) goAlone(now time.Duration) {
 
 // guess is a window for a share of what is known of the bucket at the moment.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
-	if b.outdate(); b.known == nil {
-		return ratelimits.Window{}
+	b.outdate()
+	s := b.unknown().window.State(now)
+	if b.known != nil {
+		s = b.known.window.State(b.session.engineTime(now))
 	}
-	s := b.known.window.State(b.session.engineTime(now))
 	if share > 1 && s.Limit > 0 {
 		// The others may have used all that was left, and a window that we have not heard of.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
