@@ -96,9 +96,9 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 		"evicted":                func(w *world) { w.evict("b:") },
 		"clock set back":         func(w *world) { w.step(-time.Hour) },
 		"clock set back further": func(w *world) { w.step(-365 * 24 * time.Hour) },
-		"lost long after": func(w *world) {
+		"evicted long after": func(w *world) {
 			pass(8 * time.Hour)
-			w.server.Flush()
+			w.evict("b:")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,22 +177,35 @@ func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 				w.server.SetDown(true)
 				a.join(1)
 				pass(5 * time.Second)
-				sent := func() (n int) {
-					a.mu.Lock()
-					defer a.mu.Unlock()
-					for now := a.now(); ; n++ {
-						p, ok := a.bucket.Take(now)
-						if !ok {
-							return n
-						}
-						a.bucket.Report(now, p, ratelimits.Response{Status: 200})
-					}
-				}
-				n := sent()
+				n := a.sendsAll()
 				assert.Equal(t, want[0], n)
 				pass(61 * time.Second)
-				assert.Equal(t, want[1], n+sent())
+				assert.Equal(t, want[1], n+a.sendsAll())
 			})
 		})
+	}
+}
+
+func TestDeclaredLimitThatIsUsedFirstDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.server.SetDown(true)
+		u := w.process(shared.WithOutage(shared.OutageFull)).declares(4, time.Minute)
+		u.join(1)
+		pass(5 * time.Second)
+		assert.Equal(t, 4, u.sendsAll())
+	})
+}
+
+// sendsAll sends as many requests as may be sent without asking, and returns how many.
+func (u *user) sendsAll() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for now := u.now(); ; n++ {
+		p, ok := u.bucket.Take(now)
+		if !ok {
+			return n
+		}
+		u.bucket.Report(now, p, ratelimits.Response{Status: 200})
 	}
 }
