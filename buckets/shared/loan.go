@@ -22,6 +22,9 @@ type loan struct {
 	low, high time.Duration // bounds of the times of the state that was lent minus ours
 }
 
+// declaredLoanTime is how long a declared limit is lent at most. No response would show that it was lent twice, as the server has lost its key.
+const declaredLoanTime = time.Minute
+
 // forever is when a loan ends of which it is not known.
 const forever = 10 * 365 * 24 * time.Hour
 
@@ -128,7 +131,11 @@ func (b *bucket) loanUntil() time.Duration {
 	case b.loan.alone:
 		return b.loan.at + forever
 	}
-	return min(b.loan.at+knowledge, b.session.believedUntil(b.loan.at))
+	longest := knowledge
+	if b.window.Declared() {
+		longest = declaredLoanTime
+	}
+	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
 // giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
