@@ -184,7 +184,11 @@ func (d *declaredLimit) canTell(now time.Duration, q *queue, ahead int, comes bo
 	if d.link == nil || d.evicted.Load() {
 		return true
 	}
-	f := d.link.remote.Predict(d.now(now), d.before(q, ahead))
+	now = d.now(now)
+	if at, known := d.next(now); !comes && known && at <= now {
+		return false // somebody is about to
+	}
+	f := d.link.remote.Predict(now, d.before(q, ahead))
 	return f.Own || d.link.remote.Err() != nil || !comes && f.Certain
 }
 
