@@ -316,8 +316,7 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if w != nil && b.leaves(now) {
 		return false // somebody is about to
 	}
-	q := b.queues.find(a)
-	if !a.limits.each(func(d *declaredLimit) bool { return d.canTell(now, q, n.own, w == nil) }) {
+	if !b.declaredCanTell(now, a, w, n) {
 		return false
 	}
 	if a.exempt || b.group.authentication.global.partKnown() {

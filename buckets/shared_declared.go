@@ -176,20 +176,33 @@ func (d *declaredLimit) alone(now time.Duration) bool {
 	return d.link.alone(d.now(now))
 }
 
-// canTell reports that it is known whether one of a queue, nil if there is none yet, can take a permit at once, with so many ahead in it. comes
-// says that it waits nowhere yet.
-func (d *declaredLimit) canTell(now time.Duration, q *queue, ahead int, comes bool) bool {
+// declaredCanTell is canTell as far as declared limits are concerned. Of those who wait only that one counts in whose line they stand, as the
+// others are asked later.
+func (b *bucket) declaredCanTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
+	if w == nil {
+		return a.limits.each(func(d *declaredLimit) bool { return d.alone(now) || d.outage(now) != nil })
+	}
+	q := b.queues.find(a)
+	if q == nil || q.line == nil {
+		return true
+	}
+	d, ok := q.line.above.(*declaredLimit)
+	return !ok || d.canTell(now, q, n.own)
+}
+
+// canTell reports that it is known whether one of a queue in line can take a permit at once, with so many ahead in it.
+func (d *declaredLimit) canTell(now time.Duration, q *queue, ahead int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.link == nil || d.evicted.Load() {
 		return true
 	}
 	now = d.now(now)
-	if at, known := d.next(now); !comes && known && at <= now {
+	if at, known := d.next(now); known && at <= now {
 		return false // somebody is about to
 	}
 	f := d.link.remote.Predict(now, d.before(q, ahead))
-	return f.Own || d.link.remote.Err() != nil || !comes && f.Certain
+	return f.Own || f.Certain || d.link.remote.Err() != nil
 }
 
 // each calls a function with each of the limits until one returns false, and reports whether none did.
