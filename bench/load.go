@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -33,7 +33,7 @@ func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 		return failed(stderr, err)
 	}
 	verdict := verdictOf(o, result)
-	unwritten := writeReport(o.Report, stderr, func() report.Page { return report.Load(config, result, verdict, config.Trace.Log()) })
+	unwritten := writeReport(o.Report, stderr, func() pages.Page { return pages.Load(config, result, verdict, config.Trace.Log()) })
 	if !o.JSON {
 		output.Load(stdout, config, result, verdict)
 	} else if err := output.LoadJSON(stdout, config, result, verdict); err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
+	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/bench/internal/processes"
-	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/trace"
 )
 
@@ -58,7 +58,7 @@ func shareBetween(ctx context.Context, o options.Options, stdout, stderr io.Writ
 		return failed(stderr, err)
 	}
 	demandOfProcesses(o, results)
-	unwritten := writeReport(o.Report, stderr, func() report.Page { return report.Processes(settings, results, logs) })
+	unwritten := writeReport(o.Report, stderr, func() pages.Page { return pages.Processes(settings, results, logs) })
 	if !o.JSON {
 		output.Processes(stdout, settings, results)
 	} else if err := output.ProcessesJSON(stdout, settings, results); err != nil {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/bench/internal/trace"
 )
 
@@ -14,7 +14,7 @@ func checkReport(path string) error {
 	if path == "" {
 		return nil
 	}
-	if err := report.CheckFile(path); err != nil {
+	if err := pages.CheckFile(path); err != nil {
 		return fmt.Errorf("-report: expected a file that can be written: %w", err)
 	}
 	return nil
@@ -30,7 +30,7 @@ func newTrace(path string) *trace.Trace {
 
 // writeReport writes the report if one is wanted, and says where. The page is only made then. It comes before other output,
 // which may end the program: Ctrl-C also ends whatever that is piped into.
-func writeReport(path string, stderr io.Writer, page func() report.Page) error {
+func writeReport(path string, stderr io.Writer, page func() pages.Page) error {
 	if path == "" {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/bench/internal/scenario"
 	"github.com/ratelight/ratelight/bench/internal/trace"
 )
@@ -39,7 +39,7 @@ func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int
 		return failed(stderr, err)
 	}
 	demand(o, results)
-	unwritten := writeReport(o.Report, stderr, func() report.Page { return scenariosPage(results, traces) })
+	unwritten := writeReport(o.Report, stderr, func() pages.Page { return scenariosPage(results, traces) })
 	if !o.JSON {
 		output.Scenarios(stdout, results)
 	} else if err := output.ScenariosJSON(stdout, results); err != nil {
@@ -76,12 +76,12 @@ func demand(o options.Options, results []scenario.Result) {
 	}
 }
 
-func scenariosPage(results []scenario.Result, traces []*trace.Trace) report.Page {
+func scenariosPage(results []scenario.Result, traces []*trace.Trace) pages.Page {
 	logs := make([]trace.Log, len(traces))
 	for i := range traces {
 		logs[i] = traces[i].Log()
 	}
-	return report.Scenarios(results, logs)
+	return pages.Scenarios(results, logs)
 }
 
 func list(o options.Options, stdout, stderr io.Writer) int {

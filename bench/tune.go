@@ -11,7 +11,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/options"
 	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -50,7 +50,7 @@ func recommend(ctx context.Context, arguments []string, stdin io.Reader, stdout,
 	if err != nil {
 		return failed(stderr, err)
 	}
-	unwritten := writeReport(o.Report, stderr, func() report.Page { return report.Tune(o, load, result) })
+	unwritten := writeReport(o.Report, stderr, func() pages.Page { return pages.Tune(o, load, result) })
 	if !o.JSON {
 		output.Tune(stdout, o, load, result)
 	} else if err := output.TuneJSON(stdout, load, result); err != nil {

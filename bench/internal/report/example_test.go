@@ -2,27 +2,42 @@ package report_test
 
 import (
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// A page of one's own: a table, and a chart for each unit.
-func ExampleCurves() {
-	limit := report.Axis{Label: "max rate limit", Unit: "s"}
-	refused := report.Curves("Refused requests", limit, report.Axis{Label: "share of requests", Unit: "%"},
-		report.Series{Name: "refused", Points: []report.Point{{X: 1, Y: 80}, {X: 2, Y: 55}, {X: 5, Y: 0}}})
-	waits := report.Curves("Waits", limit, report.Axis{Label: "queued", Unit: "s"},
-		report.Series{Name: "median", Points: []report.Point{{X: 1, Y: 0.4}, {X: 2, Y: 1.1}, {X: 5, Y: 2.4}}},
-		report.Series{Name: "99 %", Points: []report.Point{{X: 1, Y: 1}, {X: 2, Y: 2}, {X: 5, Y: 4.8}}})
-	page := report.Page{
-		Title:   "Max rate limits",
-		Verdict: report.Verdict{Status: report.Passed, Line: "3 values were tried."},
-		Sections: []report.Section{{
-			Tables: []report.Table{{Columns: []string{"max rate limit", "refused"}, Rows: [][]report.Cell{report.Texts("1 s", "80 %")}}},
-			Charts: []report.Chart{refused, waits},
-		}},
+func Example() {
+	scenario := func(name string, took time.Duration, verdict report.Verdict) *report.Report {
+		return &report.Report{
+			Name:    name,
+			About:   []string{"one channel, 5 per second in fixed windows"},
+			Verdict: verdict,
+			Facts: []report.Fact{
+				{Name: "time taken", Key: "seconds", Value: report.Time(took), Remark: "until the last answer", Main: true, Column: "time"},
+				{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(0.99, 0.97), Remark: "of the certain ideal", Main: true,
+					Column: "certain", Note: "efficiency against the ideal client that must be sure"},
+			},
+		}
 	}
-	fmt.Println(page.Sections[0].Charts[1].Summary)
-	// page.WriteFile("tune.html")
-	// Output: Median: at most 2.4 s, at 5 s. 99 %: at most 4.8 s, at 5 s.
+	r := report.Report{Title: "2 scenarios", Parts: []*report.Report{
+		scenario("fixed-small", 14280*time.Millisecond, report.Judge("it reached its targets")),
+		scenario("fixed-large", 12*time.Second, report.Judge("it reached its targets", "avoidable 429s: 7, none wanted")),
+	}}
+	r.Verdict = report.Together(r.Parts)
+	if err := r.WriteText(os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// scenario        time  certain  verdict
+	// ────────────────────────────────────────
+	// fixed-small  14.28 s    0.990  ok
+	// fixed-large  12.00 s    0.990  MISSED
+	//
+	// certain  efficiency against the ideal client that must be sure
+	//
+	// fixed-large: avoidable 429s: 7, none wanted
+	//
+	// FAILED: 1 of 2 scenarios missed a target.
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // Trace records what its methods are told. They are safe for concurrent use. The zero value is ready.
@@ -23,65 +23,16 @@ type Trace struct {
 	latest *Limit
 }
 
-// Log is what happened in a run.
-type Log struct {
-	// Lasted is the time of the last entry.
-	Lasted   time.Duration
-	Passages []Passage
-	// Calls are the requests that the simulator processed, in that order. It is empty for any other server.
-	Calls []Call
-	// Limits are the simulator's that saw a request, in the order of the first.
-	Limits []*Limit
-	// Blocks are times in which the simulator refused everything.
-	Blocks []Block
-}
-
-// Passage is one request's way through the client.
-type Passage struct {
-	HandedOver, Done time.Duration
-	Sends            []Send
-}
-
-// Send is one time that a request was sent.
-type Send struct {
-	At, Back time.Duration
-	Status   int // 0: no response
-	Class    ratelimits.Class
-}
-
-// Call is one request that the simulator processed.
-type Call struct {
-	At        time.Duration
-	Operation string
-	Major     string
-	Bucket    *Limit // nil if it did not come so far
-	Use       int    // its place in Bucket.Uses, -1 if there is none
-	Status    int    // 0: the connection broke
-	Class     discordsim.Class
-	Verdict   discordsim.Verdict
-	Because   string
-}
-
-// Limit is one limit of the simulator.
-type Limit struct {
-	Class       discordsim.Class // ClassUser: the bucket of a route
-	Hash, Major string
-	Quota       discordsim.Quota // as it was last
-	Uses        []Use
-}
-
-// Use is one request at a limit.
-type Use struct {
-	At      time.Duration
-	Foreign bool // somebody else's
-	Taken   bool // let through and counted
-	// Used is how many requests the limit counted right afterwards, and ResetAfter how long until it counted none.
-	Used       int
-	ResetAfter time.Duration
-}
-
-// Block is a time in which the simulator refused everything.
-type Block struct{ From, Until time.Duration }
+// What is recorded is shown by package report.
+type (
+	Log     = report.Log
+	Passage = report.Passage
+	Send    = report.Send
+	Call    = report.Call
+	Limit   = report.Limit
+	Use     = report.Use
+	Block   = report.Block
+)
 
 type limitKey struct {
 	class       discordsim.Class
@@ -115,7 +66,7 @@ func (t *Trace) Passage(p meter.Passage) {
 	defer t.mu.Unlock()
 	passage := Passage{HandedOver: t.since(p.HandedOver), Done: t.since(p.Done)}
 	for _, send := range p.Sends {
-		passage.Sends = append(passage.Sends, Send{t.since(send.At), t.since(send.Back), send.Status, send.Class})
+		passage.Sends = append(passage.Sends, Send{At: t.since(send.At), Back: t.since(send.Back), Status: send.Status, Class: send.Class})
 	}
 	t.log.Passages = append(t.log.Passages, passage)
 }

@@ -49,7 +49,8 @@ func TestPassageIsCountedFromTheStart(t *testing.T) {
 	}})
 	log := trace.Log()
 	assert.Equal(t, []Passage{{HandedOver: 0, Done: 90 * ms, Sends: []Send{
-		{10 * ms, 30 * ms, http.StatusTooManyRequests, ratelimits.ClassShared}, {60 * ms, 90 * ms, http.StatusOK, ratelimits.ClassOK},
+		{At: 10 * ms, Back: 30 * ms, Status: http.StatusTooManyRequests, Class: ratelimits.ClassShared},
+		{At: 60 * ms, Back: 90 * ms, Status: http.StatusOK, Class: ratelimits.ClassOK},
 	}}}, log.Passages)
 	assert.Equal(t, 90*ms, log.Lasted)
 }
@@ -114,7 +115,7 @@ func TestOthersAndBlocksAreRecorded(t *testing.T) {
 	})
 	send(20*ms, "/channels/1/messages")
 	log := trace.Log()
-	assert.Equal(t, []Block{{5 * time.Second, 6 * time.Second}}, log.Blocks)
+	assert.Equal(t, []Block{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
 	assert.Len(t, log.Calls, 1)
 	bucket := log.Calls[0].Bucket
 	assert.Equal(t, []bool{true, false}, []bool{bucket.Uses[0].Foreign, bucket.Uses[1].Foreign})

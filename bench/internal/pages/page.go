@@ -1,4 +1,4 @@
-package report
+package pages
 
 import (
 	"embed"

@@ -1,4 +1,4 @@
-// Package report makes one HTML file of what the benchmark measured: settings, numbers and verdict, and charts of what
+// Package pages makes one HTML file of what the benchmark measured: settings, numbers and verdict, and charts of what
 // happened when.
 //
 // A [Page] is made of sections, and a [Section] of facts, tables and charts. [Load], [Scenarios] and [Tune] make the pages
@@ -9,4 +9,4 @@
 // chance, and say what they leave out.
 //
 // The charts are drawn by uPlot; see uplot/README.md.
-package report
+package pages

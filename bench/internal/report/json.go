@@ -1,0 +1,70 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// WriteJSON writes one object, or an array of them if the report has parts. Times are in seconds; what is not stated is null.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if len(r.Parts) == 0 {
+		return encoder.Encode(r.object())
+	}
+	objects := make([]object, 0, len(r.Parts))
+	for _, part := range r.Parts {
+		objects = append(objects, part.object())
+	}
+	return encoder.Encode(objects)
+}
+
+type object map[string]any
+
+// set sets a field, which may be within others: "outer.inner".
+func (o object) set(key string, data any) {
+	if outer, inner, nested := strings.Cut(key, "."); nested {
+		within, _ := o[outer].(object)
+		if within == nil {
+			within = object{}
+			o[outer] = within
+		}
+		within.set(inner, data)
+		return
+	}
+	if key != "" {
+		o[key] = data
+	}
+}
+
+func (r *Report) object() object {
+	o := object{}
+	if r.Name != "" {
+		o["scenario"], o["about"] = r.Name, strings.Join(r.About, "\n")
+	}
+	for _, fact := range r.Facts {
+		o.set(fact.Key, fact.Value.data)
+	}
+	for _, table := range r.Tables {
+		rows := []object{}
+		for _, row := range table.Rows {
+			fields := object{}
+			for i, value := range row {
+				fields.set(table.Columns[i].Key, value.data)
+			}
+			rows = append(rows, fields)
+		}
+		o.set(table.Key, rows)
+	}
+	if r.Verdict.Status != "" {
+		o["interrupted"] = r.Verdict.Status == Interrupted
+		o["verdict"] = r.Verdict.data()
+	}
+	return o
+}
+
+func (v Verdict) data() any {
+	return object{"passed": v.Good(), "status": v.Status, "reasons": append([]string{}, v.Reasons...)}
+}

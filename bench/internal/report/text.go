@@ -1,0 +1,180 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// WriteText writes the report for people. The verdict is the last line.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	paragraph := func(text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%s\n\n", strings.TrimRight(text, "\n"))
+		}
+	}
+	paragraph(strings.Join(r.About, "\n"))
+	if len(r.Parts) == 1 {
+		part := r.Parts[0]
+		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
+	}
+	paragraph(factsText(r.Facts))
+	if len(r.Parts) > 0 {
+		paragraph(r.overview().text())
+	}
+	for _, part := range append([]*Report{r}, r.Parts...) {
+		for _, table := range part.Tables {
+			if part.Name != "" && len(r.Parts) > 1 && table.Title != "" {
+				table.Title = part.Name + ": " + table.Title
+			}
+			paragraph(table.text())
+		}
+	}
+	paragraph(strings.Join(r.Notes, "\n"))
+	for _, part := range r.Parts {
+		for _, note := range part.Notes {
+			fmt.Fprintf(&b, "%s: %s\n", part.Name, note)
+		}
+	}
+	b.WriteString(r.Verdict.lines())
+	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
+	return err
+}
+
+// lines are the reasons, if there are any beside the verdict's line, and the verdict.
+func (v Verdict) lines() string {
+	if v.Status == "" {
+		return ""
+	}
+	reasons := ""
+	if v.Line != "" && len(v.Reasons) > 0 {
+		reasons = strings.Join(v.Reasons, "\n") + "\n\n"
+	}
+	end := "."
+	if strings.HasSuffix(v.text(), ".") || v.text() == "" {
+		end = ""
+	}
+	return fmt.Sprintf("%s%s: %s%s\n", reasons, strings.ToUpper(v.word()), v.text(), end)
+}
+
+// word is the status as a badge says it.
+func (v Verdict) word() string {
+	if v.Status == Passed {
+		return "OK"
+	}
+	return string(v.Status)
+}
+
+func factsText(facts []Fact) string {
+	t := newTable()
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, {Number: 2, Align: text.AlignRight}})
+	for _, fact := range facts {
+		if fact.Name != "" {
+			t.AppendRow(table.Row{fact.Name, fact.Value, fact.Remark})
+		}
+	}
+	return trimmed(t)
+}
+
+// overview is a row for each part, of those facts that have a column in any of them.
+func (r *Report) overview() Table {
+	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
+	seen := make(map[string]bool)
+	for _, part := range r.Parts {
+		for _, fact := range part.Facts {
+			if fact.Column != "" && !seen[fact.Column] {
+				seen[fact.Column] = true
+				_, number := fact.Value.data.(string)
+				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: number})
+			}
+		}
+	}
+	judged := false
+	for _, part := range r.Parts {
+		row := []Value{Text(part.Name)}
+		for _, column := range overview.Columns[1:] {
+			row = append(row, part.inColumn(column.Name))
+		}
+		row = append(row, part.Verdict.Value())
+		judged = judged || part.Verdict.Status != ""
+		overview.Rows = append(overview.Rows, row)
+	}
+	if judged {
+		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
+	}
+	return overview
+}
+
+// text is the table with the notes on its columns.
+func (t Table) text() string {
+	if t.Title == "" || len(t.Rows) == 0 {
+		return ""
+	}
+	writer, notes := newTable(), newTable()
+	var head table.Row
+	var configs []table.ColumnConfig
+	for _, column := range t.Columns {
+		if column.Name == "" {
+			continue
+		}
+		head = append(head, column.Name)
+		align := text.AlignRight
+		if column.Left {
+			align = text.AlignLeft
+		}
+		configs = append(configs, table.ColumnConfig{Number: len(head), Align: align, AlignHeader: align, VAlignHeader: text.VAlignBottom})
+		if column.Note != "" {
+			notes.AppendRow(table.Row{oneLine(column.Name), column.Note})
+		}
+	}
+	writer.AppendHeader(head)
+	writer.SetColumnConfigs(configs)
+	for i, values := range t.Rows {
+		var row table.Row
+		for j, column := range t.Columns {
+			if column.Name != "" {
+				row = append(row, values[j])
+			}
+		}
+		if i+1 == t.Marked {
+			row = append(row, "← "+t.Mark)
+		}
+		writer.AppendRow(row)
+	}
+	text := trimmed(writer)
+	if t.Title != "Overview" {
+		text = t.Title + "\n\n" + text
+	}
+	if legend := trimmed(notes); legend != "" {
+		text += "\n\n" + legend
+	}
+	return text
+}
+
+func oneLine(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " ")
+}
+
+// newTable has no lines but the one below its head.
+func newTable() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	return t
+}
+
+// trimmed has no spaces at the ends of lines.
+func trimmed(t table.Writer) string {
+	lines := strings.Split(t.Render(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}

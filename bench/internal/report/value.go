@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// Value is something measured or chosen: how people read it, and what it is in JSON. The zero value says that there is none: – and null.
+type Value struct {
+	text   string
+	data   any
+	bar    float64 // on the page, a part of 1; 0: none
+	target float64 // a mark on the bar
+	status Status  // colours it on the page
+}
+
+// String is the value as people read it.
+func (v Value) String() string {
+	if v.text == "" && v.data == nil {
+		return "–"
+	}
+	return v.text
+}
+
+// Bad is the same value, made to stand out if it should have been otherwise.
+func (v Value) Bad(bad bool) Value {
+	if bad {
+		v.status = Failed
+	}
+	return v
+}
+
+// As is the same value with another text.
+func (v Value) As(text string) Value {
+	v.text = text
+	return v
+}
+
+// Text is a text.
+func Text(text string) Value { return Value{text: text, data: text} }
+
+// List is some texts, an array in JSON.
+func List(texts []string) Value {
+	return Value{text: strings.Join(texts, ", "), data: append([]string{}, texts...)}
+}
+
+// Data is only for JSON.
+func Data(data any) Value { return Value{data: data} }
+
+// Count is a number of things.
+func Count(n int) Value { return Value{text: fmt.Sprint(n), data: n} }
+
+// Number has so many decimals, and a unit unless that is empty.
+func Number(x float64, decimals int, unit string) Value {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return Value{}
+	}
+	return Value{text: fmt.Sprintf("%.*f%s", decimals, x, unit), data: rounded(x)}
+}
+
+// Time is a time that was measured, in three or so digits that mean something; seconds in JSON.
+func Time(d time.Duration) Value {
+	text := ""
+	switch {
+	case d == 0:
+		text = "0 s"
+	case d < 100*time.Microsecond:
+		text = fmt.Sprintf("%d µs", d.Round(time.Microsecond).Microseconds())
+	case d < 10*time.Millisecond:
+		text = fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		text = fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case d < time.Minute:
+		text = fmt.Sprintf("%.2f s", d.Seconds())
+	default:
+		text = clockTime(d.Round(time.Second))
+	}
+	return Value{text: text, data: inSeconds(d)}
+}
+
+// Setting is a time that was asked for; seconds in JSON.
+func Setting(d time.Duration) Value {
+	text := strings.TrimRight(fmt.Sprintf("%.9f", d.Seconds()), "0") + " s"
+	switch {
+	case d%time.Second == 0:
+		text = fmt.Sprintf("%d s", d/time.Second)
+	case d%time.Millisecond == 0 && d < time.Second:
+		text = fmt.Sprintf("%d ms", d/time.Millisecond)
+	}
+	return Value{text: text, data: inSeconds(d)}
+}
+
+// clockTime is a time such as 1h30m, without the zeros at its end.
+func clockTime(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Share is a part of the whole, from 0 to 1.
+func Share(x float64) Value {
+	text := ""
+	switch p := 100 * x; {
+	case p == 0:
+		text = "0 %"
+	case p < 0.01:
+		text = "< 0.01 %"
+	case p < 10:
+		text = strings.TrimSuffix(fmt.Sprintf("%.2f", p), ".00") + " %"
+	default:
+		text = fmt.Sprintf("%.1f %%", p)
+	}
+	return Value{text: text, data: rounded(x)}
+}
+
+// Efficiency is a part of an ideal, with the least that is wanted, if anything is. 0 is not stated.
+func Efficiency(x, target float64) Value {
+	if x == 0 {
+		return Value{}
+	}
+	v := Value{text: fmt.Sprintf("%.3f", x), data: rounded(x), bar: x, target: target}
+	return v.Bad(x < target)
+}
+
+// Stated is a time, or nothing if it is zero.
+func Stated(d time.Duration) Value {
+	if d == 0 {
+		return Value{}
+	}
+	return Time(d)
+}
+
+// ByClass counts 429s. It leaves out the classes that did not occur.
+func ByClass(c discordsim.ByClass) Value {
+	var parts []string
+	data := map[string]int{"all": c.Total()}
+	for _, class := range []struct {
+		n         int
+		name, key string
+	}{{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"}, {c.Global, "global", "global"}, {c.Edge, "edge", "edge"}} {
+		data[class.key] = class.n
+		if class.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", class.n, class.name))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"0"}
+	}
+	return Value{text: strings.Join(parts, ", "), data: data}
+}
+
+// Bytes is an amount of memory.
+func Bytes(n uint64) Value {
+	return Value{text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), data: n}
+}
+
+// word is the status as the cell of a table, and what JSON has of a verdict.
+func (v Verdict) value() Value {
+	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
+	return Value{text: word, data: v.data(), status: v.Status}
+}
+
+// Value is the verdict in a cell of a table.
+func (v Verdict) Value() Value { return v.value() }
+
+// inSeconds leaves out digits that mean nothing.
+func inSeconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
+
+func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
