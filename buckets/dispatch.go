@@ -28,16 +28,26 @@ func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 
 // next returns when the ask can be granted as far as the bucket itself is concerned. ok is false if only an outcome can tell.
 func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
-	if b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) {
+	if b.awaitsOutcome(a) {
 		return 0, false
 	}
-	if b.link != nil {
-		return b.link.remote.Next(now)
-	}
-	if at, ok = b.window.Next(now); ok && at <= now && !b.discovery.allows(now) {
+	if at, ok = b.nextPermit(now); ok && at <= now && !b.discovery.allows(now) {
 		return 0, false
 	}
 	return at, ok
+}
+
+// awaitsOutcome reports that the ask has to wait for the outcome of a request in flight, whatever the limits are.
+func (b *bucket) awaitsOutcome(a *ask) bool {
+	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a)
+}
+
+// nextPermit returns a time before which there is certainly no permit, and at which to ask again. ok is false if only an outcome can tell.
+func (b *bucket) nextPermit(now time.Duration) (at time.Duration, ok bool) {
+	if b.link != nil {
+		return b.link.remote.Next(now)
+	}
+	return b.window.Next(now)
 }
 
 // serial reports that the ask goes alone among its like.

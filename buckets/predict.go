@@ -377,3 +377,70 @@ func (g *gate) outage(now time.Duration) error {
 	}
 	return g.part.remote.Err()
 }
+
+// Predict returns how long a request that came now would have to wait, counting those that wait already, and what it would wait for,
+// without queueing it. The wait is 0 if it could leave at once (then it would wait for nothing), and if nothing is known from which it
+// could be told: while the response to a request that went first is awaited (WaitsForProbe), or another process (WaitsForOutage).
+//
+// It is what is known now: whoever comes meanwhile is ahead. The errors are those of AcquireRequest for a request that is refused whatever it
+// would wait; neither the max rate limit nor the bounds of queues count. The request is not changed, and its Fields are called if there are
+// sub-limits. It does not block.
+func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because WaitsFor, err error) {
+	if err := checked(context.Background(), r); err != nil {
+		return 0, WaitsForNothing, err
+	}
+	if err := m.admits(r); err != nil {
+		return 0, WaitsForNothing, err
+	}
+	request := *r
+	request.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
+	e, _ := m.findEntry(r.Route.Route(), m.hash(r))
+	if e == nil {
+		return m.predictUnseen(r)
+	}
+	a := ask{request: &request, ctx: context.Background(), entry: e, comesBack: r.arrived != 0, exempt: e.exempt, ordered: m.settings.ordered}
+	major := a.major()
+	group := e.groupOf(major)
+	if group.kind == unknownGroup {
+		major = noMajor
+	}
+	b := m.buckets.find(group, major)
+	if b == nil {
+		return m.predictUnseen(r)
+	}
+	b.lock()
+	defer b.unlock()
+	now := b.now()
+	if err := b.outage(); err != nil {
+		return 0, WaitsForOutage, err
+	}
+	ahead := 0
+	if !a.comesBack {
+		ahead = b.ahead(&a, b.arrived+1)
+	}
+	f := b.predict(now, &a, ahead)
+	if at, ok := b.nextPermit(now); f.wait == 0 && ok && at <= now && !b.awaitsOutcome(&a) && !b.blocks(now, &a) {
+		return 0, WaitsForNothing, nil
+	}
+	return f.wait, b.reason(now, &a, f), nil
+}
+
+// predictUnseen is Predict for a request in whose bucket nothing waits, and nothing is known but what stands above it.
+func (m *RESTBucketManager) predictUnseen(r *Request) (wait time.Duration, because WaitsFor, err error) {
+	now := m.now()
+	a, _ := m.authentications.Load(m.digestOf(r))
+	if a == nil {
+		return 0, WaitsForNothing, nil
+	}
+	f := a.edge.predict(now, 0)
+	if !r.Route.Route().GlobalExempt() {
+		f = later(f, a.global.predict(now, 0))
+	}
+	switch {
+	case f.wait == 0:
+		return 0, WaitsForNothing, nil
+	case f.class == ratelimits.ClassEdge:
+		return f.wait, WaitsForEdge, nil
+	}
+	return f.wait, WaitsForGlobal, nil
+}

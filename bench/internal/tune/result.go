@@ -135,7 +135,7 @@ func (r *replay) result(maxRateLimit time.Duration) Result {
 		MaxRateLimit: maxRateLimit, Requests: r.load.Requests(), Refused: r.record.refused,
 		Median: quantile(r.record.queued, 0.5), P99: quantile(r.record.queued, 0.99), Max: quantile(r.record.queued, 1),
 		LongestQueue: r.record.longestQueue, MostWaiting: r.record.mostWaiting,
-		Makespan: r.record.last, Limited: r.record.limited, refusals: r.record.refusals, waits: r.record.waits, events: r.clock.Rung(),
+		Makespan: r.record.last, Limited: r.record.limited, refusals: r.record.refusals, waits: r.record.waits, events: r.clock.called,
 	}
 }
 

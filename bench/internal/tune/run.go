@@ -37,6 +37,9 @@ type Report struct {
 // Run replays the load for each value, several at once. The result does not depend on how many. The error is the context's
 // when it ends, or about a configuration that makes no sense.
 func Run(ctx context.Context, config Config) (Report, error) {
+	if err := config.Discord.Validate(); err != nil {
+		return Report{}, err
+	}
 	values := slices.Clone(config.MaxRateLimits)
 	slices.Sort(values)
 	values = slices.Compact(values)

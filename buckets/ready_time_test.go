@@ -1,0 +1,112 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// request describes a request as the others of these tests are.
+func request(route routes.CompiledRoute) *buckets.Request {
+	return &buckets.Request{Route: route, Authorization: bot}
+}
+
+// In a fixed window, with nothing in flight, the one with n ahead is ready at the start of the next window and one more period for each
+// window that those ahead fill: that is the formula of delayed queues, nextWindow + floor(waiting / limit) * period.
+func TestReadyTimeInAFixedWindowIsThatOfDelayedQueues(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const limit, period = 3, 2 * time.Second
+		m := started(t)
+		discover(t, m, message(1), limited("messages", limit, 0, period))
+		for waiting := range 10 {
+			wait, because, err := m.Predict(request(message(1)))
+			require.NoError(t, err)
+			assert.InDelta(t, period+time.Duration(waiting/limit)*period, wait, float64(10*time.Millisecond), "%d wait already", waiting)
+			assert.Equal(t, buckets.WaitsForWindow, because)
+			ask(m, message(1))
+		}
+	})
+}
+
+// Whoever is told a ready time leaves within one window of it.
+func TestReadyTimeIsWithinOneWindowOfWhatHappens(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []discordsim.Kind{discordsim.KindFixed, discordsim.KindSliding} {
+		bubble(t, func(t *testing.T) {
+			const period = time.Second
+			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Quota{Kind: kind, Limit: 5, Period: period}}))
+			w.post(1, 5)
+			w.finish()
+			for range 60 {
+				predicted, _, err := w.manager.Predict(request(message(1)))
+				require.NoError(t, err)
+				start := time.Now()
+				w.send(context.Background(), "POST", "/channels/1/messages", func(int, error) {
+					assert.InDelta(t, predicted, time.Since(start), float64(period+2*trip.RoundTrip), "%v", kind)
+				})
+			}
+			w.finish()
+		})
+	}
+}
+
+func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {
+	t.Parallel()
+	predict := func(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) (time.Duration, buckets.WaitsFor) {
+		t.Helper()
+		waited, because, err := m.Predict(request(route))
+		require.NoError(t, err)
+		return waited, because
+	}
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(50))
+		wait, because := predict(t, m, message(1))
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForNothing, because, "nothing is known of it")
+		assert.Empty(t, m.Stats().Buckets, "and nothing is made for it")
+
+		probe := ask(m, message(1))
+		wait, because = predict(t, m, message(1))
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForProbe, because)
+		probe.update(limited("messages", 5, 4, time.Second))
+		_, because = predict(t, m, message(1))
+		assert.Equal(t, buckets.WaitsForNothing, because, "there is room")
+
+		ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
+		for _, route := range []routes.CompiledRoute{message(1), message(7)} {
+			wait, because = predict(t, m, route)
+			assert.InDelta(t, time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForGlobal, because)
+		}
+		m.LiftHolds()
+		ask(m, list(9)).update(refused(ratelimits.ClassEdge, time.Minute))
+		wait, because = predict(t, m, message(1))
+		assert.InDelta(t, time.Minute, wait, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForEdge, because)
+	})
+}
+
+func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := buckets.NewRESTBucketManager()
+		_, _, err := m.Predict(request(message(1)))
+		require.ErrorIs(t, err, buckets.ErrNotStarted)
+		m = started(t)
+		_, _, err = m.Predict(nil)
+		require.ErrorContains(t, err, "compiled route is empty")
+		m.Close()
+		_, _, err = m.Predict(request(message(1)))
+		require.ErrorIs(t, err, buckets.ErrClosed)
+	})
+}

@@ -1,0 +1,109 @@
+package fifo
+
+// Turns is what waits in groups that take turns: as many of a group are first as its weight says, then it is the next group's turn (weighted
+// round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others; what has no
+// group is one together. The zero value is ready for use. It is not safe for concurrent use.
+type Turns[T any] struct {
+	unnamed turn[T]
+	named   map[string]*turn[T]
+	current *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
+	length  int
+	weights int // of all groups in the ring
+}
+
+// turn is a group, which is in the ring while something of it waits.
+type turn[T any] struct {
+	queue          Queue[T]
+	weight, left   int // how many may go at each turn, and how many of these are left
+	next, previous *turn[T]
+}
+
+// Len returns the number of elements.
+func (t *Turns[T]) Len() int { return t.length }
+
+// Weights returns the sum of the weights of all groups that wait.
+func (t *Turns[T]) Weights() int { return t.weights }
+
+// Head returns the first element of the group whose turn it is, nil if there is none.
+func (t *Turns[T]) Head() *Element[T] {
+	if t.current == nil {
+		return nil
+	}
+	return t.current.queue.Head()
+}
+
+// Spend says that one of the group is served whose turn it is.
+func (t *Turns[T]) Spend() {
+	if g := t.current; g != nil {
+		if g.left--; g.left <= 0 {
+			g.left, t.current = g.weight, g.next
+		}
+	}
+}
+
+// Insert lets e wait in a group, "" for none. A weight below 1 counts as 1; one that differs from before counts from the group's next turn on.
+func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
+	g := t.turn(group)
+	weight = max(weight, 1)
+	if g.next == nil {
+		g.left = weight
+		t.link(g)
+	}
+	t.weights += weight - g.weight
+	g.weight = weight
+	g.queue.Insert(e)
+	t.length++
+}
+
+// Remove takes e out of its group, and reports whether it was there.
+func (t *Turns[T]) Remove(e *Element[T], group string) bool {
+	if !e.Queued() {
+		return false
+	}
+	g := t.turn(group)
+	if !g.queue.Remove(e) {
+		return false
+	}
+	t.length--
+	if g.queue.Len() == 0 {
+		t.unlink(g)
+		delete(t.named, group)
+	}
+	return true
+}
+
+func (t *Turns[T]) turn(group string) *turn[T] {
+	if group == "" {
+		return &t.unnamed
+	}
+	g := t.named[group]
+	if g == nil {
+		if t.named == nil {
+			t.named = make(map[string]*turn[T])
+		}
+		g = &turn[T]{}
+		t.named[group] = g
+	}
+	return g
+}
+
+// link puts a group at the end of the ring.
+func (t *Turns[T]) link(g *turn[T]) {
+	if t.current == nil {
+		t.current, g.next, g.previous = g, g, g
+		return
+	}
+	g.next, g.previous = t.current, t.current.previous
+	g.previous.next, g.next.previous = g, g
+}
+
+func (t *Turns[T]) unlink(g *turn[T]) {
+	g.previous.next, g.next.previous = g.next, g.previous
+	if t.current == g {
+		if t.current = g.next; t.current == g {
+			t.current = nil
+		}
+	}
+	t.weights -= g.weight
+	g.next, g.previous, g.weight = nil, nil, 0
+}

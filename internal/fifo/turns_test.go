@@ -1,0 +1,134 @@
+package fifo
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// serve lets n go, and returns the names of their groups.
+func serve(turns *Turns[string], n int) (served string) {
+	for range n {
+		e := turns.Head()
+		turns.Spend()
+		turns.Remove(e, e.Value)
+		served += e.Value
+	}
+	return served
+}
+
+func waiting(turns *Turns[string], group string, weight, n int) {
+	for range n {
+		turns.Insert(&Element[string]{Value: group, Arrived: time.Duration(turns.Len())}, group, weight)
+	}
+}
+
+func TestGroupsTakeTurnsByWeight(t *testing.T) {
+	t.Parallel()
+	var turns Turns[string]
+	waiting(&turns, "a", 1, 10_000)
+	assert.Equal(t, "aa", serve(&turns, 2))
+	waiting(&turns, "b", 1, 2)
+	waiting(&turns, "c", 3, 4)
+	assert.Equal(t, 5, turns.Weights())
+	assert.Equal(t, "abcccabcaa", serve(&turns, 10))
+	assert.Equal(t, 1, turns.Weights())
+	assert.Equal(t, 10_000-2-4, turns.Len())
+}
+
+// With one group, or none, the order is that of arrival, and who comes back stands where it stood.
+func TestOneGroupIsAQueue(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"", "a"} {
+		var turns Turns[int]
+		for i := range 5 {
+			turns.Insert(&Element[int]{Value: i, Arrived: time.Duration(10 * i)}, group, 1)
+		}
+		turns.Insert(&Element[int]{Value: 9, Arrived: 15}, group, 1)
+		for _, want := range []int{0, 1, 9, 2, 3, 4} {
+			e := turns.Head()
+			require.Equal(t, want, e.Value)
+			turns.Spend()
+			require.True(t, turns.Remove(e, group))
+			require.False(t, turns.Remove(e, group))
+		}
+		require.Nil(t, turns.Head())
+		require.Zero(t, turns.Weights())
+	}
+}
+
+// Whatever comes and goes, no group that waits is passed over: between two of its turns every other one has at most one.
+func TestNoGroupIsPassedOver(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var turns Turns[string]
+		waits := map[string][]*Element[string]{}
+		passed := map[string]map[string]int{} // since its latest turn, by whom
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": func(t *rapid.T) {
+				group := rapid.SampledFrom([]string{"", "a", "b", "c", "d"}).Draw(t, "group")
+				n++
+				e := &Element[string]{Value: group, Arrived: time.Duration(n)}
+				if len(waits[group]) == 0 {
+					passed[group] = map[string]int{}
+				}
+				waits[group] = append(waits[group], e)
+				turns.Insert(e, group, len(group)+1)
+			},
+			"leave": func(t *rapid.T) {
+				group := rapid.SampledFrom([]string{"", "a", "b", "c", "d"}).Draw(t, "group")
+				all := waits[group]
+				if len(all) == 0 {
+					t.Skip("nobody of the group waits")
+				}
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "who")
+				require.True(t, turns.Remove(all[i], group))
+				waits[group] = append(all[:i:i], all[i+1:]...)
+			},
+			"serve": func(t *rapid.T) {
+				e := turns.Head()
+				if e == nil {
+					t.Skip("nobody waits")
+				}
+				group := e.Value
+				require.Same(t, waits[group][0], e, "first come, first served inside a group")
+				turns.Spend()
+				require.True(t, turns.Remove(e, group))
+				waits[group], passed[group] = waits[group][1:], map[string]int{}
+				for other, by := range passed {
+					if other != group && len(waits[other]) > 0 {
+						by[group]++
+						require.LessOrEqual(t, by[group], 2*(len(group)+1), "%q waits while %q is served", other, group)
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				total, weights := 0, 0
+				for group, all := range waits {
+					total += len(all)
+					if len(all) > 0 {
+						weights += len(group) + 1
+					}
+				}
+				require.Equal(t, total, turns.Len())
+				require.Equal(t, weights, turns.Weights())
+				require.Equal(t, total == 0, turns.Head() == nil)
+			},
+		})
+	})
+}
+
+func TestManyGroupsThatHaveGoneLeaveNothing(t *testing.T) {
+	t.Parallel()
+	var turns Turns[string]
+	for i := range 1000 {
+		waiting(&turns, strconv.Itoa(i), 1, 1)
+	}
+	serve(&turns, 1000)
+	assert.Empty(t, turns.named)
+}
