@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
 // settings are about the run and neither about the scenario nor about who runs it.
@@ -37,7 +36,7 @@ func measure(ctx context.Context, by contender, s scenario, settings settings) (
 		return result{}, err
 	}
 	defer discord.server.Close()
-	m := meter.New()
+	m := load.NewMeter(nil)
 	with, end, err := by.open(m.Below(discord), s)
 	if err != nil {
 		return result{}, err
@@ -56,7 +55,7 @@ func measure(ctx context.Context, by contender, s scenario, settings settings) (
 // run is a scenario under way.
 type run struct {
 	with  client
-	meter *meter.Meter
+	meter *load.Meter
 	start time.Time
 
 	mu     sync.Mutex
@@ -103,7 +102,7 @@ func (r *run) offer(ctx context.Context, calls []call) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for _, c := range calls {
-		if pause.For(ctx, time.Until(r.start.Add(c.at))) != nil {
+		if load.Pause(ctx, time.Until(r.start.Add(c.at))) != nil {
 			return
 		}
 		group.Go(func() { r.make(ctx, c) })

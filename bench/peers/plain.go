@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
 // inPlain makes calls with an http.Client and nothing else.
@@ -116,7 +116,7 @@ func (c inPlain) do(r request) (message, error) {
 		if !c.repeats || wait == 0 {
 			return m, err
 		}
-		if err := pause.For(ctx, wait); err != nil {
+		if err := load.Pause(ctx, wait); err != nil {
 			return message{}, err
 		}
 	}

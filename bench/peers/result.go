@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -76,7 +76,7 @@ func (r *result) fail(err error) {
 }
 
 // observe takes over what was measured on both sides.
-func (r *result) observe(report discordsim.Report, reading meter.Reading) {
+func (r *result) observe(report discordsim.Report, reading load.Reading) {
 	r.Refused, r.Avoidable = byClass(report.Refused), byClass(report.Avoidable)
 	r.QueuedMedian, r.QueuedP99 = seconds(reading.Queued.Median), seconds(reading.Queued.P99)
 	r.LargestInFlight = report.MaxInFlight

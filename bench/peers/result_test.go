@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 func TestEfficiencyIsTheIdealsPartOfTheTimeIfAllWasDone(t *testing.T) {
 	t.Parallel()
 	r := result{Calls: 10, GivenUp: 2, OK: 8, Ideal: seconds(3 * time.Second), Took: seconds(4 * time.Second)}
-	r.observe(discordsim.Report{}, meter.Reading{})
+	r.observe(discordsim.Report{}, load.Reading{})
 	assert.Equal(t, 0.75, r.Efficiency)
 
 	r.Efficiency, r.OK = 0, 7
-	r.observe(discordsim.Report{}, meter.Reading{})
+	r.observe(discordsim.Report{}, load.Reading{})
 	assert.Zero(t, r.Efficiency)
 }
 
@@ -31,7 +31,7 @@ func TestWhatIsObservedIsTakenOver(t *testing.T) {
 	report.Refused = discordsim.ByClass{User: 3, SubLimit: 1, Shared: 2, Global: 40, Edge: 5}
 	report.Avoidable = discordsim.ByClass{Global: 7}
 	var r result
-	r.observe(report, meter.Reading{Queued: meter.Queued{Median: time.Second, P99: 3 * time.Second}})
+	r.observe(report, load.Reading{Queued: load.Queued{Median: time.Second, P99: 3 * time.Second}})
 	assert.Equal(t, "3 user, 1 sub-limit, 2 shared, 40 global, 5 edge", listed(r.Refused))
 	assert.Equal(t, 51, total(r.Refused))
 	assert.Equal(t, "7 global", listed(r.Avoidable))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	pause "github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -23,7 +23,7 @@ func (s *soak) offer(ctx context.Context, w weather) (most buckets.Stats) {
 			if at >= s.length {
 				break
 			}
-			if pause.For(ctx, time.Until(began.Add(at))) != nil {
+			if pause.Pause(ctx, time.Until(began.Add(at))) != nil {
 				return most
 			}
 			p := s.draw(s.made, w, s.botB(w, at))

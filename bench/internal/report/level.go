@@ -1,9 +1,8 @@
-package pages
+package report
 
 import (
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/trace"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -17,7 +16,7 @@ type moment struct {
 type window struct{ from, to time.Duration }
 
 // levels is how full a limit was, as a line through moments until the end of the run.
-func levels(limit *trace.Limit, end time.Duration) []moment {
+func levels(limit *Limit, end time.Duration) []moment {
 	switch limit.Quota.Kind {
 	case discordsim.KindFixed:
 		return fixedLevels(limit, end)
@@ -30,7 +29,7 @@ func levels(limit *trace.Limit, end time.Duration) []moment {
 }
 
 // fixedLevels rises with each request and falls to nothing when the window closes.
-func fixedLevels(limit *trace.Limit, end time.Duration) (line []moment) {
+func fixedLevels(limit *Limit, end time.Duration) (line []moment) {
 	used, closes := 0.0, time.Duration(0)
 	until := func(at time.Duration) {
 		if used > 0 && closes <= at {
@@ -57,7 +56,7 @@ func closesBefore(line []moment) time.Duration {
 }
 
 // slidingLevels falls by one a period after each request that was counted.
-func slidingLevels(limit *trace.Limit, end time.Duration) (line []moment) {
+func slidingLevels(limit *Limit, end time.Duration) (line []moment) {
 	var counted []time.Duration
 	step := func(at time.Duration, change int) {
 		line = append(line, moment{at, float64(len(counted))}, moment{at, float64(len(counted) + change)})
@@ -80,7 +79,7 @@ func slidingLevels(limit *trace.Limit, end time.Duration) (line []moment) {
 }
 
 // leakyLevels rises with each request and leaks all the time.
-func leakyLevels(limit *trace.Limit, end time.Duration) (line []moment) {
+func leakyLevels(limit *Limit, end time.Duration) (line []moment) {
 	interval := leakInterval(limit.Quota)
 	var empty time.Duration // when the bucket is
 	until := func(at time.Duration) {
@@ -104,7 +103,7 @@ func leakInterval(quota discordsim.Quota) float64 {
 }
 
 // windows are those of a fixed limit that were open in the run. Others have none.
-func windows(limit *trace.Limit) (spans []window) {
+func windows(limit *Limit) (spans []window) {
 	if limit.Quota.Kind != discordsim.KindFixed {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package output
+package report
 
 import (
 	"fmt"
@@ -11,14 +11,11 @@ import (
 )
 
 // Progress shows how far the work has come: how much of it is done, how much in a second, how long it has taken and how long
-// it will. Without a terminal it shows only what Begin says. It shows nothing of work that is done within a second.
+// it will. Without a terminal it shows only what Begin says.
 type Progress struct {
 	bar   *progressbar.ProgressBar // nil without a terminal
 	plain io.Writer                // nil with one
 }
-
-// blinkOfAnEye is for how long work may take without being shown.
-const blinkOfAnEye = time.Second
 
 // NewProgress begins to show progress over so many requests.
 func NewProgress(w io.Writer, requests int) *Progress {
@@ -35,7 +32,7 @@ func isTerminal(w io.Writer) bool {
 
 func newBar(w io.Writer, requests int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(&late{w, time.Now().Add(blinkOfAnEye)}),
+		progressbar.OptionSetWriter(w),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("requests"),
@@ -45,19 +42,6 @@ func newBar(w io.Writer, requests int) *progressbar.ProgressBar {
 		progressbar.OptionSetRenderBlankState(true),
 		progressbar.OptionClearOnFinish(),
 	)
-}
-
-// late is a writer that writes nothing before a time.
-type late struct {
-	io.Writer
-	from time.Time
-}
-
-func (l *late) Write(text []byte) (int, error) {
-	if time.Now().Before(l.from) {
-		return len(text), nil
-	}
-	return l.Writer.Write(text)
 }
 
 // Begin says in a line what begins now, where there is no bar to look at.

@@ -1,0 +1,224 @@
+package report
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	mostReasons = 5   // that are shown at once; the others are folded
+	mostListed  = 100 // that are there at all
+	longestText = 300 // of what servers and networks said, in characters
+)
+
+// section is the report, or one of its parts, as the page shows it.
+type section struct {
+	*Report
+	ID      string
+	Tiles   []Fact
+	Facts   []Fact
+	Tables  []Table
+	Figures []figure
+	Notes   []string
+}
+
+func newSection(r *Report) section {
+	s := section{Report: r, ID: cmp.Or(r.Name, "run"), Notes: r.Notes}
+	for _, fact := range r.Facts {
+		switch {
+		case fact.Name == "":
+		case fact.Main:
+			s.Tiles = append(s.Tiles, fact)
+		default:
+			s.Facts = append(s.Facts, fact)
+		}
+	}
+	for _, table := range r.Tables {
+		if table.Title != "" {
+			s.Tables = append(s.Tables, table)
+		}
+	}
+	lasted := time.Duration(0)
+	if r.Log != nil {
+		lasted = r.Log.Lasted
+	}
+	for _, chart := range r.Charts {
+		s.Figures = append(s.Figures, curves(chart, lasted, s.ID))
+	}
+	if r.Log != nil {
+		figures, notes := r.Log.figures(s.ID)
+		s.Figures, s.Notes = append(s.Figures, figures...), append(s.Notes[:len(s.Notes):len(s.Notes)], notes...)
+	}
+	return s
+}
+
+// page is what the template shows. It stands alone: styles, scripts and data are inside it, and a content security policy forbids it to
+// fetch anything. The charts are drawn by uPlot, see uplot/README.md.
+type page struct {
+	*Report
+	Made     time.Time
+	Whole    section
+	Overview Table
+	Sections []section // of the parts, folded
+}
+
+// WritePage writes one HTML document.
+func (r *Report) WritePage(w io.Writer) error {
+	p := page{Report: r, Made: time.Now(), Whole: newSection(r)}
+	if len(r.Parts) == 1 {
+		part := newSection(r.Parts[0])
+		p.Whole = part
+	} else if len(r.Parts) > 0 {
+		p.Overview = r.overview()
+		for _, part := range r.Parts {
+			p.Sections = append(p.Sections, newSection(part))
+		}
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+//go:embed page.html report.css report.js uplot
+var files embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"style":   func() template.CSS { return template.CSS(concat("uplot/uPlot.min.css", "report.css")) },
+	"script":  func() template.JS { return template.JS(concat("uplot/uPlot.iife.min.js", "report.js")) },
+	"licence": func() string { return concat("uplot/LICENSE") },
+	"short":   short,
+	"oneline": oneLine,
+	"capital": capital,
+	"percent": func(part float64) float64 { return round(100*min(max(part, 0), 1), 2) },
+	"first":   func(reasons []string) []string { return reasons[:min(len(reasons), mostReasons)] },
+	"further": func(reasons []string) []string {
+		return reasons[min(len(reasons), mostReasons):min(len(reasons), mostListed)]
+	},
+	"add":  func(a, b int) int { return a + b },
+	"join": strings.Join,
+}).ParseFS(files, "page.html"))
+
+// concat returns the text of embedded files.
+func concat(names ...string) (text string) {
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic("report: " + err.Error()) // they are part of the program
+		}
+		text += string(content) + "\n"
+	}
+	return text
+}
+
+func short(text string) string {
+	if runes := []rune(text); len(runes) > longestText {
+		return string(runes[:longestText]) + "…"
+	}
+	return text
+}
+
+// Shown are the columns and values that people see.
+func (t Table) Shown() (shown Table) {
+	shown = t
+	shown.Columns, shown.Rows = nil, make([][]Value, len(t.Rows))
+	for i, column := range t.Columns {
+		if column.Name == "" {
+			continue
+		}
+		shown.Columns = append(shown.Columns, column)
+		for n, row := range t.Rows {
+			shown.Rows[n] = append(shown.Rows[n], row[i])
+		}
+	}
+	return shown
+}
+
+// Noted are the columns with a note.
+func (t Table) Noted() (noted []Column) {
+	for _, column := range t.Columns {
+		if column.Note != "" && column.Name != "" {
+			noted = append(noted, column)
+		}
+	}
+	return noted
+}
+
+// What the template needs to know of values and verdicts.
+
+// Class is the style of a value.
+func (v Value) Class() string { return class(v.status) }
+
+// Bar and Target are parts of 1.
+func (v Value) Bar() float64    { return v.bar }
+func (v Value) Target() float64 { return v.target }
+
+// Class is the style of a verdict.
+func (v Verdict) Class() string { return class(v.Status) }
+
+// Badge is the status in a word or two, told apart without colours, too.
+func (v Verdict) Badge() string {
+	sign := map[Status]string{Passed: "✓", Failed: "✕", Stalled: "◼", Interrupted: "◼", NotJudged: "–"}[v.Status]
+	return sign + " " + capital(v.word())
+}
+
+// Sentence is the verdict's line.
+func (v Verdict) Sentence() string {
+	switch {
+	case v.Line != "":
+		return capital(v.Line) + "."
+	case v.Status == Failed:
+		return "Not all went as it was to go."
+	}
+	return ""
+}
+
+func class(s Status) string { return strings.ReplaceAll(string(s), " ", "-") }
+
+// CheckFile reports why a page could not be written to a path, as far as that can be told beforehand. It leaves nothing behind.
+func CheckFile(path string) error {
+	_, file, err := beside(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// WriteFile writes the page to a path. A file that is there already is replaced when the new one is complete, and stays as it is if
+// there is an error.
+func (r *Report) WriteFile(path string) error {
+	path, file, err := beside(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.WritePage(file), file.Chmod(0o644), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// beside creates a temporary file in the directory of a path. Links stay; what is there and is no file is refused.
+func beside(path string) (target string, file *os.File, err error) {
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return "", nil, fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", nil, err
+		}
+	}
+	file, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		return "", nil, fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
+	}
+	return path, file, err
+}
