@@ -11,7 +11,7 @@ import (
 
 // soakFor soaks in real time and shows what it saw.
 func soakFor(ctx context.Context, o options.Options, stdout, stderr io.Writer) int {
-	config := soak.Config{Length: o.Soak, Seed: o.Seed}
+	config := soak.Options{Length: o.Soak, Seed: o.Seed}
 	progress := output.NewProgress(stderr, config.Requests())
 	config.Done = progress.Step
 	result, err := soak.Run(ctx, config)
@@ -19,7 +19,9 @@ func soakFor(ctx context.Context, o options.Options, stdout, stderr io.Writer) i
 	if err != nil {
 		return failed(stderr, err)
 	}
-	result.Write(stdout)
+	if err := result.Report().WriteText(stdout); err != nil {
+		return failed(stderr, err)
+	}
 	switch {
 	case result.Interrupted:
 		return statusInterrupted
