@@ -16,7 +16,7 @@ func (c *soakCommand) check(map[string]bool) error { return nil }
 
 // Run soaks.
 func (c *soakCommand) Run(p *program) error {
-	config := soak.Config{Length: c.Length, Seed: c.Seed}
+	config := soak.Options{Length: c.Length, Seed: c.Seed}
 	progress := (&output{}).progress(p, config.Requests())
 	config.Done = progress.Step
 	result, err := soak.Run(p.ctx, config)
@@ -24,7 +24,9 @@ func (c *soakCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	result.Write(p.stdout)
+	if err := result.Report().WriteText(p.stdout); err != nil {
+		return err
+	}
 	switch {
 	case result.Interrupted:
 		return statusError(statusInterrupted)
