@@ -160,4 +160,3 @@ func (c *loadCommand) Run(p *program) error {
 	}
 	return c.show(p, result.Report(config, c.demand.report(), logOf(config.Trace)))
 }
-

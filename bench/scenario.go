@@ -113,4 +113,3 @@ func logOf(t *trace.Trace) *report.Log {
 	log := t.Log()
 	return &log
 }
-

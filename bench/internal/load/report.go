@@ -65,10 +65,13 @@ func (r *Real) route() string {
 
 func (r *Result) facts() []report.Fact {
 	requests, took := "of "+report.Counted(r.Requests, "request"), report.Stated(r.Took)
-	queued := r.Reading.Queued
+	efficiency, queued := "of the certain ideal", r.Reading.Queued
+	if r.Ideal.Missing != "" {
+		efficiency = r.Ideal.Missing
+	}
 	facts := []report.Fact{
 		{Name: "answered", Key: "answered", Value: report.Count(r.Answered).Bad(r.Failed() > 0 || r.rejected() > 0), Remark: requests + r.statuses(), Main: true},
-		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), 0), Remark: "of the certain ideal", Main: true},
+		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), 0), Remark: efficiency, Main: true},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Main: true},
 		{Name: "time taken", Key: "seconds", Value: took, Remark: "until the last answer", Main: true},
 	}
@@ -87,9 +90,7 @@ func (r *Result) facts() []report.Fact {
 	if n := r.GivenUp(); n > 0 {
 		facts = append(facts, report.Fact{Name: "given up", Value: report.Count(n), Remark: "when interrupted"})
 	}
-	if r.Ideal.Missing != "" {
-		facts = append(facts, report.Fact{Name: "ideal", Remark: r.Ideal.Missing})
-	} else {
+	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Time(r.Ideal.Certain), Remark: "of a client that must be sure before it sends"},
 			report.Fact{Name: "omniscient ideal", Value: report.Time(r.Ideal.Omniscient),
