@@ -150,7 +150,7 @@ func (c *loadCommand) Run(p *program) error {
 	if err := c.output.check(); err != nil {
 		return err
 	}
-	config.Trace = newTrace(c.Report)
+	config.Record = c.Report != ""
 	progress := c.progress(p, config.Requests)
 	config.Done = progress.Step
 	result, err := load.Run(p.ctx, config)
@@ -158,5 +158,5 @@ func (c *loadCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.show(p, result.Report(config, c.demand.report(), logOf(config.Trace)))
+	return c.show(p, result.Report(config, c.demand.report()))
 }

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/bench/internal/scenario"
-	"github.com/ratelight/ratelight/bench/internal/trace"
 )
 
 // scenarioCommand judges the limiter.
@@ -49,9 +48,9 @@ func found[T any](names []string, find func(string) ([]T, error)) (all []T, err 
 // Run runs scenarios, or lists them.
 func (c *scenarioCommand) Run(p *program) error {
 	if slices.Contains(c.Names, "list") {
-		return c.show(p, scenario.List(scenario.All()))
+		return c.show(p, load.List(load.Scenarios()))
 	}
-	scenarios, err := found(c.Names, scenario.Find)
+	scenarios, err := found(c.Names, load.FindScenarios)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (c *scenarioCommand) Run(p *program) error {
 }
 
 // runAll runs scenarios side by side in real time. They hardly compete: together they make a few hundred requests a second.
-func (c *scenarioCommand) runAll(p *program, scenarios []scenario.Scenario) (*report.Report, error) {
+func (c *scenarioCommand) runAll(p *program, scenarios []load.Scenario) (*report.Report, error) {
 	all := &report.Report{Title: report.Counted(len(scenarios), "scenario"), Parts: make([]*report.Report, len(scenarios))}
 	if len(scenarios) == 1 {
 		all.Title = "Scenario " + scenarios[0].Name
@@ -88,28 +87,11 @@ func (c *scenarioCommand) runAll(p *program, scenarios []scenario.Scenario) (*re
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			settings := scenario.Settings{Seed: c.Seed, RealTime: true, Done: progress.Step, Trace: newTrace(c.Report)}
-			var result scenario.Result
-			result, errs[i] = scenarios[i].Run(p.ctx, settings)
-			all.Parts[i] = result.Report(c.demand.report(), logOf(settings.Trace))
+			settings := load.Settings{Seed: c.Seed, RealTime: true, Done: progress.Step, Record: c.Report != ""}
+			result, err := scenarios[i].Run(p.ctx, settings)
+			all.Parts[i], errs[i] = result.Report(c.demand.report()), err
 		})
 	}
 	group.Wait()
 	return all, errors.Join(errs...)
-}
-
-// newTrace records a run if there is to be a page of it.
-func newTrace(page string) *trace.Trace {
-	if page == "" {
-		return nil
-	}
-	return &trace.Trace{}
-}
-
-func logOf(t *trace.Trace) *report.Log {
-	if t == nil {
-		return nil
-	}
-	log := t.Log()
-	return &log
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/processes"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
@@ -152,12 +153,19 @@ func (c *shareCommand) runEach(p *program, progress *report.Progress, scenarios 
 }
 
 func (c *shareCommand) runOne(ctx context.Context, scenario processes.Scenario, engine *processes.Engine, settings processes.Settings) (*report.Report, error) {
-	trace := newTrace(c.Report)
+	var trace *load.Trace
+	var log *report.Log
+	if c.Report != "" {
+		trace = &load.Trace{}
+	}
 	result, err := processes.Run(ctx, scenario, engine, settings, trace)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
-	return result.Report(c.demand.report(), logOf(trace)), nil
+	if trace != nil {
+		log = trace.Log()
+	}
+	return result.Report(c.demand.report(), log), nil
 }
 
 // child is the program when it is one of several processes. Ctrl-C in a terminal reaches all of them; it is the parent who ends

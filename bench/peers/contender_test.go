@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,17 @@ import (
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
+
+const path = "/api/v10/channels/900000000000000000/messages"
+
+// newDiscord returns a simulated Discord that is closed in the end.
+func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
+	t.Helper()
+	d, err := discordsim.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	return d
+}
 
 // tenSeconds takes five messages in ten seconds.
 var tenSeconds = scenario{limits: messages(discordsim.Fixed(5, 10*time.Second))}
@@ -32,26 +42,21 @@ func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 		"rate-bursts": {1, 10 * time.Second, "has one more after two seconds"},
 		"no-limiter":  {1, 10 * time.Second, "is told to wait"},
 	} {
-		by, err := findContenders(name)
+		by, err := find(name, contenders())
 		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, err := newSimulated(tenSeconds.config(settings{}))
-				require.NoError(t, err)
-				defer d.server.Close()
-				with, end, err := by[0].open(d, tenSeconds)
-				require.NoError(t, err)
+				d := newDiscord(t, tenSeconds.config(0, 0))
+				with, end := by[0].start(d.RoundTripper(), tenSeconds)
 				defer end()
 				start := time.Now()
 				for n := range 6 {
-					m, err := with.under(t.Context()).Send(channel, fmt.Sprint(n))
-					require.NoError(t, err)
-					assert.Equal(t, fmt.Sprint(n), m.Content)
+					require.NoError(t, with(t.Context(), call{kind: send, channel: firstChannel, n: n}))
 				}
 				took := time.Since(start)
 				assert.GreaterOrEqual(t, took, want.least, want.about)
 				assert.Less(t, took, 13*time.Second)
-				assert.Equal(t, discordsim.ByClass{User: want.refused}, d.server.Report().Refused, want.about)
+				assert.Equal(t, discordsim.ByClass{User: want.refused}, d.Report().Refused, want.about)
 			})
 		})
 	}
@@ -63,32 +68,27 @@ func TestRefusedCallsAreRepeated(t *testing.T) {
 	for _, by := range limiters() {
 		t.Run(by.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, err := newSimulated(tenSeconds.config(settings{}))
-				require.NoError(t, err)
-				defer d.server.Close()
+				d := newDiscord(t, tenSeconds.config(0, 0))
 				bot := discordsim.Request{Method: http.MethodPost, Path: path, Authorization: "Bot " + token}
-				require.Equal(t, 5, d.server.Consume(bot, 5))
-				with, end, err := by.open(d, tenSeconds)
-				require.NoError(t, err)
+				require.Equal(t, 5, d.Consume(bot, 5))
+				with, end := by.start(d.RoundTripper(), tenSeconds)
 				defer end()
-				m, err := with.under(t.Context()).Send(channel, "hello")
-				require.NoError(t, err)
-				assert.Equal(t, "hello", m.Content)
-				assert.Equal(t, discordsim.ByClass{User: 1}, d.server.Report().Refused)
+				require.NoError(t, with(t.Context(), call{kind: send, channel: firstChannel}))
+				assert.Equal(t, discordsim.ByClass{User: 1}, d.Report().Refused)
 			})
 		})
 	}
 }
 
 // The limiters that are told keep one limit for the route and channel, and one for everything.
-func TestToldLimitersCountByRouteAndChannelAndAll(t *testing.T) {
+func TestConfiguredLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 	t.Parallel()
 	took := func(t *testing.T, calls ...call) (total time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			l := newTold(tenSeconds, bursts)
+			l := newConfigured(tenSeconds, bursts)
 			start := time.Now()
 			for _, c := range calls {
-				require.NoError(t, l.wait(t.Context(), c.kind, c.channel))
+				require.NoError(t, l.wait(t.Context(), c))
 			}
 			total = time.Since(start)
 		})

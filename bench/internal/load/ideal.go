@@ -52,3 +52,92 @@ func (c Config) Ideal() (Ideal, error) {
 	omniscient, err := discordsim.Omniscient(conditions, work...)
 	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
+
+// planned is the ideal of work that the simulator's plans describe completely.
+func planned(conditions discordsim.Conditions, work ...discordsim.Work) func(discordsim.Report) (Ideal, error) {
+	return func(discordsim.Report) (Ideal, error) { return planBoth(conditions, work...) }
+}
+
+func planBoth(conditions discordsim.Conditions, work ...discordsim.Work) (Ideal, error) {
+	certain, err := discordsim.Certain(conditions, work...)
+	if err != nil {
+		return Ideal{}, err
+	}
+	omniscient, err := discordsim.Omniscient(conditions, work...)
+	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
+}
+
+// certainOnly leaves the omniscient ideal out.
+func certainOnly(ideal func(discordsim.Report) (Ideal, error)) func(discordsim.Report) (Ideal, error) {
+	return func(report discordsim.Report) (Ideal, error) {
+		both, err := ideal(report)
+		return Ideal{Certain: both.Certain}, err
+	}
+}
+
+// hidden is the ideal for count requests to a bucket behind which a fixed window lies that no header shows.
+//
+// Omniscient: as if the hidden window were the bucket's own. Certain: that, with two round trips for each further window
+// instead of one. It cannot see the window coming, so it is refused and told when the window closes. Then it knows that
+// one request will be accepted, but not how many more, and sends that one first.
+func hidden(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
+	return func(discordsim.Report) (Ideal, error) {
+		ideal, err := planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count, Route: "messages"})
+		windows := (count + quota.Limit - 1) / quota.Limit
+		ideal.Certain += time.Duration(windows-1) * usualConditions.RoundTrip
+		return ideal, err
+	}
+}
+
+// blocked is the ideal when nothing is accepted from one moment to another. What an undisturbed client would have had
+// processed before the block is done; the rest is work that starts when the block ends, with all windows empty, as the
+// block is longer than they are. The omniscient client has its requests arrive at that moment. The certain one was told
+// the end by an answer to what it sent into the block, and sends when it is sure: one way later.
+func blocked(block discordsim.GlobalBlock, work ...discordsim.Work) func(discordsim.Report) (Ideal, error) {
+	after := func(plan func(discordsim.Conditions, ...discordsim.Work) (discordsim.Plan, error)) (time.Duration, error) {
+		before, err := plan(usualConditions, work...)
+		if err != nil {
+			return 0, err
+		}
+		var rest []discordsim.Work
+		for i, w := range work {
+			for _, sent := range before.Sent[i] {
+				if sent+usualConditions.RoundTrip/2 < block.From {
+					w.Count--
+				}
+			}
+			w.Route = "" // discovered before the block
+			rest = append(rest, w)
+		}
+		then, err := plan(usualConditions, rest...)
+		return block.Until + then.Makespan, err
+	}
+	return func(discordsim.Report) (Ideal, error) {
+		omniscient, err := after(discordsim.Omniscient)
+		if err != nil {
+			return Ideal{}, err
+		}
+		certain, err := after(discordsim.Certain)
+		oneWay := usualConditions.RoundTrip / 2
+		return Ideal{Certain: certain + oneWay, Omniscient: omniscient - oneWay}, err
+	}
+}
+
+// contested is the ideal for count requests to a bucket that somebody else uses too: the places that they took in this
+// run were not there for us, so it is the plan for our requests and theirs together.
+func contested(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
+	return func(report discordsim.Report) (Ideal, error) {
+		return planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count + report.Foreign, Route: "messages"})
+	}
+}
+
+// inTurn adds what it costs to send requests one at a time: the last window's requests follow each other by a round trip
+// each, instead of leaving together. In the windows before, they have time to.
+func inTurn(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
+	return func(discordsim.Report) (Ideal, error) {
+		ideal, err := planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count, Route: "messages"})
+		last := (count-1)%quota.Limit + 1
+		ideal.Certain += time.Duration(last-1) * usualConditions.RoundTrip
+		return ideal, err
+	}
+}

@@ -1,18 +1,14 @@
-// Package load sends a burst of requests through Ratelight's transport to a server, simulated or real, and measures it.
 package load
 
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/trace"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -36,8 +32,8 @@ type Config struct {
 	Real      *Real
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
-	// Trace records the run; nil: nothing is recorded.
-	Trace *trace.Trace
+	// Record makes a Result.Log.
+	Record bool
 
 	inProcess bool // no sockets, for tests in virtual time
 }
@@ -63,8 +59,8 @@ type server interface {
 	base() http.RoundTripper
 	// request makes the n-th request, counted from 0.
 	request(ctx context.Context, n int) (*http.Request, error)
-	// report adds what only the server knows to a result.
-	report(*Result)
+	// judge is the simulator, nil if it is none.
+	judge() *discordsim.Server
 	close()
 }
 
@@ -76,37 +72,21 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	server, err := newServer(config)
+	trace := newTrace(config.Record)
+	server, err := newServer(config, trace)
 	if err != nil {
 		return Result{}, err
 	}
 	defer server.close()
-	m := meter.New()
-	if config.Trace != nil {
-		m.Observe(config.Trace.Passage)
-	}
-	transport := httpclient.NewTransport(
-		httpclient.WithBase(m.Below(server.base())),
+	r := newRun(config.Requests, trace, server.base(),
 		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
 		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
-	defer transport.Close()
-	defer transport.CloseIdleConnections()
-
-	r := &run{config: config, server: server, meter: m, client: newClient(transport), result: newResult(config.Requests)}
-	r.start = time.Now()
-	if config.Trace != nil {
-		config.Trace.Start(r.start)
-	}
-	r.sendAll(ctx, transport)
-
-	result := r.result
-	result.Interrupted = ctx.Err() != nil
-	result.Reading = m.Read()
-	result.observe(transport.Manager().Stats())
-	server.report(&result)
+	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
+	r.sendAll(ctx, config, server)
+	result := r.end(ctx, server.judge(), config.Simulated.Latency)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
@@ -114,11 +94,18 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return result, nil
 }
 
-func newServer(config Config) (server, error) {
+func newTrace(wanted bool) *Trace {
+	if !wanted {
+		return nil
+	}
+	return &Trace{}
+}
+
+func newServer(config Config, trace *Trace) (server, error) {
 	if config.Real != nil {
 		return config.Real, nil
 	}
-	return listen(config)
+	return listen(config, trace)
 }
 
 // sockets returns a transport that keeps the connections of a burst.
@@ -128,96 +115,33 @@ func sockets() http.RoundTripper {
 	return base
 }
 
-// newClient returns a client that follows no redirects, so that each request counts once.
-func newClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// run is a load under way.
-type run struct {
-	config Config
-	server server
-	meter  *meter.Meter
-	client *http.Client
-	start  time.Time
-
-	mu     sync.Mutex
-	result Result
-}
-
 // sendAll returns when every request has an outcome, or was given up.
-func (r *run) sendAll(ctx context.Context, transport *httpclient.Transport) {
+func (r *run) sendAll(ctx context.Context, config Config, server server) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
-	done := make(chan struct{})
-	var watch, group sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-ctx.Done():
-			_ = transport.Close() // what waits ends now; the error is always nil
-			expire(cutOff, done)
-		case <-done:
-		}
+	unwatch := context.AfterFunc(ctx, func() {
+		_ = r.transport.Close() // what waits ends now; the error is always nil
+		_ = Pause(sending, grace)
+		cutOff()
 	})
-	places := make(chan struct{}, r.places())
-	for n := 0; n < r.config.Requests && ctx.Err() == nil; n++ {
+	defer unwatch()
+	atOnce := config.Concurrency
+	if atOnce == 0 {
+		atOnce = config.Requests
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	places := make(chan struct{}, atOnce)
+	for n := 0; n < config.Requests && ctx.Err() == nil; n++ {
 		select {
 		case places <- struct{}{}:
 			group.Go(func() {
-				r.send(sending, n)
+				r.send(sending, func(ctx context.Context) (*http.Request, error) { return server.request(ctx, n) })
 				<-places
 			})
 		case <-ctx.Done():
 		}
 	}
-	group.Wait()
-	close(done)
-	watch.Wait()
-}
-
-// expire cuts off what is still under way when the grace is over.
-func expire(cutOff func(), done <-chan struct{}) {
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		cutOff()
-	case <-done:
-	}
-}
-
-func (r *run) places() int {
-	if r.config.Concurrency > 0 {
-		return r.config.Concurrency
-	}
-	return r.config.Requests
-}
-
-// send makes one request and notes its outcome.
-func (r *run) send(ctx context.Context, n int) {
-	status, err := r.roundTrip(ctx, n)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start), r.config.secret()) && r.config.Done != nil {
-		r.config.Done()
-	}
-}
-
-func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
-	request, err := r.server.request(ctx, n)
-	if err != nil {
-		return 0, err
-	}
-	response, err := r.meter.Do(r.client, request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
 }
 
 // secret is the token that is sent, empty if there is none.
@@ -246,7 +170,6 @@ func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
 	return request, nil
 }
 
-// report knows nothing: a real server does not tell.
-func (r *Real) report(*Result) {}
+func (r *Real) judge() *discordsim.Server { return nil }
 
 func (r *Real) close() {}

@@ -12,15 +12,17 @@ import (
 )
 
 // Report describes what was measured. It contains neither the token nor the parameters of the path.
-func (r *Result) Report(c Config, demand report.Demand, log *report.Log) *report.Report {
-	target, title := "simulator", fmt.Sprintf("%s to %s", report.Counted(c.Requests, "request"), report.Counted(c.Simulated.Channels, "simulated channel"))
+func (r *Result) Report(c Config, demand report.Demand) *report.Report {
+	requests, target, title := report.Counted(c.Requests, "request"), "simulator", report.Counted(c.Simulated.Channels, "simulated channel")
 	if c.Real != nil {
-		target, title = c.Real.Target.String(), fmt.Sprintf("%s to %s", report.Counted(c.Requests, "request"), c.Real.Target.Host)
+		target, title = c.Real.Target.String(), c.Real.Target.Host
 	}
-	described := &report.Report{
-		Title: title, About: c.about(), Verdict: r.verdict(c, demand), Log: log,
-		Facts: append(r.facts(), report.Fact{Key: "target", Value: report.Text(target)}),
-	}
+	described := &report.Report{Title: requests + " to " + title, About: c.about(), Verdict: r.verdict(c, demand), Log: r.Log, Facts: r.facts(Targets{})}
+	described.Facts = append(described.Facts,
+		report.Fact{Key: "target", Value: report.Text(target)},
+		report.Fact{Key: "statuses", Value: report.Data(r.Statuses)},
+		report.Fact{Key: "refused_early", Value: report.Count(r.RefusedEarly)},
+		report.Fact{Key: "given_up", Value: report.Count(r.GivenUp())})
 	if !r.Judged {
 		described.Notes = append(described.Notes, "Only the simulator can tell which 429s could have been avoided.")
 	}
@@ -36,11 +38,11 @@ func (c *Config) about() []string {
 	if c.GlobalLimit > 0 {
 		global = fmt.Sprintf("at most %d per second in all", c.GlobalLimit)
 	}
-	requests := report.Counted(c.Requests, "request")
+	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
 	if c.Real != nil {
 		return []string{
 			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, c.Real.route(), c.Real.Target),
-			fmt.Sprintf("%s; max rate limit %s", global, report.Setting(c.MaxRateLimit)),
+			fmt.Sprintf("%s; max rate limit %s", global, longest),
 		}
 	}
 	s := c.Simulated
@@ -50,8 +52,7 @@ func (c *Config) about() []string {
 	return []string{
 		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(s.Channels, "channel")),
 		fmt.Sprintf("%d per %s in each channel (%s); %s", s.Quota.Limit, report.Setting(s.Quota.Period), how, global),
-		fmt.Sprintf("round trip %s ± %s; max rate limit %s; seed %d",
-			report.Setting(s.Latency.RoundTrip), report.Setting(s.Latency.Jitter), report.Setting(c.MaxRateLimit), s.Seed),
+		fmt.Sprintf("round trip %s ± %s; max rate limit %s; seed %d", report.Setting(s.Latency.RoundTrip), report.Setting(s.Latency.Jitter), longest, s.Seed),
 	}
 }
 
@@ -63,23 +64,26 @@ func (r *Real) route() string {
 	return compiled.Route().String()
 }
 
-func (r *Result) facts() []report.Fact {
-	requests, took := "of "+report.Counted(r.Requests, "request"), report.Stated(r.Took)
-	efficiency, queued := "of the certain ideal", r.Reading.Queued
-	if r.Ideal.Missing != "" {
-		efficiency = r.Ideal.Missing
+// facts are what loads and scenarios have in common.
+func (r *Result) facts(targets Targets) []report.Fact {
+	const overtaken = "requests that reached the server after a later one of their bucket"
+	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
+	until := "until the last request had an outcome"
+	if r.Answered == r.Requests {
+		until = "until the last answer"
 	}
 	facts := []report.Fact{
-		{Name: "answered", Key: "answered", Value: report.Count(r.Answered).Bad(r.Failed() > 0 || r.rejected() > 0), Remark: requests + r.statuses(), Main: true},
-		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), 0), Remark: efficiency, Main: true},
-		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Main: true},
-		{Name: "time taken", Key: "seconds", Value: took, Remark: "until the last answer", Main: true},
+		{Name: "answered", Key: "answered", Value: answered, Remark: r.statuses(), Column: "answered", Main: true},
+		{Name: "time taken", Key: "seconds", Value: report.Stated(r.Took), Remark: until, Column: "time", Main: true},
+		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), targets.Certain), Main: true,
+			Remark: "of a client that must be sure before it sends (the certain ideal)", Column: "certain", Note: "efficiency against an ideal client that must be sure before it sends"},
+		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
+		{Key: "avoidable", Value: report.Value{}},
 	}
-	avoidable := report.Fact{Key: "avoidable"}
 	if r.Judged {
-		avoidable = report.Fact{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), Main: true}
+		facts[len(facts)-1] = report.Fact{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0),
+			Column: "avoid-\nable", Main: true}
 	}
-	facts = append(facts, avoidable)
 	if r.RefusedEarly > 0 {
 		facts = append(facts, report.Fact{Name: "refused at once", Value: report.Count(r.RefusedEarly), Main: true,
 			Remark: "by the client: the predicted wait exceeds the max rate limit"})
@@ -90,27 +94,39 @@ func (r *Result) facts() []report.Fact {
 	if n := r.GivenUp(); n > 0 {
 		facts = append(facts, report.Fact{Name: "given up", Value: report.Count(n), Remark: "when interrupted"})
 	}
-	if r.Ideal.Missing == "" {
+	facts = append(facts,
+		report.Fact{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median), Main: true,
+			Remark: "held back by the client before each sending, round trips not counted",
+			Column: "queued\np50", Note: "time from handing a request to the client until it was sent: median"},
+		report.Fact{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.Queued.P90), Remark: "so many were not held back longer"},
+		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99), Column: "\np99", Note: "the 99th percentile of that"},
+		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
+		report.Fact{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
+			Column: "in\nflight", Note: "most requests under way at once"},
+	)
+	if r.Judged {
+		facts = append(facts, report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
+			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"})
+	}
+	if r.Ideal.Missing != "" {
+		facts = append(facts, report.Fact{Name: "ideal", Remark: r.Ideal.Missing})
+	} else {
 		facts = append(facts,
-			report.Fact{Name: "certain ideal", Value: report.Time(r.Ideal.Certain), Remark: "of a client that must be sure before it sends"},
-			report.Fact{Name: "omniscient ideal", Value: report.Time(r.Ideal.Omniscient),
-				Remark: fmt.Sprintf("of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))})
+			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
+			report.Fact{Name: "omniscient ideal", Value: report.Stated(r.Ideal.Omniscient), Remark: "time of a client that sees into the server"})
 	}
 	return append(facts,
-		report.Fact{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(queued.Median), Main: true,
-			Remark: "held back by the client before each sending, round trips not counted"},
-		report.Fact{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(queued.P90), Remark: "so many were not held back longer"},
-		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(queued.P99)},
-		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(queued.Max)},
-		report.Fact{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.Reading.LargestInFlight), Remark: "requests under way at once"},
-		report.Fact{Key: "requests", Value: report.Count(r.Requests)},
-		report.Fact{Key: "refused_early", Value: report.Count(r.RefusedEarly)},
-		report.Fact{Key: "given_up", Value: report.Count(r.GivenUp())},
-		report.Fact{Key: "statuses", Value: report.Data(r.Statuses)},
-		report.Fact{Key: "errors", Value: report.Data(r.Errors)},
+		report.Fact{Name: "omniscient", Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
+			Remark: "efficiency against the omniscient ideal", Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
+		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
+			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),
+			Column: "machine\nstalled", Note: "by how much a timer or an answer of the simulated Discord came late, at most"},
+		report.Fact{Key: "stalled_seconds.total", Value: report.Time(r.Stalls.Total)},
 		report.Fact{Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain)},
 		report.Fact{Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient)},
-		report.Fact{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), 0)},
+		report.Fact{Key: "requests", Value: report.Count(r.Requests)},
+		report.Fact{Key: "errors", Value: report.Data(r.Errors)},
+		report.Fact{Key: "excused", Value: report.ByClass(r.Excused)},
 	)
 }
 
@@ -119,27 +135,15 @@ func (r *Result) statuses() string {
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		parts = append(parts, fmt.Sprintf("%d with status %d", r.Statuses[status], status))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(parts, ", ")
-}
-
-// rejected is how many answers were errors.
-func (r *Result) rejected() (n int) {
-	for status, count := range r.Statuses {
-		if status >= 400 {
-			n += count
-		}
-	}
-	return n
+	return strings.Join(parts, ", ")
 }
 
 // verdict wants no request to fail, and one at least to succeed.
 func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	all := report.Counted(r.Requests, "request")
+	line := fmt.Sprintf("%d of %s answered", r.Answered, all)
 	if r.Interrupted {
-		return report.Verdict{Status: report.Interrupted, Line: fmt.Sprintf("%d of %s answered", r.Answered, all)}
+		return report.Verdict{Status: report.Interrupted, Line: line}
 	}
 	var reasons []string
 	switch n := r.Failed(); {
@@ -148,10 +152,10 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	case r.Answered == 0:
 		reasons = append(reasons, "no request was answered")
 	case r.rejected() == r.Answered:
-		reasons = append(reasons, "every answer was an error"+r.statuses())
+		reasons = append(reasons, "every answer was an error: "+r.statuses())
 	}
+	failed := len(reasons) > 0
 	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
-	line := fmt.Sprintf("%d of %s answered", r.Answered, all)
 	if n := r.rejected(); n > 0 {
 		line += fmt.Sprintf(", %d of them with an error", n)
 	}
@@ -169,5 +173,42 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	if r.Certain() > 0 {
 		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
 	}
+	return r.judged(line, failed, reasons)
+}
+
+// judged fails a run for a reason, unless all that was missed are times, which mean nothing on a machine that stalled.
+func (r *Result) judged(line string, failed bool, reasons []string) report.Verdict {
+	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
+		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
+	}
 	return report.Judge(line, reasons...)
+}
+
+// Report describes what happened.
+func (r *Judged) Report(demand report.Demand) *report.Report {
+	s := r.Scenario
+	described := &report.Report{Name: s.Name, Title: "Scenario " + s.Name, About: []string{s.About}, Log: r.Log, Facts: append(r.facts(s.Targets),
+		report.Fact{Name: "targets", Key: "targets", Value: report.List(s.Targets.List())},
+		report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})}
+	if r.Interrupted {
+		described.Verdict = report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
+		return described
+	}
+	reasons := slices.Concat(r.Missed, demand.Missed(r.Refused.Total(), r.Certain()))
+	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, reasons)
+	return described
+}
+
+// List describes scenarios that are not run.
+func List(scenarios []Scenario) *report.Report {
+	list := &report.Report{Title: report.Counted(len(scenarios), "scenario")}
+	for _, s := range scenarios {
+		list.Parts = append(list.Parts, &report.Report{Name: s.Name, About: []string{s.About}, Facts: []report.Fact{
+			{Name: "requests", Key: "requests", Value: report.Count(s.Requests()), Column: "requests"},
+			{Name: "what happens", Value: report.Text(s.About), Column: "what happens"},
+			{Key: "ideal_by", Value: report.Text(s.IdealBy)},
+			{Key: "targets", Value: report.List(s.Targets.List())},
+		}})
+	}
+	return list
 }

@@ -22,7 +22,7 @@ type simulation struct {
 }
 
 // listen starts a simulation. The server's seconds, in which the global limit is counted, begin now.
-func listen(config Config) (*simulation, error) {
+func listen(config Config, trace *Trace) (*simulation, error) {
 	s := config.Simulated
 	global := discordsim.Unlimited()
 	if config.GlobalLimit > 0 {
@@ -35,9 +35,7 @@ func listen(config Config) (*simulation, error) {
 		Latency: s.Latency,
 		Seed:    s.Seed,
 	}
-	if config.Trace != nil {
-		config.Trace.Simulator(&simulator)
-	}
+	trace.Simulator(&simulator)
 	server, err := discordsim.New(simulator)
 	if err != nil {
 		return nil, err
@@ -68,12 +66,7 @@ func (s *simulation) request(ctx context.Context, n int) (*http.Request, error) 
 	return request, nil
 }
 
-// report takes the server's word for refusals.
-func (s *simulation) report(result *Result) {
-	report := s.server.Report()
-	result.Judged = true
-	result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
-}
+func (s *simulation) judge() *discordsim.Server { return s.server }
 
 func (s *simulation) close() {
 	_ = s.server.Close() // it only breaks connections off

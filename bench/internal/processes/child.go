@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -111,7 +111,7 @@ func (c *child) run(ctx context.Context) {
 		group.Go(func() { c.call(ctx, caller) })
 	}
 	for _, offer := range c.work.Work.Offers {
-		if pause.For(ctx, time.Until(c.start.Add(offer.At))) != nil {
+		if load.Pause(ctx, time.Until(c.start.Add(offer.At))) != nil {
 			break
 		}
 		group.Go(func() { c.request(ctx, offer.Bucket) })
@@ -121,11 +121,11 @@ func (c *child) run(ctx context.Context) {
 }
 
 func (c *child) call(ctx context.Context, caller Caller) {
-	if pause.For(ctx, time.Until(c.start.Add(caller.At))) != nil {
+	if load.Pause(ctx, time.Until(c.start.Add(caller.At))) != nil {
 		return
 	}
 	for n := 0; (caller.Count == 0 || n < caller.Count) && ctx.Err() == nil; n++ {
-		if !c.request(ctx, caller.Bucket) && pause.For(ctx, afterFailure) != nil {
+		if !c.request(ctx, caller.Bucket) && load.Pause(ctx, afterFailure) != nil {
 			return
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -123,7 +123,7 @@ func (r *run) disturb(ctx context.Context) {
 	for i, a := range r.scenario.accidents {
 		if a.prepare != nil {
 			prepared[i].Go(func() {
-				if pause.For(ctx, time.Until(r.start.Add(a.prepareAt))) == nil {
+				if load.Pause(ctx, time.Until(r.start.Add(a.prepareAt))) == nil {
 					r.failIf(a.prepare(r), "before "+a.name)
 				}
 			})
@@ -131,14 +131,14 @@ func (r *run) disturb(ctx context.Context) {
 	}
 	for i, a := range r.scenario.accidents {
 		prepared[i].Wait() // it may take its time on a busy machine
-		if pause.For(ctx, time.Until(r.start.Add(a.at))) != nil {
+		if load.Pause(ctx, time.Until(r.start.Add(a.at))) != nil {
 			return
 		}
 		r.happens()
 		if r.failIf(a.begin(ctx, r), a.name) {
 			return
 		}
-		over := pause.For(ctx, time.Until(r.start.Add(a.until)))
+		over := load.Pause(ctx, time.Until(r.start.Add(a.until)))
 		if r.failIf(a.end(context.WithoutCancel(ctx), r), "after "+a.name) || over != nil {
 			return
 		}
@@ -183,7 +183,7 @@ func (r *run) affects(place int) {
 // restartAll restarts all processes in the time that there is for it.
 func (r *run) restartAll(ctx context.Context) error {
 	return r.replaceAll(ctx, last(r.settings.Processes, r.settings.Processes), func(i int, w *worker) {
-		if pause.For(ctx, restartedFor*time.Duration(i)/time.Duration(r.settings.Processes)) == nil {
+		if load.Pause(ctx, restartedFor*time.Duration(i)/time.Duration(r.settings.Processes)) == nil {
 			w.end()
 		}
 	})

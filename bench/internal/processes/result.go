@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -23,7 +23,7 @@ type Result struct {
 	Took  time.Duration
 	Ideal Ideal
 	// Queued is how long requests were held back; MeanWait is its mean.
-	Queued   meter.Queued
+	Queued   load.Queued
 	MeanWait time.Duration
 	// The simulator's view of refusals. It takes all processes for one client.
 	Refused, Avoidable, Excused discordsim.ByClass
@@ -183,7 +183,7 @@ func (r *run) match(result *Result) (through []served) {
 }
 
 // quantiles sorts the times.
-func quantiles(all []time.Duration) (q meter.Queued, mean time.Duration) {
+func quantiles(all []time.Duration) (q load.Queued, mean time.Duration) {
 	if len(all) == 0 {
 		return q, 0
 	}
@@ -193,7 +193,7 @@ func quantiles(all []time.Duration) (q meter.Queued, mean time.Duration) {
 	for _, d := range all {
 		sum += d
 	}
-	return meter.Queued{Median: at(0.5), P90: at(0.9), P99: at(0.99), Max: all[len(all)-1]}, sum / time.Duration(len(all))
+	return load.Queued{Median: at(0.5), P90: at(0.9), P99: at(0.99), Max: all[len(all)-1]}, sum / time.Duration(len(all))
 }
 
 // efforts takes over what the engine did, in all and in the second half of the time.

@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/pause"
-	"github.com/ratelight/ratelight/bench/internal/trace"
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -27,7 +26,7 @@ const (
 
 // Run runs a scenario. It stops early when the context ends; Result.Interrupted then says so. The error is about processes or an
 // engine that do not work. The trace may be nil.
-func Run(ctx context.Context, s Scenario, engine *Engine, settings Settings, tr *trace.Trace) (Result, error) {
+func Run(ctx context.Context, s Scenario, engine *Engine, settings Settings, tr *load.Trace) (Result, error) {
 	r := &run{scenario: s, settings: settings, engine: engine, trace: tr, stopped: make(chan struct{})}
 	if s.alone {
 		r.engine = nil
@@ -73,7 +72,7 @@ type run struct {
 	scenario Scenario
 	settings Settings
 	engine   *Engine // nil: nothing is shared
-	trace    *trace.Trace
+	trace    *load.Trace
 	server   *discordsim.Server
 	discord  string
 	shared   assignment // the part that is the same for all processes
@@ -271,9 +270,9 @@ func (r *run) record(record Record) {
 	r.records = append(r.records, record)
 	r.mu.Unlock()
 	if r.trace != nil {
-		passage := meter.Passage{HandedOver: r.start.Add(record.Arrived), Done: r.start.Add(record.Done)}
+		passage := report.Passage{HandedOver: record.Arrived, Done: record.Done}
 		for _, send := range record.Sends {
-			passage.Sends = append(passage.Sends, meter.Send{At: r.start.Add(send.At), Back: r.start.Add(send.Back), Status: send.Status})
+			passage.Sends = append(passage.Sends, report.Send{At: send.At, Back: send.Back, Status: send.Status})
 		}
 		r.trace.Passage(passage)
 	}
@@ -284,7 +283,7 @@ func (r *run) record(record Record) {
 
 // sampleAll asks the engine once a second for what it has done.
 func (r *run) sampleAll(ctx context.Context) {
-	for n := time.Duration(0); pause.For(ctx, time.Until(r.start.Add(n*sampled))) == nil; n++ {
+	for n := time.Duration(0); load.Pause(ctx, time.Until(r.start.Add(n*sampled))) == nil; n++ {
 		r.sample()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/bench/internal/trace"
+	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
 // short is a scenario that is over soon.
@@ -26,7 +26,7 @@ func TestRunBringsTogetherWhatBothSidesSaw(t *testing.T) {
 	t.Parallel()
 	settings, done := inProcess(), make(chan struct{}, 10)
 	settings.Done = func() { done <- struct{}{} }
-	var traced trace.Trace
+	var traced load.Trace
 	works := []Work{{Callers: []Caller{{Count: 2}}}, {Offers: []Offer{{Bucket: 1}, {Bucket: 2, At: 50 * time.Millisecond}}}}
 	result, err := Run(t.Context(), short(works), nil, settings, &traced)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package meter
+package load
 
 import (
 	"context"
@@ -12,13 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-const (
-	ms  = time.Millisecond
-	url = "http://discord.com/"
-)
+const anywhere = "http://discord.com/"
 
 // roundTripper is a function as a round tripper.
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -46,7 +44,7 @@ func holds(base http.RoundTripper, waits ...time.Duration) *http.Client {
 
 func do(t *testing.T, m *Meter, client *http.Client) {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodGet, url, nil)
+	request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 	require.NoError(t, err)
 	response, err := m.Do(client, request)
 	if assert.NoError(t, err) {
@@ -57,7 +55,7 @@ func do(t *testing.T, m *Meter, client *http.Client) {
 func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		do(t, m, holds(m.Below(takes(70*ms)), 300*ms))
 		got := m.Read()
 		assert.InEpsilon(t, 300*ms, got.Queued.Median, 0.001, "the round trip is no part of it")
@@ -70,11 +68,11 @@ func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
 func TestWhatIsNoClientCanBeWatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		client := holds(m.Below(takes(70*ms)), 300*ms, 200*ms)
 		m.Watch(t.Context(), func(ctx context.Context) {
 			time.Sleep(100 * ms) // a library at its own work
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, anywhere, nil)
 			require.NoError(t, err)
 			response, err := client.Do(request)
 			require.NoError(t, err)
@@ -91,7 +89,7 @@ func TestWhatIsNoClientCanBeWatched(t *testing.T) {
 func TestQueueingOfARepeatedRequestIsTheSumOfItsWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		do(t, m, holds(m.Below(takes(70*ms)), 300*ms, 1000*ms, 200*ms))
 		got := m.Read()
 		assert.InEpsilon(t, 1500*ms, got.Queued.Max, 0.001)
@@ -102,12 +100,12 @@ func TestQueueingOfARepeatedRequestIsTheSumOfItsWaits(t *testing.T) {
 func TestRequestThatIsNeverSentHasNoQueueing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		refuse := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			return nil, errors.New("no")
 		})}
-		request, err := http.NewRequest(http.MethodGet, url, nil)
+		request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 		require.NoError(t, err)
 		_, err = m.Do(refuse, request)
 		require.Error(t, err)
@@ -118,7 +116,7 @@ func TestRequestThatIsNeverSentHasNoQueueing(t *testing.T) {
 func TestQuantilesAreThoseOfTheWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		var group sync.WaitGroup
 		for i := range 1000 {
 			group.Go(func() { do(t, m, holds(m.Below(takes(0)), time.Duration(i+1)*ms)) })
@@ -128,23 +126,24 @@ func TestQuantilesAreThoseOfTheWaits(t *testing.T) {
 		assert.InEpsilon(t, 500*ms, got.Median, 0.002)
 		assert.InEpsilon(t, 900*ms, got.P90, 0.002)
 		assert.InEpsilon(t, 990*ms, got.P99, 0.002)
-		assert.InEpsilon(t, 1000*ms, got.Max, 0.002)
+		assert.Equal(t, 1000*ms, got.Max)
 	})
 }
 
 func TestWaitBeyondTheHistogramCountsAsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		do(t, m, holds(m.Below(takes(0)), 72*time.Hour))
-		assert.InEpsilon(t, 24*time.Hour, m.Read().Queued.Max, 0.001)
+		assert.InEpsilon(t, 24*time.Hour, m.Read().Queued.P99, 0.001)
+		assert.Equal(t, 72*time.Hour, m.Read().Queued.Max, "which is known")
 	})
 }
 
 func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := New()
+		m := NewMeter(nil)
 		var group sync.WaitGroup
 		for i := range 10 {
 			// Each is under way for 250 ms, one begins every 100 ms.
@@ -160,20 +159,20 @@ func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 
 func TestRequestOfAnotherMeterOnlyCountsAsSent(t *testing.T) {
 	t.Parallel()
-	m := New()
-	request, err := http.NewRequest(http.MethodGet, url, nil)
+	m := NewMeter(nil)
+	request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 	require.NoError(t, err)
 	_, err = m.Below(takes(0)).RoundTrip(request)
 	require.NoError(t, err)
-	assert.Equal(t, Reading{Sent: 1, LargestInFlight: 1}, m.Read())
+	assert.Equal(t, 1, m.Read().LargestInFlight)
 }
 
 func TestIdleConnectionsAreClosedBelow(t *testing.T) {
 	t.Parallel()
 	closed := false
-	(&http.Client{Transport: New().Below(&idle{closed: &closed})}).CloseIdleConnections()
+	(&http.Client{Transport: NewMeter(nil).Below(&idle{closed: &closed})}).CloseIdleConnections()
 	assert.True(t, closed)
-	(&http.Client{Transport: New().Below(takes(0))}).CloseIdleConnections() // which has none
+	(&http.Client{Transport: NewMeter(nil).Below(takes(0))}).CloseIdleConnections() // which has none
 }
 
 type idle struct {
@@ -183,29 +182,46 @@ type idle struct {
 
 func (i *idle) CloseIdleConnections() { *i.closed = true }
 
-func TestObserverSeesEachWayThroughTheClient(t *testing.T) {
+func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		m := New()
-		var seen []Passage
-		m.Observe(func(p Passage) { seen = append(seen, p) })
+		trace := &Trace{}
+		trace.Start(time.Now())
+		m := NewMeter(trace)
 		do(t, m, holds(m.Below(refuses(takes(100*ms))), 300*ms))
-		at := func(d time.Duration) time.Time { return start.Add(d) }
-		require.Len(t, seen, 1)
-		assert.Equal(t, Passage{HandedOver: start, Done: at(400 * ms), Sends: []Send{
-			{At: at(300 * ms), Back: at(400 * ms), Status: http.StatusTooManyRequests, Class: ratelimits.ClassGlobal},
-		}}, seen[0])
+		seen := func() []report.Passage { return trace.Log().Passages }
+		require.Len(t, seen(), 1)
+		assert.Equal(t, report.Passage{Done: 400 * ms, Sends: []report.Send{
+			{At: 300 * ms, Back: 400 * ms, Status: http.StatusTooManyRequests, Class: ratelimits.ClassGlobal},
+		}}, seen()[0])
 
-		request, err := http.NewRequest(http.MethodGet, url, nil)
+		request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 		require.NoError(t, err)
 		_, err = m.Do(&http.Client{Transport: broken{}}, request)
 		require.ErrorIs(t, err, assert.AnError)
-		require.Len(t, seen, 2)
-		assert.Empty(t, seen[1].Sends, "it was never sent")
+		require.Len(t, seen(), 2)
+		assert.Empty(t, seen()[1].Sends, "it was never sent")
 		_, err = m.Do(&http.Client{Transport: m.Below(broken{})}, request)
 		require.ErrorIs(t, err, assert.AnError)
-		assert.Equal(t, []Send{{At: at(400 * ms), Back: at(400 * ms)}}, seen[2].Sends)
+		assert.Equal(t, []report.Send{{At: 400 * ms, Back: 400 * ms}}, seen()[2].Sends)
+		assert.Equal(t, 400*ms, trace.Log().Lasted)
+	})
+}
+
+func TestRequestsThatAreGivenUpWereNotQueued(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMeter(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		client := holds(m.Below(takes(time.Minute)), 300*ms)
+		m.Watch(ctx, func(ctx context.Context) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, anywhere, nil)
+			require.NoError(t, err)
+			_, _ = client.Do(request)
+		})
+		assert.Zero(t, m.Read().Queued)
+		assert.Equal(t, time.Minute, m.Read().SlowestRoundTrip)
 	})
 }
 

@@ -1,17 +1,4 @@
-// Package scenario judges the limiter: it puts the whole transport before a simulated Discord in situations that are known
-// to be hard, and compares what happens with what an ideal client would have done.
-//
-// The scenarios are a table, [All]. [Scenario.Run] runs one of them in whatever time it finds itself in: in real time in
-// `go run ./bench -scenario NAME`, in the time of a testing/synctest bubble in this package's tests, where all of them
-// together take a second or two and no scheduler blurs the result.
-//
-// # The two ideals
-//
-// The omniscient client knows the server's state. The certain one must be sure: it learns a reset one way late and sends
-// one way early, so a cycle costs it the window and the smallest round trip; and it has to discover a route that it does
-// not know. Both have the smallest round trip of the scenario's latency for all their requests, which no real client has.
-// Efficiency is the time that the ideal client takes divided by the time that ours took.
-package scenario
+package load
 
 import (
 	"fmt"
@@ -67,9 +54,6 @@ func (t Targets) List() []string {
 	return list
 }
 
-// Ideal is how long the ideal clients take; 0: not stated.
-type Ideal struct{ Certain, Omniscient time.Duration }
-
 // stream is requests that are made one after the other.
 type stream struct {
 	method string
@@ -86,9 +70,9 @@ func (s *Scenario) Requests() (n int) {
 	return n
 }
 
-// Find returns the scenario of that name, or all of them for "all". The error lists the names.
-func Find(name string) ([]Scenario, error) {
-	all := All()
+// FindScenarios returns the scenario of that name, or all of them for "all". The error lists the names.
+func FindScenarios(name string) ([]Scenario, error) {
+	all := Scenarios()
 	if name == "all" {
 		return all, nil
 	}

@@ -1,9 +1,4 @@
-// Package meter measures requests on their way through a transport: how long they are held back, how many are under way
-// at once, how many are sent more than once.
-//
-// It watches from both sides. [Meter.Do] is called in place of http.Client.Do and notes when a request was handed over;
-// the round tripper from [Meter.Below] goes below the transport under test and notes when a request comes out of it.
-package meter
+package load
 
 import (
 	"context"
@@ -13,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -23,37 +19,21 @@ const (
 	digits = 3
 )
 
-// Meter is safe for concurrent use. Use New.
+// Meter measures requests on their way through a transport, from both sides: Do is called in place of http.Client.Do and notes when a
+// request was handed over; the round tripper from Below goes below the transport under test and notes when a request comes out of it.
+// A Meter is safe for concurrent use. Use NewMeter.
 type Meter struct {
-	mu       sync.Mutex
-	queued   *hdrhistogram.Histogram // microseconds
-	sent     int
-	inFlight int
-	largest  int
-	observe  func(Passage) // nil: nobody wants to know
+	trace *Trace // nil: nothing is recorded
+
+	mu      sync.Mutex
+	queued  *hdrhistogram.Histogram // microseconds
+	reading Reading
 }
 
-// New returns a meter that has seen nothing.
-func New() *Meter {
-	return &Meter{queued: hdrhistogram.New(1, longestQueued, digits)}
+// NewMeter returns a meter that has seen nothing. Each request is recorded in the trace, unless that is nil.
+func NewMeter(trace *Trace) *Meter {
+	return &Meter{trace: trace, queued: hdrhistogram.New(1, longestQueued, digits)}
 }
-
-// Passage is one request's way through the client.
-type Passage struct {
-	HandedOver, Done time.Time
-	Sends            []Send // none if the client refused or gave up the request before it was sent
-}
-
-// Send is one time that a request was sent.
-type Send struct {
-	At, Back time.Time
-	Status   int              // 0: no response
-	Class    ratelimits.Class // as far as the headers tell
-}
-
-// Observe has a function called with every request that went through Do or Watch, when these return. It is called by several
-// goroutines at once. Observe must be called before the first request.
-func (m *Meter) Observe(observe func(Passage)) { m.observe = observe }
 
 // Queued is how long requests were held back. All zero if none was sent.
 type Queued struct {
@@ -62,32 +42,28 @@ type Queued struct {
 
 // Reading is what a meter has measured so far.
 type Reading struct {
-	// Queued counts, for each request that was sent, the time from handing it to the client until it was sent, and, if it
-	// was sent again, from each refusal until the next sending. Round trips are no part of it.
+	// Queued counts, for each request that was sent and not given up, the time from handing it to the client until it was sent, and, if
+	// it was sent again, from each refusal until the next sending. Round trips are no part of it.
 	Queued Queued
 	// Sent counts sendings; a request that is repeated counts each time.
 	Sent int
 	// InFlight is the number of requests under way now, and LargestInFlight the largest there has been.
 	InFlight, LargestInFlight int
+	// SlowestRoundTrip is the longest time from a sending until its response.
+	SlowestRoundTrip time.Duration
 }
 
 // Read returns the measurements so far.
 func (m *Meter) Read() Reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Reading{
-		Queued: Queued{
-			Median: m.quantile(50), P90: m.quantile(90), P99: m.quantile(99),
-			Max: time.Duration(m.queued.Max()) * time.Microsecond,
-		},
-		Sent:            m.sent,
-		InFlight:        m.inFlight,
-		LargestInFlight: m.largest,
+	reading := m.reading
+	quantile := func(percent float64) time.Duration {
+		// The histogram knows a value up to its precision, the largest one is known.
+		return min(time.Duration(m.queued.ValueAtQuantile(percent))*time.Microsecond, reading.Queued.Max)
 	}
-}
-
-func (m *Meter) quantile(percent float64) time.Duration {
-	return time.Duration(m.queued.ValueAtQuantile(percent)) * time.Microsecond
+	reading.Queued.Median, reading.Queued.P90, reading.Queued.P99 = quantile(50), quantile(90), quantile(99)
+	return reading
 }
 
 // watch follows one request. Its requests come and go one after the other, so it needs no lock.
@@ -95,7 +71,7 @@ type watch struct {
 	waiting time.Time // since when it has been held back
 	queued  time.Duration
 	sends   int
-	log     []Send // kept if somebody observes
+	log     []report.Send // kept if there is a trace
 }
 
 type watchKey struct{}
@@ -112,17 +88,18 @@ func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 	start := time.Now()
 	w := &watch{waiting: start}
 	f(context.WithValue(ctx, watchKey{}, w))
-	if w.sends > 0 {
+	if w.sends > 0 && ctx.Err() == nil {
 		m.record(w.queued)
 	}
-	if m.observe != nil {
-		m.observe(Passage{HandedOver: start, Done: time.Now(), Sends: w.log})
+	if m.trace != nil {
+		m.trace.Passage(report.Passage{HandedOver: m.trace.since(start), Done: m.trace.since(time.Now()), Sends: w.log})
 	}
 }
 
 func (m *Meter) record(queued time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.reading.Queued.Max = max(m.reading.Queued.Max, queued)
 	_ = m.queued.RecordValue(min(queued.Microseconds(), longestQueued)) // the only error is a value beyond the end
 }
 
@@ -143,18 +120,19 @@ func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	b.meter.enter()
 	response, err := b.base.RoundTrip(request)
-	b.meter.leave()
+	back := time.Now()
+	b.meter.leave(back.Sub(sent), err)
 	if w != nil {
-		w.waiting = time.Now()
-		if b.meter.observe != nil {
-			w.log = append(w.log, newSend(sent, w.waiting, response))
+		w.waiting = back
+		if trace := b.meter.trace; trace != nil {
+			w.log = append(w.log, newSend(trace.since(sent), trace.since(back), response))
 		}
 	}
 	return response, err
 }
 
-func newSend(at, back time.Time, response *http.Response) Send {
-	send := Send{At: at, Back: back}
+func newSend(at, back time.Duration, response *http.Response) report.Send {
+	send := report.Send{At: at, Back: back}
 	if response != nil {
 		send.Status = response.StatusCode
 		send.Class = ratelimits.ParseResponse(response.StatusCode, response.Header, nil).Class
@@ -172,13 +150,17 @@ func (b *below) CloseIdleConnections() {
 func (m *Meter) enter() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sent++
-	m.inFlight++
-	m.largest = max(m.largest, m.inFlight)
+	r := &m.reading
+	r.Sent++
+	r.InFlight++
+	r.LargestInFlight = max(r.LargestInFlight, r.InFlight)
 }
 
-func (m *Meter) leave() {
+func (m *Meter) leave(took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.inFlight--
+	m.reading.InFlight--
+	if err == nil {
+		m.reading.SlowestRoundTrip = max(m.reading.SlowestRoundTrip, took)
+	}
 }

@@ -1,4 +1,4 @@
-package scenario
+package load
 
 import (
 	"fmt"
@@ -18,9 +18,6 @@ var (
 )
 
 const (
-	// authorization is the credential that all requests carry.
-	authorization = "Bot simulated"
-
 	byPlan = "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first"
 
 	leastCertain    = 0.97
@@ -29,8 +26,8 @@ const (
 
 var usualTargets = Targets{Certain: leastCertain, Omniscient: leastOmniscient}
 
-// All returns the scenarios in the order in which they are shown.
-func All() []Scenario {
+// Scenarios returns them in the order in which they are shown.
+func Scenarios() []Scenario {
 	return append(saturated(), disturbed()...)
 }
 

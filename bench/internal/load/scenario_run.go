@@ -1,11 +1,11 @@
-package scenario
+package load
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -14,9 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/pause"
-	"github.com/ratelight/ratelight/bench/internal/trace"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -26,74 +23,82 @@ const (
 	// patience is longer than any scenario takes. Who has no answer by then never gets one.
 	patience = 3 * time.Minute
 	// realTolerance is how late, in real time, a goroutine may be to see an answer before it is held to have read it.
-	realTolerance = 20 * time.Millisecond
+	realTolerance = stallTolerated
 )
 
-// Settings are about the run and not about the scenario.
+// Settings are about the run of a scenario and not about the scenario.
 type Settings struct {
 	Seed uint64
 	// RealTime: the scheduler may delay the client, which the judge has to allow for.
 	RealTime bool
-	// Done is called for every request that has an outcome, by several goroutines at once. It may be nil.
+	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
-	// Trace records the run; nil: nothing is recorded.
-	Trace *trace.Trace
+	// Record makes a Result.Log.
+	Record bool
+}
+
+// Judged is what happened in a scenario.
+type Judged struct {
+	Scenario Scenario
+	Result
+	// Missed says which targets were missed and by how much. Empty: all were reached, or the run was interrupted.
+	Missed []string
 }
 
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a scenario that makes no sense.
-func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
-	start := time.Now()
-	config := s.config(start)
+func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
+	config, trace := s.config(time.Now()), newTrace(settings.Record)
 	config.Seed = settings.Seed
 	if settings.RealTime {
 		config.Tolerance = realTolerance
 	}
-	m := meter.New()
-	if settings.Trace != nil {
-		settings.Trace.Start(start)
-		settings.Trace.Simulator(&config)
-		m.Observe(settings.Trace.Passage)
-	}
+	trace.Simulator(&config)
 	server, err := discordsim.New(config)
 	if err != nil {
-		return Result{}, fmt.Errorf("scenario %s: %w", s.Name, err)
+		return Judged{}, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	defer server.Close()
 	// What is judged is the limiter alone.
-	transport := httpclient.NewTransport(httpclient.WithBase(m.Below(server.RoundTripper())),
+	r := newRun(s.Requests(), trace, server.RoundTripper(),
 		httpclient.WithBuckets(buckets.WithLogger(nil)), httpclient.WithBuckets(s.options...),
 		httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
-	defer transport.Close()
-
-	r := &run{
-		settings: settings, start: start, meter: m, transport: transport, client: &http.Client{Transport: transport},
-		result: Result{Scenario: *s, Requests: s.Requests(), Errors: make(map[string]int)},
-	}
+	r.done = settings.Done
 	r.offerAll(ctx, s.streams)
 
-	result := r.result
-	result.Interrupted = ctx.Err() != nil
-	result.observe(server.Report(), m.Read())
+	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency)}
 	if s.ideal != nil {
 		if result.Ideal, err = s.ideal(server.Report()); err != nil {
-			return Result{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)
+			return Judged{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)
 		}
 	}
 	result.judge()
 	return result, nil
 }
 
-// run is a scenario under way.
-type run struct {
-	settings  Settings
-	start     time.Time
-	meter     *meter.Meter
-	transport *httpclient.Transport
-	client    *http.Client
-
-	mu     sync.Mutex
-	result Result
+// judge compares the result with the targets.
+func (r *Judged) judge() {
+	targets := r.Scenario.Targets
+	miss := func(missed bool, format string, values ...any) {
+		if missed {
+			r.Missed = append(r.Missed, fmt.Sprintf(format, values...))
+		}
+	}
+	if r.Interrupted {
+		return
+	}
+	unanswered := r.Requests - r.Answered
+	miss(unanswered > 0, "not answered: %d of %d requests", unanswered, r.Requests)
+	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
+		miss(true, "%d ended with: %s", r.Errors[text], text)
+	}
+	if unanswered == 0 {
+		miss(r.Certain() < targets.Certain, "%.4f of the certain ideal, at least %.2f wanted", r.Certain(), targets.Certain)
+		miss(r.Omniscient() < targets.Omniscient, "%.4f of the omniscient ideal, at least %.2f wanted", r.Omniscient(), targets.Omniscient)
+	}
+	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
+	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", r.Queued.P99.Round(time.Millisecond), targets.P99)
+	miss(targets.InOrder && r.Inversions > 0, "overtaken requests: %d, none wanted", r.Inversions)
 }
 
 // offer is one request to be made.
@@ -131,10 +136,12 @@ func (r *run) offerAll(ctx context.Context, streams []stream) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for i, offer := range schedule(streams) {
-		if pause.For(ctx, time.Until(r.start.Add(offer.due))) != nil {
+		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
 			return
 		}
-		group.Go(func() { r.make(ctx, offer, i+1) })
+		group.Go(func() {
+			r.send(ctx, func(ctx context.Context) (*http.Request, error) { return offer.request(ctx, i+1) })
+		})
 		for r.entered() <= i && ctx.Err() == nil {
 			runtime.Gosched()
 		}
@@ -153,43 +160,13 @@ func (r *run) entered() int {
 	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
 }
 
-// make makes one request and notes its outcome.
-func (r *run) make(ctx context.Context, o offer, sequence int) {
-	err := r.send(ctx, o, sequence)
-	if r.settings.Done != nil {
-		r.settings.Done()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.result.Errors[err.Error()]++
-		return
-	}
-	r.result.Answered++
-	r.result.Took = max(r.result.Took, time.Since(r.start))
-}
-
-func (r *run) send(ctx context.Context, o offer, sequence int) error {
+func (o offer) request(ctx context.Context, sequence int) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, o.method, discordsim.BaseURL+o.path, strings.NewReader(`{"content":"hello"}`))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Authorization", authorization)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-	response, err := r.meter.Do(r.client, request)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return err
-	}
-	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("status %d", response.StatusCode)
-	}
-	return nil
+	return request, nil
 }

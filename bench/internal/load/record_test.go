@@ -1,19 +1,15 @@
-package trace
+package load
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
-
-const ms = time.Millisecond
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -39,22 +35,6 @@ func simulate(t *testing.T, changes ...func(*discordsim.Config)) (*Trace, func(n
 	}
 }
 
-func TestPassageIsCountedFromTheStart(t *testing.T) {
-	t.Parallel()
-	trace := &Trace{}
-	trace.Start(start)
-	trace.Passage(meter.Passage{HandedOver: at(-ms), Done: at(90 * ms), Sends: []meter.Send{
-		{At: at(10 * ms), Back: at(30 * ms), Status: http.StatusTooManyRequests, Class: ratelimits.ClassShared},
-		{At: at(60 * ms), Back: at(90 * ms), Status: http.StatusOK},
-	}})
-	log := trace.Log()
-	assert.Equal(t, []Passage{{HandedOver: 0, Done: 90 * ms, Sends: []Send{
-		{At: 10 * ms, Back: 30 * ms, Status: http.StatusTooManyRequests, Class: ratelimits.ClassShared},
-		{At: 60 * ms, Back: 90 * ms, Status: http.StatusOK, Class: ratelimits.ClassOK},
-	}}}, log.Passages)
-	assert.Equal(t, 90*ms, log.Lasted)
-}
-
 func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
 	t.Parallel()
 	trace, send := simulate(t)
@@ -68,7 +48,7 @@ func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
 	global, one, two := log.Limits[0], log.Limits[1], log.Limits[2]
 	assert.Equal(t, discordsim.ClassGlobal, global.Class)
 	assert.Equal(t, "1", one.Major)
-	assert.Equal(t, []Use{
+	assert.Equal(t, []report.Use{
 		{At: 0, Taken: true, Used: 1, ResetAfter: time.Second},
 		{At: 20 * ms, Taken: true, Used: 2, ResetAfter: 980 * ms},
 		{At: 30 * ms, Taken: false, Used: 2, ResetAfter: 970 * ms},
@@ -79,7 +59,7 @@ func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
 
 	require.Len(t, log.Calls, 5)
 	for i, want := range []struct {
-		bucket *Limit
+		bucket *report.Limit
 		use    int
 		class  discordsim.Class
 	}{{one, 0, 0}, {two, 0, 0}, {one, 1, 0}, {one, 2, discordsim.ClassUser}, {nil, -1, discordsim.ClassGlobal}} {
@@ -115,7 +95,7 @@ func TestOthersAndBlocksAreRecorded(t *testing.T) {
 	})
 	send(20*ms, "/channels/1/messages")
 	log := trace.Log()
-	assert.Equal(t, []Block{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
+	assert.Equal(t, []report.Block{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
 	assert.Len(t, log.Calls, 1)
 	bucket := log.Calls[0].Bucket
 	assert.Equal(t, []bool{true, false}, []bool{bucket.Uses[0].Foreign, bucket.Uses[1].Foreign})

@@ -1,4 +1,4 @@
-package scenario
+package load
 
 import (
 	"context"
@@ -12,21 +12,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-const (
-	ms = time.Millisecond
-
-	// seeds is how many draws of the latencies a scenario has to do well with.
-	seeds = 10
-)
+// seeds is how many draws of the latencies a scenario has to do well with.
+const seeds = 10
 
 // The regression test of the whole library: every scenario, in virtual time, reaches its targets.
 func TestScenariosReachTheirTargets(t *testing.T) {
 	t.Parallel()
-	for _, s := range All() {
+	for _, s := range Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			var missed []string
@@ -46,7 +42,7 @@ func TestScenariosReachTheirTargets(t *testing.T) {
 	}
 }
 
-func inVirtualTime(t *testing.T, s Scenario, settings Settings) (result Result) {
+func inVirtualTime(t *testing.T, s Scenario, settings Settings) (result Judged) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var err error
@@ -69,7 +65,7 @@ func TestGlobalLimitIsKeptInEveryPhase(t *testing.T) {
 		}
 		result := inVirtualTime(t, s, Settings{Seed: 1})
 		assert.Zero(t, result.Refused, "phase %v", tenths*100*ms)
-		assert.Zero(t, result.Unanswered())
+		assert.Equal(t, result.Requests, result.Answered)
 		assert.GreaterOrEqual(t, result.Certain(), leastCertain, "which does not depend on the phase")
 	}
 }
@@ -77,7 +73,7 @@ func TestGlobalLimitIsKeptInEveryPhase(t *testing.T) {
 func TestScenariosAreDescribedAndShort(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
-	for _, s := range All() {
+	for _, s := range Scenarios() {
 		assert.False(t, names[s.Name], "%s twice", s.Name)
 		names[s.Name] = true
 		assert.NotEmpty(t, s.About, s.Name)
@@ -96,14 +92,14 @@ func TestScenariosAreDescribedAndShort(t *testing.T) {
 
 func TestFindNamesWhatThereIs(t *testing.T) {
 	t.Parallel()
-	all, err := Find("all")
+	all, err := FindScenarios("all")
 	require.NoError(t, err)
-	assert.Len(t, all, len(All()))
-	one, err := Find("ordered")
+	assert.Len(t, all, len(Scenarios()))
+	one, err := FindScenarios("ordered")
 	require.NoError(t, err)
 	require.Len(t, one, 1)
 	assert.Equal(t, "ordered", one[0].Name)
-	_, err = Find("orderly")
+	_, err = FindScenarios("orderly")
 	assert.ErrorContains(t, err, `"orderly"`)
 	assert.ErrorContains(t, err, "fixed-small, ")
 	assert.ErrorContains(t, err, "or all")
@@ -157,7 +153,7 @@ func burstOf(changes ...func(*discordsim.Config)) Scenario {
 func TestEveryRequestIsReported(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{}, 10)
-	var result Result
+	var result Judged
 	synctest.Test(t, func(t *testing.T) {
 		s := burstOf()
 		var err error
@@ -166,7 +162,7 @@ func TestEveryRequestIsReported(t *testing.T) {
 	})
 	assert.Len(t, done, 4)
 	assert.Equal(t, 4, result.Answered)
-	assert.Zero(t, result.Unanswered())
+	assert.Equal(t, result.Requests, result.Answered)
 	assert.Empty(t, result.Missed)
 	assert.InDelta(t, time.Second, result.Took, float64(60*ms))
 }
@@ -181,7 +177,7 @@ func TestInterruptedScenarioIsNotJudged(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, result.Interrupted)
 		assert.Equal(t, 2, result.Answered)
-		assert.Equal(t, []string{"interrupted"}, result.Missed)
+		assert.Equal(t, report.Interrupted, result.Report(report.Demand{}).Verdict.Status)
 		assert.Zero(t, result.Certain())
 	})
 }
@@ -189,7 +185,7 @@ func TestInterruptedScenarioIsNotJudged(t *testing.T) {
 func TestRequestsWithoutAnOutcomeAreGivenUp(t *testing.T) {
 	t.Parallel()
 	result := inVirtualTime(t, burstOf(func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(time.Hour) }), Settings{})
-	assert.Equal(t, 4, result.Unanswered())
+	assert.Equal(t, 4, result.Requests-result.Answered)
 	assert.Equal(t, map[string]int{errNoOutcome.Error(): 4}, result.Errors)
 	assert.Contains(t, result.Missed, "not answered: 4 of 4 requests")
 }
@@ -203,7 +199,7 @@ func TestErrorAnswersAreNoAnswers(t *testing.T) {
 	assert.Equal(t, map[string]int{"status 502": 1}, result.Errors)
 }
 
-func TestNonsenseIsAnError(t *testing.T) {
+func TestScenarioThatMakesNoSenseIsAnError(t *testing.T) {
 	t.Parallel()
 	s := burstOf(func(c *discordsim.Config) { c.Latency.Jitter = -1 })
 	_, err := s.Run(t.Context(), Settings{})
@@ -213,24 +209,25 @@ func TestNonsenseIsAnError(t *testing.T) {
 
 func TestJudgeNamesEveryMissedTarget(t *testing.T) {
 	t.Parallel()
-	good := Result{
+	good := Judged{
 		Scenario: Scenario{Targets: Targets{Certain: 0.97, Omniscient: 0.95, P99: 100 * ms, InOrder: true}},
-		Requests: 10, Answered: 10, Took: time.Second,
-		Ideal: Ideal{Certain: 980 * ms, Omniscient: 960 * ms}, Queued: meter.Queued{P99: 100 * ms},
-		Refused: discordsim.ByClass{Shared: 3},
+		Result: Result{
+			Requests: 10, Answered: 10, Took: time.Second, Refused: discordsim.ByClass{Shared: 3},
+			Ideal: Ideal{Certain: 980 * ms, Omniscient: 960 * ms}, Reading: Reading{Queued: Queued{P99: 100 * ms}},
+		},
 	}
 	tests := []struct {
-		change func(*Result)
+		change func(*Judged)
 		want   []string
 	}{
-		{func(*Result) {}, nil},
-		{func(r *Result) { r.Ideal.Certain = 969 * ms }, []string{"0.9690 of the certain ideal, at least 0.97 wanted"}},
-		{func(r *Result) { r.Ideal.Omniscient = 900 * ms }, []string{"0.9000 of the omniscient ideal, at least 0.95 wanted"}},
-		{func(r *Result) { r.Avoidable.User = 2 }, []string{"avoidable 429s: 2, none wanted"}},
-		{func(r *Result) { r.Queued.P99 = 101 * ms }, []string{"queued for 101ms (99th percentile), at most 100ms wanted"}},
-		{func(r *Result) { r.Inversions = 1 }, []string{"overtaken requests: 1, none wanted"}},
-		{func(r *Result) { r.Answered, r.Errors = 8, map[string]int{"x": 2} }, []string{"not answered: 2 of 10 requests", "2 ended with: x"}},
-		{func(r *Result) {
+		{func(*Judged) {}, nil},
+		{func(r *Judged) { r.Ideal.Certain = 969 * ms }, []string{"0.9690 of the certain ideal, at least 0.97 wanted"}},
+		{func(r *Judged) { r.Ideal.Omniscient = 900 * ms }, []string{"0.9000 of the omniscient ideal, at least 0.95 wanted"}},
+		{func(r *Judged) { r.Avoidable.User = 2 }, []string{"avoidable 429s: 2, none wanted"}},
+		{func(r *Judged) { r.Queued.P99 = 101 * ms }, []string{"queued for 101ms (99th percentile), at most 100ms wanted"}},
+		{func(r *Judged) { r.Inversions = 1 }, []string{"overtaken requests: 1, none wanted"}},
+		{func(r *Judged) { r.Answered, r.Errors = 8, map[string]int{"x": 2} }, []string{"not answered: 2 of 10 requests", "2 ended with: x"}},
+		{func(r *Judged) {
 			r.Scenario.Targets, r.Ideal, r.Inversions, r.Queued.P99 = Targets{}, Ideal{}, 9, time.Hour
 		}, nil},
 	}
