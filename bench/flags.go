@@ -40,7 +40,7 @@ func (p *program) parse(arguments []string) (command, error) {
 	var all commands
 	helped := false
 	parser, err := kong.New(&all, kong.Name("bench"), kong.Writers(p.stdout, p.stderr), kong.Exit(func(int) { helped = true }),
-		kong.Description(introduction), kong.Help(help), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Vars{"target": "…"},
+		kong.Description(introduction), kong.Help(help), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(mapInt)),
 		kong.TypeMapper(reflect.TypeFor[float64](), kong.MapperFunc(mapFloat)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapDuration)))
@@ -55,7 +55,7 @@ func (p *program) parse(arguments []string) (command, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, misuseError{oneDash(err)}
+		return nil, misuseError{explained(err)}
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
@@ -134,8 +134,14 @@ func twoDashes(arguments []string) []string {
 	return arguments
 }
 
-// oneDash names flags as people write them.
-func oneDash(err error) error { return errors.New(strings.ReplaceAll(err.Error(), "--", "-")) }
+// explained is an error of kong's that names flags as people write them, and does not repeat arguments that may be secret.
+func explained(err error) error {
+	text := strings.ReplaceAll(err.Error(), "--", "-")
+	if strings.HasPrefix(text, "unexpected argument") {
+		text = "there is an argument that is not a flag: expected flags only; quote values that contain spaces"
+	}
+	return errors.New(text)
+}
 
 // bounds reads a tag such as range:"1..64".
 func bounds[T any](ctx *kong.DecodeContext, parse func(string) (T, error)) (low, high T) {
@@ -157,7 +163,7 @@ func mapped[T int | float64 | time.Duration](ctx *kong.DecodeContext, target ref
 	low, high := bounds(ctx, parse)
 	value, err := parse(given)
 	if err != nil || !(value >= low && value <= high) {
-		return fmt.Errorf("%q is not possible: expected %s from %s to %s%s", given, what, show(low), show(high), example)
+		return fmt.Errorf("%q is given: expected %s from %s to %s%s", given, what, show(low), show(high), example)
 	}
 	target.Set(reflect.ValueOf(value))
 	return nil
@@ -226,8 +232,19 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
-	text := examples
-	if selected := ctx.Selected(); selected != nil && selected.Name == "tune" {
+	text := ""
+	switch selected := ctx.Selected(); {
+	case selected == nil:
+		text = examples
+		load, err := kong.Trace(ctx.Kong, []string{"load"})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(ctx.Stdout)
+		if err := kong.DefaultHelpPrinter(options, load); err != nil {
+			return err
+		}
+	case selected.Name == "tune":
 		text = tuneHelp
 	}
 	_, err := fmt.Fprint(ctx.Stdout, text)

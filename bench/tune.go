@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -222,5 +223,9 @@ func (c *tuneCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.show(p, result.Report(config))
+	r := result.Report(config)
+	if c.Trace != "" && c.Trace != "-" {
+		r.About = append(r.About, "recorded in "+filepath.Base(c.Trace))
+	}
+	return c.show(p, r)
 }

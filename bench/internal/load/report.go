@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,9 +77,9 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		{Name: "answered", Key: "answered", Value: answered, Remark: r.statuses(), Column: "answered", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.Took), Remark: until, Column: "time", Main: true},
 		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), targets.Certain), Main: true,
-			Remark: "of a client that must be sure before it sends (the certain ideal)", Column: "certain", Note: "efficiency against an ideal client that must be sure before it sends"},
+			Remark: cmp.Or(r.Ideal.Missing, "of the certain ideal"), Column: "certain", Note: "efficiency against the ideal client that must be sure before it sends"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
-		{Key: "avoidable", Value: report.Value{}},
+		{Key: "avoidable"},
 	}
 	if r.Judged {
 		facts[len(facts)-1] = report.Fact{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0),
@@ -108,9 +109,7 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		facts = append(facts, report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
 			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"})
 	}
-	if r.Ideal.Missing != "" {
-		facts = append(facts, report.Fact{Name: "ideal", Remark: r.Ideal.Missing})
-	} else {
+	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
 			report.Fact{Name: "omniscient ideal", Value: report.Stated(r.Ideal.Omniscient), Remark: "time of a client that sees into the server"})
