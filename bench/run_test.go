@@ -38,7 +38,7 @@ func TestLoadEndsWithAVerdict(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := call(t.Context(), "-requests", "10")
 	assert.Zero(t, status)
-	assert.Contains(t, stdout, "10  of 10 requests: 10 with status 200")
+	assert.Contains(t, stdout, "10/10  10 with status 200")
 	assert.Contains(t, stdout, "\nOK: 10 of 10 requests answered, no avoidable 429.\n")
 	assert.Empty(t, stderr, "no progress without a terminal")
 }

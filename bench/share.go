@@ -153,19 +153,12 @@ func (c *shareCommand) runEach(p *program, progress *report.Progress, scenarios 
 }
 
 func (c *shareCommand) runOne(ctx context.Context, scenario processes.Scenario, engine *processes.Engine, settings processes.Settings) (*report.Report, error) {
-	var trace *load.Trace
-	var log *report.Log
-	if c.Report != "" {
-		trace = &load.Trace{}
-	}
+	trace := load.NewTrace(c.Report != "")
 	result, err := processes.Run(ctx, scenario, engine, settings, trace)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
-	if trace != nil {
-		log = trace.Log()
-	}
-	return result.Report(c.demand.report(), log), nil
+	return result.Report(c.demand.report(), trace.Log()), nil
 }
 
 // child is the program when it is one of several processes. Ctrl-C in a terminal reaches all of them; it is the parent who ends

@@ -203,10 +203,8 @@ func (c *tuneCommand) Run(p *program) error {
 		return misuseError{err}
 	}
 	discord := tune.Discord{Quota: c.quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.latency(), Seed: c.Seed, Rules: c.rules}
-	for i, rule := range c.rules {
-		if !load.Applies(rule.Method, rule.Path) {
-			return misused("-rule, number %d: no request of the load is for that route: expected one that occurs", i+1)
-		}
+	if err := load.CheckRules(c.rules); err != nil {
+		return misuseError{err}
 	}
 	if err := discord.Validate(); err != nil {
 		return misuseError{err}

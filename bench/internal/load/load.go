@@ -72,7 +72,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	trace := newTrace(config.Record)
+	trace := NewTrace(config.Record)
 	server, err := newServer(config, trace)
 	if err != nil {
 		return Result{}, err
@@ -92,13 +92,6 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
 	}
 	return result, nil
-}
-
-func newTrace(wanted bool) *Trace {
-	if !wanted {
-		return nil
-	}
-	return &Trace{}
 }
 
 func newServer(config Config, trace *Trace) (server, error) {

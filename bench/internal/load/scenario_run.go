@@ -48,7 +48,7 @@ type Judged struct {
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a scenario that makes no sense.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
-	config, trace := s.config(time.Now()), newTrace(settings.Record)
+	config, trace := s.config(time.Now()), NewTrace(settings.Record)
 	config.Seed = settings.Seed
 	if settings.RealTime {
 		config.Tolerance = realTolerance

@@ -53,12 +53,20 @@ func (r Report) verdict() report.Verdict {
 		return report.Verdict{Status: report.Failed, Reasons: r.Bottleneck.advice(last),
 			Line: fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, report.Setting(last.MaxRateLimit), report.Share(last.Share()))}
 	}
-	v := r.Results[r.Recommended]
-	line := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s)", report.Setting(v.MaxRateLimit), acceptable, report.Share(v.Share()))
-	if r.Recommended == 0 {
+	smallest := r.Results[r.Smallest]
+	line := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s)", report.Setting(smallest.MaxRateLimit), acceptable, report.Share(smallest.Share()))
+	switch {
+	case r.Free >= 0 && r.Free != r.Smallest:
+		free := r.Results[r.Free]
+		line = fmt.Sprintf("%s; %s refuses nothing, but requests wait up to %s", line, report.Setting(free.MaxRateLimit), report.Time(free.Max))
+		if r.Recommended == r.Free {
+			line = fmt.Sprintf("%s refuses nothing, and nobody waits longer than %s; %s would refuse %s", report.Setting(free.MaxRateLimit), report.Time(free.Max),
+				report.Setting(smallest.MaxRateLimit), report.Share(smallest.Share()))
+		}
+	case r.Smallest == 0:
 		line += "; smaller ones were not tried"
-	} else {
-		smaller := r.Results[r.Recommended-1]
+	default:
+		smaller := r.Results[r.Smallest-1]
 		line += fmt.Sprintf("; %s refuses %s", report.Setting(smaller.MaxRateLimit), report.Share(smaller.Share()))
 	}
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: []string{r.Bottleneck.remains()}}

@@ -27,11 +27,31 @@ type Report struct {
 	// Results are in the order of the max rate limits.
 	Results    []Result
 	Acceptable float64
-	// Recommended is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
+	// Smallest is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
+	Smallest int
+	// Free is the index of the smallest value that refuses nothing, -1 if none does.
+	Free int
+	// Recommended is the smallest value that refuses nothing if that is cheap: nobody waits longer for it than cheapWait, or than
+	// cheapTimes the smallest value. Otherwise it is the smallest value.
 	Recommended int
-	// Bottleneck says which limit is most in the way with that value, or with the largest one if none does. Nil if no request is
+	// Bottleneck says which limit is most in the way with that value, or with the largest one if none will do. Nil if no request is
 	// refused, and none waits for a limit.
 	Bottleneck *Bottleneck
+}
+
+const (
+	cheapWait  = 30 * time.Second
+	cheapTimes = 3
+)
+
+// recommend chooses among the results.
+func (r *Report) recommend() {
+	r.Smallest = slices.IndexFunc(r.Results, func(v Result) bool { return v.Share() <= r.Acceptable })
+	r.Free = slices.IndexFunc(r.Results, func(v Result) bool { return v.Refused == 0 })
+	r.Recommended = r.Smallest
+	if r.Free >= 0 && r.Results[r.Free].Max <= max(cheapWait, cheapTimes*r.Results[r.Smallest].MaxRateLimit) {
+		r.Recommended = r.Free
+	}
 }
 
 // Run replays the load for each value, several at once. The result does not depend on how many. The error is the context's
@@ -48,7 +68,7 @@ func Run(ctx context.Context, config Config) (Report, error) {
 		return Report{}, err
 	}
 	report := Report{Results: results, Acceptable: config.Acceptable}
-	report.Recommended = slices.IndexFunc(results, func(r Result) bool { return r.Share() <= config.Acceptable })
+	report.recommend()
 	shown := report.Recommended
 	if shown < 0 {
 		shown = len(results) - 1
