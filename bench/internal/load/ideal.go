@@ -33,45 +33,47 @@ func (c Config) Ideal() (Ideal, error) {
 	case c.Requests*min(s.Channels, c.Requests) > largestPlan:
 		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
 	}
-	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: discordsim.Unlimited()}
-	if c.GlobalLimit > 0 {
-		conditions.Global = discordsim.Aligned(c.GlobalLimit, time.Second, 0)
-	}
-	var work []discordsim.Work
+	var all []discordsim.Work
 	for n := range min(s.Channels, c.Requests) {
-		share := (c.Requests - n + s.Channels - 1) / s.Channels
-		work = append(work, discordsim.Work{Quota: s.Quota, Count: share, Route: "messages"})
+		all = append(all, work(s.Quota, (c.Requests-n+s.Channels-1)/s.Channels))
 	}
-	certain, err := discordsim.Certain(conditions, work...)
-	if err != nil {
-		return Ideal{}, err
-	}
-	if certain.Makespan < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
+	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: globalQuota(c.GlobalLimit, 0)}
+	ideal, err := planned(conditions, all...)(discordsim.Report{})
+	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
 		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil
 	}
-	omniscient, err := discordsim.Omniscient(conditions, work...)
-	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
+	return ideal, err
 }
+
+// idealFunc works out the ideal of a scenario, of which the server has reported.
+type idealFunc func(discordsim.Report) (Ideal, error)
 
 // planned is the ideal of work that the simulator's plans describe completely.
-func planned(conditions discordsim.Conditions, work ...discordsim.Work) func(discordsim.Report) (Ideal, error) {
-	return func(discordsim.Report) (Ideal, error) { return planBoth(conditions, work...) }
-}
-
-func planBoth(conditions discordsim.Conditions, work ...discordsim.Work) (Ideal, error) {
-	certain, err := discordsim.Certain(conditions, work...)
-	if err != nil {
-		return Ideal{}, err
+func planned(conditions discordsim.Conditions, work ...discordsim.Work) idealFunc {
+	return func(discordsim.Report) (Ideal, error) {
+		certain, err := discordsim.Certain(conditions, work...)
+		if err != nil {
+			return Ideal{}, err
+		}
+		omniscient, err := discordsim.Omniscient(conditions, work...)
+		return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 	}
-	omniscient, err := discordsim.Omniscient(conditions, work...)
-	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
 
 // certainOnly leaves the omniscient ideal out.
-func certainOnly(ideal func(discordsim.Report) (Ideal, error)) func(discordsim.Report) (Ideal, error) {
+func (f idealFunc) certainOnly() idealFunc {
 	return func(report discordsim.Report) (Ideal, error) {
-		both, err := ideal(report)
+		both, err := f(report)
 		return Ideal{Certain: both.Certain}, err
+	}
+}
+
+// slower has the certain client take so many round trips more.
+func (f idealFunc) slower(roundTrips int) idealFunc {
+	return func(report discordsim.Report) (Ideal, error) {
+		ideal, err := f(report)
+		ideal.Certain += time.Duration(roundTrips) * usualConditions.RoundTrip
+		return ideal, err
 	}
 }
 
@@ -80,12 +82,21 @@ func certainOnly(ideal func(discordsim.Report) (Ideal, error)) func(discordsim.R
 // Omniscient: as if the hidden window were the bucket's own. Certain: that, with two round trips for each further window
 // instead of one. It cannot see the window coming, so it is refused and told when the window closes. Then it knows that
 // one request will be accepted, but not how many more, and sends that one first.
-func hidden(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
-	return func(discordsim.Report) (Ideal, error) {
-		ideal, err := planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count, Route: "messages"})
-		windows := (count + quota.Limit - 1) / quota.Limit
-		ideal.Certain += time.Duration(windows-1) * usualConditions.RoundTrip
-		return ideal, err
+func hidden(quota discordsim.Quota, count int) idealFunc {
+	return planned(usualConditions, work(quota, count)).slower((count+quota.Limit-1)/quota.Limit - 1)
+}
+
+// inTurn adds what it costs to send requests one at a time: the last window's requests follow each other by a round trip
+// each, instead of leaving together. In the windows before, they have time to.
+func inTurn(quota discordsim.Quota, count int) idealFunc {
+	return planned(usualConditions, work(quota, count)).slower((count - 1) % quota.Limit)
+}
+
+// contested is the ideal for count requests to a bucket that somebody else uses too: the places that they took in this
+// run were not there for us, so it is the plan for our requests and theirs together.
+func contested(quota discordsim.Quota, count int) idealFunc {
+	return func(report discordsim.Report) (Ideal, error) {
+		return planned(usualConditions, work(quota, count+report.Foreign))(report)
 	}
 }
 
@@ -93,7 +104,7 @@ func hidden(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, e
 // processed before the block is done; the rest is work that starts when the block ends, with all windows empty, as the
 // block is longer than they are. The omniscient client has its requests arrive at that moment. The certain one was told
 // the end by an answer to what it sent into the block, and sends when it is sure: one way later.
-func blocked(block discordsim.GlobalBlock, work ...discordsim.Work) func(discordsim.Report) (Ideal, error) {
+func blocked(block discordsim.GlobalBlock, work ...discordsim.Work) idealFunc {
 	after := func(plan func(discordsim.Conditions, ...discordsim.Work) (discordsim.Plan, error)) (time.Duration, error) {
 		before, err := plan(usualConditions, work...)
 		if err != nil {
@@ -120,24 +131,5 @@ func blocked(block discordsim.GlobalBlock, work ...discordsim.Work) func(discord
 		certain, err := after(discordsim.Certain)
 		oneWay := usualConditions.RoundTrip / 2
 		return Ideal{Certain: certain + oneWay, Omniscient: omniscient - oneWay}, err
-	}
-}
-
-// contested is the ideal for count requests to a bucket that somebody else uses too: the places that they took in this
-// run were not there for us, so it is the plan for our requests and theirs together.
-func contested(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
-	return func(report discordsim.Report) (Ideal, error) {
-		return planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count + report.Foreign, Route: "messages"})
-	}
-}
-
-// inTurn adds what it costs to send requests one at a time: the last window's requests follow each other by a round trip
-// each, instead of leaving together. In the windows before, they have time to.
-func inTurn(quota discordsim.Quota, count int) func(discordsim.Report) (Ideal, error) {
-	return func(discordsim.Report) (Ideal, error) {
-		ideal, err := planBoth(usualConditions, discordsim.Work{Quota: quota, Count: count, Route: "messages"})
-		last := (count-1)%quota.Limit + 1
-		ideal.Certain += time.Duration(last-1) * usualConditions.RoundTrip
-		return ideal, err
 	}
 }

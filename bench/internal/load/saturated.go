@@ -62,16 +62,16 @@ func manyBuckets() Scenario {
 
 func coldBurst() Scenario {
 	quota := discordsim.Fixed(100, time.Second)
-	server, client, global := globalLimit(500)
+	server, client := globalLimit(500)
 	s := burst("cold-burst", "1000 requests at once on a route never seen: 100 per second, raised global limit", quota, 1000)
 	s.config = discord(rule(quota), server)
 	s.options = client
-	s.ideal = planned(discordsim.Conditions{RoundTrip: usual.Smallest(), Global: global}, work(quota, 1000))
+	s.ideal = planned(discordsim.Conditions{RoundTrip: usual.Smallest(), Global: globalQuota(500, 0)}, work(quota, 1000))
 	return s
 }
 
 func coldUnlimited() Scenario {
-	server, client, global := globalLimit(0)
+	server, client := globalLimit(0)
 	// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
 	// would be measured.
 	far := discordsim.RoundTrip(500 * time.Millisecond)
@@ -79,7 +79,7 @@ func coldUnlimited() Scenario {
 	s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
 	s.config = discord(rule(discordsim.Quota{}), server, func(c *discordsim.Config) { c.Latency = far })
 	s.options = client
-	s.ideal = planned(discordsim.Conditions{RoundTrip: far.Smallest(), Global: global}, work(discordsim.Quota{}, 100))
+	s.ideal = planned(discordsim.Conditions{RoundTrip: far.Smallest(), Global: discordsim.Unlimited()}, work(discordsim.Quota{}, 100))
 	s.Targets.Omniscient = 0.45
 	return s
 }
@@ -118,7 +118,7 @@ func slowNetwork() Scenario {
 	s := burst("slow-network", "one channel, 5 per second in fixed windows, round trip 1.5 s ± 10 ms", small, 40)
 	s.IdealBy = "certain: 1 s and the smallest round trip for each window; no client can come near the omniscient one"
 	s.config = discord(rule(small), func(c *discordsim.Config) { c.Latency = far })
-	s.ideal = certainOnly(planned(discordsim.Conditions{RoundTrip: far.Smallest()}, work(small, 40)))
+	s.ideal = planned(discordsim.Conditions{RoundTrip: far.Smallest()}, work(small, 40)).certainOnly()
 	s.Targets.Omniscient = 0
 	return s
 }

@@ -23,7 +23,7 @@ type Scenario struct {
 	// config makes the simulated Discord for work that begins at a given moment.
 	config  func(start time.Time) discordsim.Config
 	options []buckets.Option
-	ideal   func(discordsim.Report) (Ideal, error) // nil: none is stated
+	ideal   idealFunc // nil: none is stated
 }
 
 // Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,12 +160,9 @@ func (r *run) entered() int {
 }
 
 func (o offer) request(ctx context.Context, sequence int) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, o.method, discordsim.BaseURL+o.path, strings.NewReader(`{"content":"hello"}`))
-	if err != nil {
-		return nil, err
+	request, err := message(ctx, o.method, discordsim.BaseURL+o.path, sequence)
+	if err == nil {
+		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
 	}
-	request.Header.Set("Authorization", authorization)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-	return request, nil
+	return request, err
 }

@@ -125,7 +125,7 @@ func TestIdealsByHand(t *testing.T) {
 		{"contested", contested(small, 10), discordsim.Report{Foreign: 5}, Ideal{Certain: 2030 * ms, Omniscient: 2010 * ms}},
 		// In the last of two windows, the third request leaves two round trips after the first.
 		{"inTurn", inTurn(small, 8), discordsim.Report{}, Ideal{Certain: 1040 * ms, Omniscient: 1010 * ms}},
-		{"certainOnly", certainOnly(planned(usualConditions, work(small, 6))), discordsim.Report{}, Ideal{Certain: 1020 * ms}},
+		{"certainOnly", planned(usualConditions, work(small, 6)).certainOnly(), discordsim.Report{}, Ideal{Certain: 1020 * ms}},
 	}
 	for _, test := range tests {
 		got, err := test.ideal(test.report)

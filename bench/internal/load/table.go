@@ -18,6 +18,9 @@ var (
 )
 
 const (
+	// authorization is the credential of all simulated requests.
+	authorization = "Bot simulated"
+
 	byPlan = "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first"
 
 	leastCertain    = 0.97
@@ -70,11 +73,14 @@ func work(quota discordsim.Quota, count int) discordsim.Work {
 }
 
 // globalLimit is another global limit than Discord's usual one, of which the client is told.
-func globalLimit(perSecond int) (server func(*discordsim.Config), client []buckets.Option, conditions discordsim.Quota) {
+func globalLimit(perSecond int) (server func(*discordsim.Config), client []buckets.Option) {
+	return func(c *discordsim.Config) { c.Global = globalQuota(perSecond, c.Global.Phase) }, []buckets.Option{buckets.WithGlobalLimit(perSecond)}
+}
+
+// globalQuota counts in seconds that begin at a phase; 0: no limit.
+func globalQuota(perSecond int, phase time.Duration) discordsim.Quota {
 	if perSecond == 0 {
-		return func(c *discordsim.Config) { c.Global = discordsim.Unlimited() },
-			[]buckets.Option{buckets.WithGlobalLimit(0)}, discordsim.Unlimited()
+		return discordsim.Unlimited()
 	}
-	return func(c *discordsim.Config) { c.Global.Limit = perSecond },
-		[]buckets.Option{buckets.WithGlobalLimit(perSecond)}, discordsim.Aligned(perSecond, time.Second, 0)
+	return discordsim.Aligned(perSecond, time.Second, phase)
 }
