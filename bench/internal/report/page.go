@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		part := newSection(r.Parts[0])
 		p.Whole = part
 	} else if len(r.Parts) > 0 {
-		p.Overview = r.overview()
+		p.Overview = r.overview().verdictFirst()
 		for _, part := range r.Parts {
 			p.Sections = append(p.Sections, newSection(part))
 		}
@@ -141,6 +142,17 @@ func (t Table) Shown() (shown Table) {
 		}
 	}
 	return shown
+}
+
+// verdictFirst has the verdict beside the names, where it is in sight on a telephone, too.
+func (t Table) verdictFirst() Table {
+	if last := len(t.Columns) - 1; last > 1 {
+		t.Columns = slices.Insert(t.Columns[:last:last], 1, t.Columns[last])
+		for i, row := range t.Rows {
+			t.Rows[i] = slices.Insert(row[:last:last], 1, row[last])
+		}
+	}
+	return t
 }
 
 // Noted are the columns with a note.

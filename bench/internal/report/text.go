@@ -156,7 +156,7 @@ func (t Table) text() string {
 }
 
 func oneLine(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " ")
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
 }
 
 // newTable has no lines but the one below its head.
