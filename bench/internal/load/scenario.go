@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -20,10 +19,9 @@ type Scenario struct {
 	Targets Targets
 
 	streams []stream
-	// config makes the simulated Discord for work that begins at a given moment.
-	config  func(start time.Time) discordsim.Config
-	options []buckets.Option
-	ideal   func(discordsim.Report) (Ideal, error) // nil: none is stated
+	server  discordsim.Config                                 // its aligned windows begin with the work
+	work    []discordsim.Work                                 // what the ideal clients have to do
+	ideal   func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
 }
 
 // Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.

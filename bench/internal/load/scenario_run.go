@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ type Judged struct {
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a scenario that makes no sense.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
-	config, trace := s.config(time.Now()), NewTrace(settings.Record)
+	config, trace := s.begin(time.Now()), NewTrace(settings.Record)
 	config.Seed = settings.Seed
 	if settings.RealTime {
 		config.Tolerance = realTolerance
@@ -59,22 +58,41 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
 		return Judged{}, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	defer server.Close()
+	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(config.Global.Limit)}
+	if s.Targets.InOrder {
+		limits = append(limits, buckets.WithOrdered())
+	}
 	// What is judged is the limiter alone.
 	r := newRun(s.Requests(), trace, server.RoundTripper(),
-		httpclient.WithBuckets(buckets.WithLogger(nil)), httpclient.WithBuckets(s.options...),
-		httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
+		httpclient.WithBuckets(limits...), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
 	r.done = settings.Done
 	r.offerAll(ctx, s.streams)
 
 	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency)}
 	if s.ideal != nil {
-		if result.Ideal, err = s.ideal(server.Report()); err != nil {
+		if result.Ideal, err = s.ideal(s, server.Report()); err != nil {
 			return Judged{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)
 		}
 	}
 	result.judge()
 	return result, nil
 }
+
+// begin returns the server for work that begins now.
+func (s *Scenario) begin(now time.Time) discordsim.Config {
+	config := s.server
+	config.Global.Phase += phase(now)
+	config.Rules = slices.Clone(config.Rules)
+	for i := range config.Rules {
+		if quota := &config.Rules[i].Quota; quota.Aligned {
+			quota.Phase += phase(now)
+		}
+	}
+	return config
+}
+
+// phase moves aligned seconds so that one of them begins at a moment.
+func phase(start time.Time) time.Duration { return time.Duration(start.UnixNano()) % time.Second }
 
 // judge compares the result with the targets.
 func (r *Judged) judge() {
@@ -161,12 +179,9 @@ func (r *run) entered() int {
 }
 
 func (o offer) request(ctx context.Context, sequence int) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, o.method, discordsim.BaseURL+o.path, strings.NewReader(`{"content":"hello"}`))
-	if err != nil {
-		return nil, err
+	request, err := message(ctx, o.method, discordsim.BaseURL+o.path, sequence)
+	if err == nil {
+		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
 	}
-	request.Header.Set("Authorization", authorization)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-	return request, nil
+	return request, err
 }

@@ -1,3 +1,12 @@
+// Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
+// Discord once for each value, in virtual time, and looks at what is refused and how long the rest waits.
+//
+// # How a replay works
+//
+// A replay is a simulation of discrete events on one goroutine: the bucket manager of the library and the simulated Discord
+// share a clock that jumps from one event to the next. Requests are acquired with AcquireFunc, so that none needs a
+// goroutine. The load, the round trips and the server are the same for every value, so that only the value makes a
+// difference.
 package tune
 
 import (
@@ -7,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -85,19 +93,23 @@ func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Re
 		done = func(int) {}
 	}
 	results, errs := make([]Result, len(values)), make([]error, len(values))
-	var next, enough atomic.Int64
-	enough.Store(int64(len(values) - 1))
+	var mu sync.Mutex
+	next, free := 0, len(values) // free: the first that is known to refuse nothing
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= len(values) && next-1 < free
+	}
 	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(values)) {
+	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(values)); i = next.Add(1) - 1 {
-				if i > enough.Load() {
-					done(config.Load.Requests())
-					continue
-				}
+			for i, more := take(); more; i, more = take() {
 				results[i], errs[i] = simulate(ctx, config.Load, config.Discord, values[i], done)
 				if errs[i] == nil && results[i].Refused == 0 {
-					lower(&enough, i)
+					mu.Lock()
+					free = min(free, i)
+					mu.Unlock()
 				}
 			}
 		})
@@ -106,18 +118,12 @@ func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Re
 	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
 		return nil, err
 	}
-	for i := int(enough.Load()) + 1; i < len(values); i++ {
-		results[i] = results[enough.Load()]
+	for i := free + 1; i < len(values); i++ {
+		if results[i].Requests == 0 {
+			done(config.Load.Requests())
+		}
+		results[i] = results[free]
 		results[i].MaxRateLimit = values[i]
 	}
 	return results, nil
-}
-
-func lower(bound *atomic.Int64, to int64) {
-	for {
-		now := bound.Load()
-		if now <= to || bound.CompareAndSwap(now, to) {
-			return
-		}
-	}
 }
