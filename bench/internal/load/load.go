@@ -1,13 +1,13 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -15,12 +15,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-const (
-	// grace is how long what is under way may go on after an interruption.
-	grace = 2 * time.Second
-	// userAgent has the form that Discord asks for.
-	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
-)
+// userAgent has the form that Discord asks for.
+const userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 
 // Config says what to send and where.
 type Config struct {
@@ -77,7 +73,9 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
 	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
-	r.sendAll(ctx, config, to)
+	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, func(n int) offer {
+		return offer{0, func(ctx context.Context) (*http.Request, error) { return to.request(ctx, n) }}
+	})
 	result := r.end(ctx, to.simulator, config.Simulated.Latency)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
@@ -137,35 +135,6 @@ func message(ctx context.Context, method, url string, number int) (*http.Request
 	request.Header.Set("Authorization", authorization)
 	request.Header.Set("Content-Type", "application/json")
 	return request, nil
-}
-
-// sendAll returns when every request has an outcome, or was given up.
-func (r *run) sendAll(ctx context.Context, config Config, to destination) {
-	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer cutOff()
-	unwatch := context.AfterFunc(ctx, func() {
-		_ = r.transport.Close() // what waits ends now; the error is always nil
-		_ = Pause(sending, grace)
-		cutOff()
-	})
-	defer unwatch()
-	atOnce := config.Concurrency
-	if atOnce == 0 {
-		atOnce = config.Requests
-	}
-	var group sync.WaitGroup
-	defer group.Wait()
-	places := make(chan struct{}, atOnce)
-	for n := 0; n < config.Requests && ctx.Err() == nil; n++ {
-		select {
-		case places <- struct{}{}:
-			group.Go(func() {
-				r.send(sending, func(ctx context.Context) (*http.Request, error) { return to.request(ctx, n) })
-				<-places
-			})
-		case <-ctx.Done():
-		}
-	}
 }
 
 // secret is the token that is sent, empty if there is none.

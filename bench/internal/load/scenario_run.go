@@ -1,16 +1,10 @@
 package load
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"runtime"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -66,7 +60,9 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
 	r := newRun(s.Requests(), trace, server.RoundTripper(),
 		httpclient.WithBuckets(limits...), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
 	r.done = settings.Done
-	r.offerAll(ctx, s.streams)
+	patient, giveUp := context.WithTimeout(ctx, patience)
+	defer giveUp()
+	r.sendAll(patient, s.Requests(), true, func(n int) offer { return s.offers[n] })
 
 	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency)}
 	if s.ideal != nil {
@@ -107,6 +103,7 @@ func (r *Judged) judge() {
 	}
 	unanswered := r.Requests - r.Answered
 	miss(unanswered > 0, "not answered: %d of %d requests", unanswered, r.Requests)
+	miss(r.GivenUp() > 0, "%d had no outcome within %v", r.GivenUp(), patience)
 	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
 		miss(true, "%d ended with: %s", r.Errors[text], text)
 	}
@@ -117,71 +114,4 @@ func (r *Judged) judge() {
 	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
 	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", r.Queued.P99.Round(time.Millisecond), targets.P99)
 	miss(targets.InOrder && r.Inversions > 0, "overtaken requests: %d, none wanted", r.Inversions)
-}
-
-// offer is one request to be made.
-type offer struct {
-	due    time.Duration
-	method string
-	path   string
-}
-
-// schedule lists the requests of all streams by the time at which they are made; streams take turns.
-func schedule(streams []stream) (offers []offer) {
-	for turn := 0; ; turn++ {
-		more := false
-		for _, s := range streams {
-			if turn < s.count {
-				offers = append(offers, offer{time.Duration(turn) * s.every, s.method, s.path})
-				more = true
-			}
-		}
-		if !more {
-			break
-		}
-	}
-	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(a.due, b.due) })
-	return offers
-}
-
-// offerAll makes all requests and waits until they have an outcome. Each is made when the one before it stands in its queue,
-// so that their order is theirs and not the scheduler's.
-func (r *run) offerAll(ctx context.Context, streams []stream) {
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	timer := time.AfterFunc(patience, func() { giveUp(errNoOutcome) })
-	defer timer.Stop()
-	var group sync.WaitGroup
-	defer group.Wait()
-	for i, offer := range schedule(streams) {
-		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
-			return
-		}
-		group.Go(func() {
-			r.send(ctx, func(ctx context.Context) (*http.Request, error) { return offer.request(ctx, i+1) })
-		})
-		for r.entered() <= i && ctx.Err() == nil {
-			runtime.Gosched()
-		}
-	}
-}
-
-var errNoOutcome = errors.New("no outcome within " + patience.String())
-
-// entered is how many requests have been granted, are in a queue, or have ended without either.
-func (r *run) entered() int {
-	stats := r.transport.Manager().Stats()
-	again := 0 // granted a second time after a refusal
-	for _, n := range stats.Responses[1:] {
-		again += int(n)
-	}
-	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
-}
-
-func (o offer) request(ctx context.Context, sequence int) (*http.Request, error) {
-	request, err := message(ctx, o.method, discordsim.BaseURL+o.path, sequence)
-	if err == nil {
-		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-	}
-	return request, err
 }

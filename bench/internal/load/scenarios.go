@@ -1,7 +1,11 @@
 package load
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -40,14 +44,19 @@ func Scenarios() []Scenario {
 		burst("sliding-log", "one channel, 5 per second in a sliding log", discordsim.Sliding(5, time.Second), 75),
 		burst("leaky-bucket", "one channel, a leaky bucket of 5 that forgets one every 0.2 s", discordsim.Leaky(5, time.Second), 75),
 		burst("paced-sliding", "one channel, 5 per second in a sliding log, a message every 210 ms", discordsim.Sliding(5, time.Second), 90).but(func(s *Scenario) {
-			s.streams[0].every, s.work[0].Every = 210*time.Millisecond, 210*time.Millisecond
+			for i := range s.offers {
+				s.offers[i].due = time.Duration(i) * 210 * time.Millisecond
+			}
+			s.work[0].Every = 210 * time.Millisecond
 			s.IdealBy = "the simulator's plans for these arrivals"
 			s.Targets.P99 = 100 * time.Millisecond
 		}),
 		burst("one-hash", "two routes with one bucket hash on one channel: 5 per second together", small, 2*38).but(func(s *Scenario) {
 			s.server.Rules = []discordsim.Rule{{Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions", Quota: small}}
 			add := channel(1) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
-			s.streams = []stream{{method: "PUT", path: add, count: 38}, {method: "DELETE", path: add, count: 38}}
+			for i := range s.offers {
+				s.offers[i] = simulated([]string{"PUT", "DELETE"}[i%2], add, i+1)
+			}
 			s.IdealBy = "the simulator's plans for one bucket with the requests of both routes"
 		}),
 		burst("slow-network", "one channel, 5 per second in fixed windows, round trip 1.5 s ± 10 ms", small, 40).but(func(s *Scenario) {
@@ -106,10 +115,9 @@ func Scenarios() []Scenario {
 
 // burst is a number of messages to one channel, all at once.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
-	return Scenario{
+	s := Scenario{
 		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
 		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
-		streams: []stream{{method: "POST", path: channel(1), count: count}},
 		server: discordsim.Config{
 			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
 			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
@@ -118,6 +126,21 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 		work:  []discordsim.Work{work(quota, count)},
 		ideal: (*Scenario).planned,
 	}
+	for i := range count {
+		s.offers = append(s.offers, simulated("POST", channel(1), i+1))
+	}
+	return s
+}
+
+// simulated is a request to the simulator, at once, which has this place in the order of all.
+func simulated(method, path string, sequence int) offer {
+	return offer{0, func(ctx context.Context) (*http.Request, error) {
+		request, err := message(ctx, method, discordsim.BaseURL+path, sequence)
+		if err == nil {
+			request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
+		}
+		return request, err
+	}}
 }
 
 const (
@@ -132,14 +155,12 @@ func (s Scenario) but(change func(*Scenario)) Scenario {
 	return s
 }
 
-// toChannels makes the same requests to more channels.
+// toChannels makes the same requests to more channels, which take turns.
 func (s *Scenario) toChannels(n int) {
-	first, work := s.streams[0], s.work[0]
-	s.streams, s.work = nil, nil
-	for i := range n {
-		first.path = channel(i)
-		s.streams, s.work = append(s.streams, first), append(s.work, work)
+	for i := range s.Requests() * n {
+		s.offers = append(s.offers[:i], simulated("POST", channel(i%n), i+1))
 	}
+	s.work = slices.Repeat(s.work, n)
 }
 
 // faulty has the answers be not what they should be.
