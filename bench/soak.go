@@ -10,28 +10,23 @@ import (
 type soakCommand struct {
 	Length time.Duration `range:"1s..744h" default:"10m" help:"How long there are requests, 1000 a minute; then it idles for some minutes."`
 	Seed   uint64        `default:"1" help:"Seed of the random numbers."`
+	output `embed:""`
 }
 
 func (c *soakCommand) check(map[string]bool) error { return nil }
 
 // Run soaks.
 func (c *soakCommand) Run(p *program) error {
+	if err := c.output.check(); err != nil {
+		return err
+	}
 	config := soak.Options{Length: c.Length, Seed: c.Seed}
-	progress := (&output{}).progress(p, config.Requests())
+	progress := c.progress(p, config.Requests())
 	config.Done = progress.Step
 	result, err := soak.Run(p.ctx, config)
 	progress.End()
 	if err != nil {
 		return err
 	}
-	if err := result.Report().WriteText(p.stdout); err != nil {
-		return err
-	}
-	switch {
-	case result.Interrupted:
-		return statusError(statusInterrupted)
-	case len(result.Broken) > 0:
-		return statusError(statusFailed)
-	}
-	return nil
+	return c.show(p, result.Report())
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
@@ -93,7 +95,7 @@ func (c *tuneCommand) check(given map[string]bool) error {
 		}
 		requests := math.Round(c.Rate * c.Duration.Seconds())
 		if requests < 1 || requests > mostRequests {
-			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, brief(c.Duration), requests, mostRequests)
+			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, report.Time(c.Duration), requests, mostRequests)
 		}
 		c.Requests = int(requests)
 	}
@@ -202,10 +204,8 @@ func (c *tuneCommand) Run(p *program) error {
 		return misuseError{err}
 	}
 	discord := tune.Discord{Quota: c.quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.latency(), Seed: c.Seed, Rules: c.rules}
-	for i, rule := range c.rules {
-		if !load.Applies(rule.Method, rule.Path) {
-			return misused("-rule, number %d: no request of the load is for that route: expected one that occurs", i+1)
-		}
+	if err := load.CheckRules(c.rules); err != nil {
+		return misuseError{err}
 	}
 	if err := discord.Validate(); err != nil {
 		return misuseError{err}
@@ -222,5 +222,9 @@ func (c *tuneCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.show(p, result.Report(config))
+	r := result.Report(config)
+	if c.Trace != "" && c.Trace != "-" {
+		r.About = append(r.About, "recorded in "+filepath.Base(c.Trace))
+	}
+	return c.show(p, r)
 }

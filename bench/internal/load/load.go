@@ -1,12 +1,13 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -14,12 +15,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-const (
-	// grace is how long what is under way may go on after an interruption.
-	grace = 2 * time.Second
-	// userAgent has the form that Discord asks for.
-	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
-)
+// userAgent has the form that Discord asks for.
+const userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 
 // Config says what to send and where.
 type Config struct {
@@ -53,17 +50,6 @@ type Real struct {
 	Token  string // value of the Authorization header; may be empty
 }
 
-// server is where requests go.
-type server interface {
-	// base is the transport below ours.
-	base() http.RoundTripper
-	// request makes the n-th request, counted from 0.
-	request(ctx context.Context, n int) (*http.Request, error)
-	// judge is the simulator, nil if it is none.
-	judge() *discordsim.Server
-	close()
-}
-
 // Run sends all requests and waits for their outcomes. When the context ends it sends no more, waits a moment for what is
 // under way, and returns what was measured until then. The error is about a configuration that makes no sense, or a
 // machine that does not let us listen.
@@ -72,21 +58,25 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	trace := newTrace(config.Record)
-	server, err := newServer(config, trace)
-	if err != nil {
-		return Result{}, err
+	trace := NewTrace(config.Record)
+	to := destination{base: sockets(), request: config.Real.request}
+	if config.Real == nil {
+		if to, err = config.listen(trace); err != nil {
+			return Result{}, err
+		}
+		defer to.simulator.Close()
 	}
-	defer server.close()
-	r := newRun(config.Requests, trace, server.base(),
+	r := newRun(config.Requests, trace, to.base,
 		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
 		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
 	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
-	r.sendAll(ctx, config, server)
-	result := r.end(ctx, server.judge(), config.Simulated.Latency)
+	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, func(n int) offer {
+		return offer{0, func(ctx context.Context) (*http.Request, error) { return to.request(ctx, n) }}
+	})
+	result := r.end(ctx, to.simulator, config.Simulated.Latency)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
@@ -94,18 +84,12 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return result, nil
 }
 
-func newTrace(wanted bool) *Trace {
-	if !wanted {
-		return nil
-	}
-	return &Trace{}
-}
-
-func newServer(config Config, trace *Trace) (server, error) {
-	if config.Real != nil {
-		return config.Real, nil
-	}
-	return listen(config, trace)
+// destination is where requests go.
+type destination struct {
+	base http.RoundTripper // the transport below ours
+	// request makes the n-th request, counted from 0.
+	request   func(ctx context.Context, n int) (*http.Request, error)
+	simulator *discordsim.Server // nil: a real server
 }
 
 // sockets returns a transport that keeps the connections of a burst.
@@ -115,33 +99,42 @@ func sockets() http.RoundTripper {
 	return base
 }
 
-// sendAll returns when every request has an outcome, or was given up.
-func (r *run) sendAll(ctx context.Context, config Config, server server) {
-	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer cutOff()
-	unwatch := context.AfterFunc(ctx, func() {
-		_ = r.transport.Close() // what waits ends now; the error is always nil
-		_ = Pause(sending, grace)
-		cutOff()
-	})
-	defer unwatch()
-	atOnce := config.Concurrency
-	if atOnce == 0 {
-		atOnce = config.Requests
+// listen starts a simulated Discord. Its seconds, in which the global limit is counted, begin now.
+func (c *Config) listen(trace *Trace) (to destination, err error) {
+	s := c.Simulated
+	simulator := discordsim.Config{
+		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
+		Global: globalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
 	}
-	var group sync.WaitGroup
-	defer group.Wait()
-	places := make(chan struct{}, atOnce)
-	for n := 0; n < config.Requests && ctx.Err() == nil; n++ {
-		select {
-		case places <- struct{}{}:
-			group.Go(func() {
-				r.send(sending, func(ctx context.Context) (*http.Request, error) { return server.request(ctx, n) })
-				<-places
-			})
-		case <-ctx.Done():
+	trace.Simulator(&simulator)
+	server, err := discordsim.New(simulator)
+	if err != nil {
+		return to, err
+	}
+	to = destination{server.RoundTripper(), nil, server}
+	baseURL := discordsim.BaseURL
+	if !c.inProcess {
+		to.base = sockets()
+		if baseURL, err = server.Listen(); err != nil {
+			_ = server.Close() // the reason is err
+			return to, fmt.Errorf("simulated Discord: %w", err)
 		}
 	}
+	to.request = func(ctx context.Context, n int) (*http.Request, error) {
+		return message(ctx, http.MethodPost, baseURL+channel(n%s.Channels), n+1)
+	}
+	return to, nil
+}
+
+// message makes a request to a simulated Discord.
+func message(ctx context.Context, method, url string, number int) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, number)))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", authorization)
+	request.Header.Set("Content-Type", "application/json")
+	return request, nil
 }
 
 // secret is the token that is sent, empty if there is none.
@@ -156,8 +149,6 @@ func (c *Config) secret() string {
 	return token
 }
 
-func (r *Real) base() http.RoundTripper { return sockets() }
-
 func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Target.String()+r.Path, nil)
 	if err != nil {
@@ -169,7 +160,3 @@ func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
 	}
 	return request, nil
 }
-
-func (r *Real) judge() *discordsim.Server { return nil }
-
-func (r *Real) close() {}

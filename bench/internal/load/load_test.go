@@ -136,19 +136,20 @@ func TestRequestsThatWouldWaitTooLongAreCounted(t *testing.T) {
 func TestRefusalsAreTheServersJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := listen(sixWindows(), nil)
+		config := sixWindows()
+		to, err := config.listen(nil)
 		require.NoError(t, err)
-		defer server.close()
+		defer to.simulator.Close()
 		// Somebody else with the same credential uses up the whole second.
-		server.server.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
-		request, err := server.request(t.Context(), 0)
+		to.simulator.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
+		request, err := to.request(t.Context(), 0)
 		require.NoError(t, err)
-		response, err := server.base().RoundTrip(request)
+		response, err := to.base.RoundTrip(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 
-		r := newRun(1, nil, server.base())
-		result := r.end(t.Context(), server.judge(), discordsim.Latency{})
+		r := newRun(1, nil, to.base)
+		result := r.end(t.Context(), to.simulator, discordsim.Latency{})
 		assert.Equal(t, discordsim.ByClass{Global: 1}, result.Refused)
 		assert.Zero(t, result.Avoidable)
 	})

@@ -9,8 +9,8 @@ import (
 )
 
 // Trace records a run, request by request: on the client's side what a meter saw of each, on the server's side what the simulator did
-// with it, and what that did to its limits. It costs a few dozen bytes and a lock for each of these. It is safe for concurrent use. The
-// zero value is ready.
+// with it, and what that did to its limits. It costs a few dozen bytes and a lock for each of these. It is safe for concurrent use. A nil
+// trace records nothing.
 type Trace struct {
 	mu    sync.Mutex
 	start time.Time
@@ -18,6 +18,14 @@ type Trace struct {
 	index map[limitKey]*report.Limit
 	// latest is the bucket that the request has used whose event is about to come.
 	latest *report.Limit
+}
+
+// NewTrace returns a trace, nil if none is wanted.
+func NewTrace(wanted bool) *Trace {
+	if !wanted {
+		return nil
+	}
+	return &Trace{}
 }
 
 type limitKey struct {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,9 +77,11 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		{Name: "answered", Key: "answered", Value: answered, Remark: r.statuses(), Column: "answered", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.Took), Remark: until, Column: "time", Main: true},
 		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), targets.Certain), Main: true,
-			Remark: "of a client that must be sure before it sends (the certain ideal)", Column: "certain", Note: "efficiency against an ideal client that must be sure before it sends"},
+			Remark: cmp.Or(r.Ideal.Missing, "of the certain ideal"), Column: "certain", Note: "efficiency against the ideal client that must be sure before it sends"},
+		{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
+			Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
-		{Key: "avoidable", Value: report.Value{}},
+		{Key: "avoidable"},
 	}
 	if r.Judged {
 		facts[len(facts)-1] = report.Fact{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0),
@@ -95,29 +98,26 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		facts = append(facts, report.Fact{Name: "given up", Value: report.Count(n), Remark: "when interrupted"})
 	}
 	facts = append(facts,
+		report.Fact{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
+			Column: "in\nflight", Note: "most requests under way at once"},
 		report.Fact{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median), Main: true,
 			Remark: "held back by the client before each sending, round trips not counted",
 			Column: "queued\np50", Note: "time from handing a request to the client until it was sent: median"},
 		report.Fact{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.Queued.P90), Remark: "so many were not held back longer"},
 		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99), Column: "\np99", Note: "the 99th percentile of that"},
 		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
-		report.Fact{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
-			Column: "in\nflight", Note: "most requests under way at once"},
 	)
 	if r.Judged {
 		facts = append(facts, report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
 			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"})
 	}
-	if r.Ideal.Missing != "" {
-		facts = append(facts, report.Fact{Name: "ideal", Remark: r.Ideal.Missing})
-	} else {
+	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
-			report.Fact{Name: "omniscient ideal", Value: report.Stated(r.Ideal.Omniscient), Remark: "time of a client that sees into the server"})
+			report.Fact{Name: "omniscient ideal", Value: report.Stated(r.Ideal.Omniscient),
+				Remark: fmt.Sprintf("time of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))})
 	}
 	return append(facts,
-		report.Fact{Name: "omniscient", Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
-			Remark: "efficiency against the omniscient ideal", Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
 		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
 			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),
 			Column: "machine\nstalled", Note: "by how much a timer or an answer of the simulated Discord came late, at most"},

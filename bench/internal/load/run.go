@@ -4,12 +4,16 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
+
+// grace is how long what is under way may go on after an interruption.
+const grace = 2 * time.Second
 
 // run is a load or a scenario under way.
 type run struct {
@@ -39,12 +43,59 @@ func newRun(requests int, trace *Trace, base http.RoundTripper, options ...httpc
 	return r
 }
 
-// send makes one request and notes its outcome.
-func (r *run) send(ctx context.Context, request func(context.Context) (*http.Request, error)) {
-	status, err := r.roundTrip(ctx, request)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+// offer is one request to be made.
+type offer struct {
+	due     time.Duration // since the start
+	request func(context.Context) (*http.Request, error)
+}
+
+// sendAll makes all requests, so many at a time, and returns when every one has an outcome. When the context ends it makes no more, waits a
+// moment for what is under way, and gives the rest up. In turn, each is made when the one before it stands in its queue, so that their order
+// is theirs and not the scheduler's.
+func (r *run) sendAll(ctx context.Context, atATime int, inTurn bool, offers func(n int) offer) {
+	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer cutOff()
+	unwatch := context.AfterFunc(ctx, func() {
+		_ = r.transport.Close() // what waits ends now; the error is always nil
+		_ = Pause(sending, grace)
+		cutOff()
+	})
+	defer unwatch()
+	var group sync.WaitGroup
+	defer group.Wait()
+	places := make(chan struct{}, atATime)
+	for n := range r.result.Requests {
+		offer := offers(n)
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
+			return
+		}
+		group.Go(func() {
+			r.send(sending, offer)
+			<-places
+		})
+		for inTurn && r.entered() <= n && ctx.Err() == nil {
+			runtime.Gosched()
+		}
 	}
+}
+
+// entered is how many requests have been granted, are in a queue, or have ended without either.
+func (r *run) entered() int {
+	stats := r.transport.Manager().Stats()
+	again := 0 // granted a second time after a refusal
+	for _, n := range stats.Responses[1:] {
+		again += int(n)
+	}
+	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
+}
+
+// send makes one request and notes its outcome.
+func (r *run) send(ctx context.Context, offer offer) {
+	status, err := r.roundTrip(ctx, offer)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.result.note(status, err, time.Since(r.start), r) && r.done != nil {
@@ -52,12 +103,12 @@ func (r *run) send(ctx context.Context, request func(context.Context) (*http.Req
 	}
 }
 
-func (r *run) roundTrip(ctx context.Context, request func(context.Context) (*http.Request, error)) (status int, err error) {
-	made, err := request(ctx)
+func (r *run) roundTrip(ctx context.Context, offer offer) (status int, err error) {
+	request, err := offer.request(ctx)
 	if err != nil {
 		return 0, err
 	}
-	response, err := r.meter.Do(r.client, made)
+	response, err := r.meter.Do(r.client, request)
 	if err != nil {
 		return 0, err
 	}

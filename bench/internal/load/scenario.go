@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -19,11 +18,10 @@ type Scenario struct {
 	IdealBy string
 	Targets Targets
 
-	streams []stream
-	// config makes the simulated Discord for work that begins at a given moment.
-	config  func(start time.Time) discordsim.Config
-	options []buckets.Option
-	ideal   func(discordsim.Report) (Ideal, error) // nil: none is stated
+	offers []offer                                           // in the order of time
+	server discordsim.Config                                 // its aligned windows begin with the work
+	work   []discordsim.Work                                 // what the ideal clients have to do
+	ideal  func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
 }
 
 // Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.
@@ -54,21 +52,8 @@ func (t Targets) List() []string {
 	return list
 }
 
-// stream is requests that are made one after the other.
-type stream struct {
-	method string
-	path   string
-	count  int
-	every  time.Duration // between one and the next; 0: all at once
-}
-
 // Requests is how many requests the scenario makes.
-func (s *Scenario) Requests() (n int) {
-	for _, stream := range s.streams {
-		n += stream.count
-	}
-	return n
-}
+func (s *Scenario) Requests() int { return len(s.offers) }
 
 // FindScenarios returns the scenario of that name, or all of them for "all". The error lists the names.
 func FindScenarios(name string) ([]Scenario, error) {

@@ -1,17 +1,10 @@
 package load
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -48,7 +41,7 @@ type Judged struct {
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a scenario that makes no sense.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
-	config, trace := s.config(time.Now()), newTrace(settings.Record)
+	config, trace := s.begin(time.Now()), NewTrace(settings.Record)
 	config.Seed = settings.Seed
 	if settings.RealTime {
 		config.Tolerance = realTolerance
@@ -59,22 +52,43 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
 		return Judged{}, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	defer server.Close()
+	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(config.Global.Limit)}
+	if s.Targets.InOrder {
+		limits = append(limits, buckets.WithOrdered())
+	}
 	// What is judged is the limiter alone.
 	r := newRun(s.Requests(), trace, server.RoundTripper(),
-		httpclient.WithBuckets(buckets.WithLogger(nil)), httpclient.WithBuckets(s.options...),
-		httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
+		httpclient.WithBuckets(limits...), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
 	r.done = settings.Done
-	r.offerAll(ctx, s.streams)
+	patient, giveUp := context.WithTimeout(ctx, patience)
+	defer giveUp()
+	r.sendAll(patient, s.Requests(), true, func(n int) offer { return s.offers[n] })
 
 	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency)}
 	if s.ideal != nil {
-		if result.Ideal, err = s.ideal(server.Report()); err != nil {
+		if result.Ideal, err = s.ideal(s, server.Report()); err != nil {
 			return Judged{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)
 		}
 	}
 	result.judge()
 	return result, nil
 }
+
+// begin returns the server for work that begins now.
+func (s *Scenario) begin(now time.Time) discordsim.Config {
+	config := s.server
+	config.Global.Phase += phase(now)
+	config.Rules = slices.Clone(config.Rules)
+	for i := range config.Rules {
+		if quota := &config.Rules[i].Quota; quota.Aligned {
+			quota.Phase += phase(now)
+		}
+	}
+	return config
+}
+
+// phase moves aligned seconds so that one of them begins at a moment.
+func phase(start time.Time) time.Duration { return time.Duration(start.UnixNano()) % time.Second }
 
 // judge compares the result with the targets.
 func (r *Judged) judge() {
@@ -89,6 +103,7 @@ func (r *Judged) judge() {
 	}
 	unanswered := r.Requests - r.Answered
 	miss(unanswered > 0, "not answered: %d of %d requests", unanswered, r.Requests)
+	miss(r.GivenUp() > 0, "%d had no outcome within %v", r.GivenUp(), patience)
 	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
 		miss(true, "%d ended with: %s", r.Errors[text], text)
 	}
@@ -99,74 +114,4 @@ func (r *Judged) judge() {
 	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
 	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", r.Queued.P99.Round(time.Millisecond), targets.P99)
 	miss(targets.InOrder && r.Inversions > 0, "overtaken requests: %d, none wanted", r.Inversions)
-}
-
-// offer is one request to be made.
-type offer struct {
-	due    time.Duration
-	method string
-	path   string
-}
-
-// schedule lists the requests of all streams by the time at which they are made; streams take turns.
-func schedule(streams []stream) (offers []offer) {
-	for turn := 0; ; turn++ {
-		more := false
-		for _, s := range streams {
-			if turn < s.count {
-				offers = append(offers, offer{time.Duration(turn) * s.every, s.method, s.path})
-				more = true
-			}
-		}
-		if !more {
-			break
-		}
-	}
-	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(a.due, b.due) })
-	return offers
-}
-
-// offerAll makes all requests and waits until they have an outcome. Each is made when the one before it stands in its queue,
-// so that their order is theirs and not the scheduler's.
-func (r *run) offerAll(ctx context.Context, streams []stream) {
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	timer := time.AfterFunc(patience, func() { giveUp(errNoOutcome) })
-	defer timer.Stop()
-	var group sync.WaitGroup
-	defer group.Wait()
-	for i, offer := range schedule(streams) {
-		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
-			return
-		}
-		group.Go(func() {
-			r.send(ctx, func(ctx context.Context) (*http.Request, error) { return offer.request(ctx, i+1) })
-		})
-		for r.entered() <= i && ctx.Err() == nil {
-			runtime.Gosched()
-		}
-	}
-}
-
-var errNoOutcome = errors.New("no outcome within " + patience.String())
-
-// entered is how many requests have been granted, are in a queue, or have ended without either.
-func (r *run) entered() int {
-	stats := r.transport.Manager().Stats()
-	again := 0 // granted a second time after a refusal
-	for _, n := range stats.Responses[1:] {
-		again += int(n)
-	}
-	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
-}
-
-func (o offer) request(ctx context.Context, sequence int) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, o.method, discordsim.BaseURL+o.path, strings.NewReader(`{"content":"hello"}`))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", authorization)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-	return request, nil
 }

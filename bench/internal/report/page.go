@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		part := newSection(r.Parts[0])
 		p.Whole = part
 	} else if len(r.Parts) > 0 {
-		p.Overview = r.overview()
+		p.Overview = r.overview().verdictFirst()
 		for _, part := range r.Parts {
 			p.Sections = append(p.Sections, newSection(part))
 		}
@@ -143,6 +144,17 @@ func (t Table) Shown() (shown Table) {
 	return shown
 }
 
+// verdictFirst has the verdict beside the names, where it is in sight on a telephone, too.
+func (t Table) verdictFirst() Table {
+	if last := len(t.Columns) - 1; last > 1 {
+		t.Columns = slices.Insert(t.Columns[:last:last], 1, t.Columns[last])
+		for i, row := range t.Rows {
+			t.Rows[i] = slices.Insert(row[:last:last], 1, row[last])
+		}
+	}
+	return t
+}
+
 // Noted are the columns with a note.
 func (t Table) Noted() (noted []Column) {
 	for _, column := range t.Columns {
@@ -200,7 +212,7 @@ func (r *Report) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.WritePage(file), file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(r.WritePage(file), file.Close()); err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return os.Rename(file.Name(), path)
@@ -216,7 +228,7 @@ func beside(path string) (target string, file *os.File, err error) {
 			return "", nil, err
 		}
 	}
-	file, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if cause := new(fs.PathError); errors.As(err, &cause) {
 		return "", nil, fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
 	}

@@ -32,7 +32,15 @@
 				y: false, drag: { x: true, y: false, setScale: true },
 				sync: data.sync ? { key: data.sync, scales: ["x", null] } : undefined,
 			},
-			hooks: { setCursor: [(u) => { readout.textContent = u.cursor.left >= 0 ? describe(u, data) : ""; }] },
+			hooks: {
+				setCursor: [(u) => { readout.textContent = u.cursor.left >= 0 ? describe(u, data) : ""; }],
+				setScale: [(u, key) => {
+					if (key !== "x" || !data.sync) return;
+					const zoomed = u.scales.x.max - u.scales.x.min < data.x.max * 0.999;
+					place.classList.toggle("zoomed", zoomed);
+					place.parentElement.querySelector(".reset").classList.toggle("shown", zoomed);
+				}],
+			},
 		}, more);
 	}
 
@@ -217,7 +225,6 @@
 				c.fillRect(inside(from), at.top, inside(to) - inside(from), at.bottom - at.top);
 			});
 			const y = (height) => at.bottom - (height / lane.top) * (at.bottom - at.top);
-			drawLevel(u, c, lane, at, x, y);
 			drawMarks(u, c, lane, at, x, y, right);
 			c.restore();
 		});
@@ -275,23 +282,6 @@
 		});
 	}
 
-	function drawLevel(u, c, lane, at, x, y) {
-		if (!lane.level) return;
-		const [times, heights] = lane.level;
-		c.save();
-		c.beginPath();
-		c.rect(u.bbox.left, at.top, u.bbox.width, at.bottom - at.top);
-		c.clip();
-		c.beginPath();
-		c.moveTo(x(times[0]), at.bottom);
-		times.forEach((time, i) => c.lineTo(x(time), y(heights[i])));
-		c.lineTo(x(times[times.length - 1]), at.bottom);
-		c.closePath();
-		c.fillStyle = colour("level");
-		c.fill();
-		c.restore();
-	}
-
 	// The order is what lies on top in the end: what somebody should look at.
 	const kinds = ["foreign", "accepted", "broken", "unjudged", "unavoidable", "avoidable"];
 
@@ -344,10 +334,6 @@
 		const lane = data.lanes[n];
 		if (!lane) return at;
 		let text = lane.label + " at " + at;
-		if (lane.level && lane.what) {
-			const i = before(lane.level[0], x);
-			if (i >= 0) text += ": " + number(valueAt({ x: lane.level[0], y: lane.level[1] }, i, x)) + (lane.what === "counted" ? " of " + number(lane.top) + " places taken" : " " + lane.what);
-		}
 		const near = nearest(u, lane);
 		return near ? text + "; " + near : text;
 	}
@@ -366,13 +352,90 @@
 		return found.join(", ");
 	}
 
+	// zoom shows a part of the time in all charts that share it.
+	function zoom(place, data, from, to) {
+		const all = data.x.max, length = Math.min(Math.max(to - from, all / 10000), all);
+		const low = Math.min(Math.max(from, 0), all - length);
+		for (const [other, chart] of charts) {
+			if (chart.cursor.sync && chart.cursor.sync.key === data.sync) chart.setScale("x", { min: low, max: low + length });
+		}
+	}
+
+	// touch: two fingers zoom, one moves what is zoomed, two taps show everything again. Otherwise one finger scrolls the page.
+	function touch(chart, place, data) {
+		const fingers = new Map();
+		let before = null, tapped = 0;
+		const at = (event) => event.clientX - chart.over.getBoundingClientRect().left;
+		const state = () => {
+			const xs = [...fingers.values()];
+			return { middle: xs.reduce((a, b) => a + b, 0) / xs.length, spread: xs.length > 1 ? Math.max(20, Math.abs(xs[0] - xs[1])) : 0 };
+		};
+		place.addEventListener("touchstart", (event) => { if (event.touches.length > 1) event.preventDefault(); }, { passive: false });
+		place.addEventListener("touchmove", (event) => { if (event.touches.length > 1) event.preventDefault(); }, { passive: false });
+		chart.over.addEventListener("pointerdown", (event) => {
+			if (event.pointerType !== "touch") return;
+			fingers.set(event.pointerId, at(event));
+			before = state();
+			chart.setCursor({ left: at(event), top: event.clientY - chart.over.getBoundingClientRect().top });
+			if (fingers.size === 1) {
+				if (event.timeStamp - tapped < 300) zoom(place, data, 0, data.x.max);
+				tapped = event.timeStamp;
+			}
+		});
+		chart.over.addEventListener("pointermove", (event) => {
+			if (!fingers.has(event.pointerId)) return;
+			fingers.set(event.pointerId, at(event));
+			const now = state(), x = chart.scales.x, width = chart.over.clientWidth, length = x.max - x.min;
+			if (fingers.size === 1 && length >= data.x.max * 0.999) return;
+			const longer = fingers.size > 1 ? length * before.spread / now.spread : length;
+			const under = x.min + before.middle / width * length; // what was under the fingers stays there
+			zoom(place, data, under - now.middle / width * longer, under + (1 - now.middle / width) * longer);
+			before = now;
+		});
+		for (const end of ["pointerup", "pointercancel"]) {
+			chart.over.addEventListener(end, (event) => {
+				fingers.delete(event.pointerId);
+				if (fingers.size) before = state();
+			});
+		}
+	}
+
+	// keys: arrows move the cursor, + and - zoom, 0 and Escape show everything again.
+	function keys(chart, place, data) {
+		const reset = place.closest("figure").querySelector(".reset");
+		reset.onclick = () => zoom(place, data, 0, data.x.max);
+		place.onkeydown = (event) => {
+			const width = chart.over.clientWidth, x = chart.scales.x, length = x.max - x.min;
+			const left = chart.cursor.left >= 0 ? chart.cursor.left : width / 2, under = x.min + left / width * length;
+			const factor = { "+": 0.5, "=": 0.5, "-": 2 }[event.key];
+			if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+				const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 50 : 8);
+				chart.setCursor({ left: Math.min(Math.max(left + by, 0), width), top: Math.max(chart.cursor.top, 1) });
+			} else if (data.kind === "lanes" && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+				const lane = chart.over.clientHeight / data.lanes.length;
+				const top = Math.max(chart.cursor.top, 0) + (event.key === "ArrowUp" ? -lane : lane);
+				chart.setCursor({ left: left, top: Math.min(Math.max(top, lane / 2), chart.over.clientHeight - lane / 2) });
+			} else if (data.sync && factor) {
+				zoom(place, data, under - left / width * length * factor, under + (1 - left / width) * length * factor);
+			} else if (data.sync && (event.key === "0" || event.key === "Escape")) {
+				zoom(place, data, 0, data.x.max);
+			} else {
+				return;
+			}
+			event.preventDefault();
+		};
+	}
+
 	function draw(place) {
 		const figure = place.closest("figure");
 		const readout = figure.querySelector(".readout");
 		try {
 			const data = JSON.parse(figure.querySelector("script").textContent);
 			const make = { curves: curves, bars: bars, lanes: lanes }[data.kind];
-			charts.set(place, make(place, data, readout));
+			const chart = make(place, data, readout);
+			charts.set(place, chart);
+			if (data.sync) touch(chart, place, data);
+			keys(chart, place, data);
 		} catch (error) {
 			readout.textContent = "This chart could not be drawn; see the table. (" + error.message + ")";
 		}
@@ -411,6 +474,19 @@
 		drawVisible();
 	});
 	for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", drawVisible);
+
+	// Tables that are wider than the page say so.
+	function markTables() {
+		for (const table of document.querySelectorAll(".table")) {
+			const hidden = table.scrollWidth - table.clientWidth;
+			table.parentElement.classList.toggle("wide", hidden > 1);
+			table.parentElement.classList.toggle("more", hidden - table.scrollLeft > 1);
+			table.onscroll = markTables;
+		}
+	}
+	addEventListener("resize", markTables);
+	for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", markTables);
 	unfold();
 	drawVisible();
+	markTables();
 })();

@@ -88,8 +88,8 @@ func (r *Report) overview() Table {
 		for _, fact := range part.Facts {
 			if fact.Column != "" && !seen[fact.Column] {
 				seen[fact.Column] = true
-				_, number := fact.Value.data.(string)
-				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: number})
+				text, isText := fact.Value.data.(string)
+				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: isText && strings.Contains(text, " ")})
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (t Table) text() string {
 }
 
 func oneLine(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " ")
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
 }
 
 // newTable has no lines but the one below its head.

@@ -142,13 +142,16 @@ func (r *result) accidentTable() report.Table {
 		{Name: "verdict", Key: "verdict", Left: true},
 	}}
 	for _, c := range r.costs {
-		verdict := report.Judge("", c.missed(r.targets)...)
+		back, verdict := orNever(c.back), report.Judge("", c.missed(r.targets)...)
+		if r.targets.backWithin == 0 && !r.targets.anything {
+			back = report.Value{} // it comes and goes with windows that long
+		}
 		if r.interrupted || r.targets.anything {
 			verdict = report.Verdict{Status: report.NotJudged}
 		}
 		t.Rows = append(t.Rows, []report.Value{
 			report.Text(c.name), report.Setting(c.at), report.Setting(c.until), report.Number(c.before, 1, "/s"), report.Number(c.lost, 0, ""),
-			orNever(c.back), orNever(c.served), report.Count(c.refused), report.Count(c.avoidable), report.Count(c.buckets), report.Count(c.errors), verdict.Value(),
+			back, orNever(c.served), report.Count(c.refused), report.Count(c.avoidable), report.Count(c.buckets), report.Count(c.errors), verdict.Value(),
 		})
 	}
 	return t

@@ -68,7 +68,7 @@ func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 func (r *run) sumUp() (*result, error) {
 	seen := r.discord.Report()
 	result := &result{
-		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled, log: r.trace.Log(),
+		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
 		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,
 	}
 	all := work(slices.Concat(r.works...))
@@ -80,6 +80,7 @@ func (r *run) sumUp() (*result, error) {
 	}
 	h := r.history()
 	r.count(result)
+	result.log = r.trace.Log()
 	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
 	r.efforts(result)
 	for from := time.Duration(0); from < result.took; from += time.Second {
@@ -132,11 +133,27 @@ func (r *run) queued(one *request) (d time.Duration, sent bool) {
 	return d, since != one.arrived
 }
 
+// passage is a request's way. When the client heard of a refusal is not known, only when that was sent.
+func (r *run) passage(one *request) report.Passage {
+	passage := report.Passage{HandedOver: one.arrived, Done: one.done}
+	for i, e := range r.events[one.sequence] {
+		send := report.Send{At: e.SentAt.Sub(r.start), Back: e.At.Sub(r.start), Status: e.Status}
+		if i == len(r.events[one.sequence])-1 {
+			send.Back = one.done
+		}
+		passage.Sends = append(passage.Sends, send)
+	}
+	return passage
+}
+
 // count counts what became of requests, and how long they waited.
 func (r *run) count(result *result) {
 	var waits []time.Duration
 	sum := time.Duration(0)
 	for _, one := range r.requests {
+		if r.trace != nil {
+			r.trace.Passage(r.passage(one))
+		}
 		if d, sent := r.queued(one); sent {
 			waits = append(waits, d)
 			sum += d

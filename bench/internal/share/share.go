@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,22 +62,29 @@ func Run(ctx context.Context, o Options) (*report.Report, error) {
 	group, failed := errgroup.WithContext(ctx)
 	if !o.Disturb {
 		group.SetLimit(1) // one scenario after the other
+	} else {
+		o.Begin(fmt.Sprintf("%s, about %v", strings.Join(names(scenarios), " and "), o.Length))
 	}
 	parts := make([]*report.Report, len(scenarios))
 	for i, s := range scenarios {
-		if i > 0 && !o.Disturb && failed.Err() != nil {
-			parts = parts[:i]
-			break
-		}
 		group.Go(func() error {
-			o.Begin(fmt.Sprintf("%d of %d: %s, about %v", i+1, len(scenarios), s.Name, o.Length))
-			result, err := runScenario(failed, s, o)
-			if err != nil {
+			if i > 0 && !o.Disturb && failed.Err() != nil {
+				return nil
+			}
+			if !o.Disturb {
+				o.Begin(fmt.Sprintf("%d of %d: %s, about %v", i+1, len(scenarios), s.Name, o.Length))
+			}
+			r, err := runScenario(failed, s, o)
+			interrupted := ctx.Err() != nil
+			switch {
+			case err != nil && interrupted:
+				r = &result{Scenario: s}
+			case err != nil:
 				return fmt.Errorf("scenario %s: %w", s.Name, err)
 			}
-			result.interrupted = ctx.Err() != nil
-			result.judge()
-			parts[i] = result.report(o.Demand)
+			r.interrupted = interrupted
+			r.judge()
+			parts[i] = r.report(o.Demand)
 			return nil
 		})
 	}

@@ -1,7 +1,8 @@
 package tune
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -16,22 +17,43 @@ var beginning = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 type clock struct {
 	clockwork.Clock // nil
 	now             time.Duration
-	due             queueOfEvents
-	asked           uint64 // events so far, to keep those of one moment in order
-	called          int    // how many of them were called
+	due             []*event // the next one last
+	asked           uint64   // events so far, to keep those of one moment in order
+	called          int      // how many of them were called
 	ticks           *ticker
+}
+
+type event struct {
+	at    time.Duration
+	order uint64
+	call  func()
 }
 
 // next reports false, and does nothing, if nothing is due any more but a tick.
 func (c *clock) next() bool {
-	if len(c.due) == 0 || len(c.due) == 1 && c.ticks != nil && c.due[0] == &c.ticks.event {
+	last := len(c.due) - 1
+	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {
 		return false
 	}
-	e := heap.Pop(&c.due).(*event)
+	e := c.due[last]
+	c.due = c.due[:last]
 	c.now = e.at
 	c.called++
 	e.call()
 	return true
+}
+
+// place finds where an event is among those that are due, or belongs.
+func (c *clock) place(e *event) (int, bool) {
+	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order)) })
+}
+
+// after lets next call an event that is not due when d has passed.
+func (c *clock) after(d time.Duration, e *event) {
+	c.asked++
+	e.at, e.order = c.now+max(d, 0), c.asked
+	i, _ := c.place(e)
+	c.due = slices.Insert(c.due, i, e)
 }
 
 func (c *clock) Now() time.Time { return beginning.Add(c.now) }
@@ -44,16 +66,9 @@ func (c *clock) Since(t time.Time) time.Duration {
 }
 
 func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
-	t := &timer{event{call: f, place: notDue}, c}
+	t := &timer{event{call: f}, c}
 	t.Reset(d)
 	return t
-}
-
-// after lets next call an event that is not due when d has passed.
-func (c *clock) after(d time.Duration, e *event) {
-	c.asked++
-	e.at, e.order = c.now+max(d, 0), c.asked
-	heap.Push(&c.due, e)
 }
 
 // timer is an event that can be called off.
@@ -63,11 +78,11 @@ type timer struct {
 }
 
 func (t *timer) Stop() bool {
-	if t.place == notDue {
-		return false
+	i, found := t.clock.place(&t.event)
+	if found {
+		t.clock.due = slices.Delete(t.clock.due, i, i+1)
 	}
-	heap.Remove(&t.clock.due, t.place)
-	return true
+	return found
 }
 
 func (t *timer) Reset(d time.Duration) bool {
@@ -78,45 +93,9 @@ func (t *timer) Reset(d time.Duration) bool {
 
 func (t *timer) Chan() <-chan time.Time { return nil }
 
-const notDue = -1
-
-type event struct {
-	at    time.Duration
-	order uint64
-	place int // in the queue, or notDue
-	call  func()
-}
-
-type queueOfEvents []*event
-
-func (q queueOfEvents) Len() int { return len(q) }
-
-func (q queueOfEvents) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-
-func (q queueOfEvents) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-
-func (q *queueOfEvents) Push(x any) {
-	e := x.(*event)
-	e.place = len(*q)
-	*q = append(*q, e)
-}
-
-func (q *queueOfEvents) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last], *q = nil, (*q)[:last]
-	e.place = notDue
-	return e
-}
-
 // NewTicker returns the only ticker of the clock: that of the garbage collector, a goroutine that calls Chan whenever it waits.
 func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
-	c.ticks = &ticker{timer{event{place: notDue}, c}, d, make(chan time.Time), make(chan struct{}, 1)}
+	c.ticks = &ticker{timer{clock: c}, d, make(chan time.Time), make(chan struct{}, 1)}
 	c.ticks.call = c.ticks.tick
 	c.ticks.Reset(d)
 	return c.ticks

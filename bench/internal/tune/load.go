@@ -2,10 +2,13 @@ package tune
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -111,12 +114,32 @@ func nameOf(route routes.CompiledRoute) string {
 	return name
 }
 
-// Applies reports whether any request is for the method and the template, in which parameters stand for any segment.
-func (l *Load) Applies(method, template string) bool {
-	want := strings.Split(template, "/")
-	return slices.ContainsFunc(l.targets, func(t target) bool {
-		return t.route.Method() == method && slices.EqualFunc(want, strings.Split(t.route.Path(), "/"), func(want, have string) bool {
-			return want == have || strings.HasPrefix(want, "{")
-		})
-	})
+// CheckRules reports a rule that is for no request, with the routes that there are.
+func (l *Load) CheckRules(rules []discordsim.Rule) error {
+	for i, rule := range rules {
+		if !slices.ContainsFunc(l.targets, func(t target) bool { return rule.Matches(t.route.Method(), t.route.Path()) }) {
+			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, strings.Join(l.routeNames(), "\n"))
+		}
+	}
+	return nil
+}
+
+// mostNames bounds how many routes are listed.
+const mostNames = 20
+
+// routeNames lists the routes with most requests, and how many these are.
+func (l *Load) routeNames() (names []string) {
+	requests := make(map[string]int)
+	for _, a := range l.arrivals {
+		route := l.targets[a.target].route.Route()
+		requests[route.Method()+" "+route.Template()]++
+	}
+	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })
+	for _, name := range all[:min(len(all), mostNames)] {
+		names = append(names, fmt.Sprintf("  %s (%d)", name, requests[name]))
+	}
+	if more := len(all) - mostNames; more > 0 {
+		names = append(names, fmt.Sprintf("  and %d more", more))
+	}
+	return names
 }

@@ -72,7 +72,7 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	if r.open > 0 {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
 	}
-	return r.result(maxRateLimit), nil
+	return r.record.result(maxRateLimit, clock.called), nil
 }
 
 // awaitArrival waits for the next request.
@@ -165,7 +165,7 @@ func (x *exchange) proceed() {
 	}
 	x.lease.Update(x.response)
 	if x.response.Status == http.StatusTooManyRequests {
-		x.record.limited++
+		x.record.Limited++
 		x.acquire()
 		return
 	}

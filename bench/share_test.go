@@ -18,7 +18,7 @@ func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	path := filepath.Join(t.TempDir(), "out.html")
-	status, stdout, stderr := call(t.Context(), nil, "-processes", "2", "-length", "3s", "-scenario", "one-bucket", "-redis", engine.URL(),
+	status, stdout, stderr := call(t.Context(), "share", "one-bucket", "-processes", "2", "-length", "3s", "-redis", engine.URL(),
 		"-json", "-report", path)
 	require.Contains(t, []int{0, statusFailed}, status, stderr)
 	var results []struct {
@@ -58,8 +58,8 @@ func TestAccidentsHappenInAllScenariosAtTheSameTime(t *testing.T) {
 	defer cancel()
 	var stdout bytes.Buffer
 	stderr := cutter{cut: cancel}
-	arguments := []string{"-processes", "2", "-disturb"}
-	require.Equal(t, statusInterrupted, run(ctx, arguments, func(string) string { return "" }, &stdout, &stderr), stderr.String())
+	p := &program{ctx: ctx, stdout: &stdout, stderr: &stderr}
+	require.Equal(t, statusInterrupted, p.run([]string{"share", "-processes", "2", "-disturb"}), stderr.String())
 	assert.Equal(t, "one-bucket and own-buckets and used-up, about 1m10s\n", stderr.String())
 	for _, want := range []string{"one-bucket ", "own-buckets ", "used-up ", "cut off", "INTERRUPTED"} {
 		assert.Contains(t, stdout.String(), want)
@@ -69,16 +69,16 @@ func TestAccidentsHappenInAllScenariosAtTheSameTime(t *testing.T) {
 func TestScenariosOfProcessesAreAnnouncedWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
-	_, _, stderr := call(t.Context(), nil, "-processes", "1", "-length", "3s", "-scenario", "one-bucket-alone", "-redis", engine.URL())
+	_, _, stderr := call(t.Context(), "share", "one-bucket-alone", "-processes", "1", "-length", "3s", "-redis", engine.URL())
 	assert.Equal(t, "1 of 1: one-bucket-alone, about 3s\n", stderr)
 }
 
 func TestListOfWhatProcessesDo(t *testing.T) {
 	t.Parallel()
-	status, stdout, _ := call(t.Context(), nil, "-processes", "4", "-scenario", "list")
+	status, stdout, _ := call(t.Context(), "share", "list")
 	assert.Zero(t, status)
 	assert.Contains(t, stdout, "foreign-traffic ")
-	status, stdout, _ = call(t.Context(), nil, "-processes", "4", "-scenario", "list", "-json")
+	status, stdout, _ = call(t.Context(), "share", "list", "-json")
 	assert.Zero(t, status)
 	var list []struct{ Scenario string }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
@@ -88,17 +88,16 @@ func TestListOfWhatProcessesDo(t *testing.T) {
 func TestMisuseOfProcessesIsExplained(t *testing.T) {
 	t.Parallel()
 	for want, arguments := range map[string][]string{
-		`-scenario: with these flags there is no scenario "x"`:       {"-processes", "2", "-scenario", "x"},
-		"-report has no effect together with -scenario list":         {"-processes", "2", "-scenario", "list", "-report", "x.html"},
-		"-redis has an effect only together with -processes":         {"-redis", "redis://127.0.0.1"},
+		`with these flags there is no scenario "x"`:                  {"x"},
+		"-report has no effect together with list":                   {"list", "-report", "x.html"},
 		"-report: expected a file that can be written: no file can ": {"-processes", "2", "-report", filepath.Join(t.TempDir(), "a", "b")},
 	} {
-		status, stdout, stderr := call(t.Context(), nil, arguments...)
+		status, stdout, stderr := call(t.Context(), append([]string{"share"}, arguments...)...)
 		assert.Equal(t, statusUsage, status, arguments)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
 	}
-	status, _, stderr := call(t.Context(), nil, "-processes", "2", "-redis", "redis://me:hunter2@127.0.0.1:1")
+	status, _, stderr := call(t.Context(), "share", "-processes", "2", "-redis", "redis://me:hunter2@127.0.0.1:1")
 	assert.Equal(t, statusFailed, status)
 	assert.Contains(t, stderr, "the server to share limits through: ")
 	assert.NotContains(t, stderr, "hunter2")
@@ -107,7 +106,7 @@ func TestMisuseOfProcessesIsExplained(t *testing.T) {
 func TestProcessesWithoutAnEngineAreExplained(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(redistest.ServerVariable, "")
-	status, stdout, stderr := call(t.Context(), nil, "-processes", "2")
+	status, stdout, stderr := call(t.Context(), "share", "-processes", "2")
 	assert.Equal(t, statusFailed, status)
 	assert.Empty(t, stdout)
 	assert.Contains(t, stderr, "install Redis (redis-server) or Valkey (valkey-server), or name one that runs with -redis")
