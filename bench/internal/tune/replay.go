@@ -128,7 +128,7 @@ func (r *replay) exchange(queue int) (x *exchange) {
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	x.record.ask(x.queue)
-	return x.permits.acquire(x)
+	return x.permits.acquire(x, x.record.waiting[x.queue] > 1)
 }
 
 // answered brings the permission, or says why there is none.
