@@ -41,9 +41,8 @@ func (p *program) parse(arguments []string) (command, error) {
 	helped := false
 	parser, err := kong.New(&all, kong.Name("bench"), kong.Writers(p.stdout, p.stderr), kong.Exit(func(int) { helped = true }),
 		kong.Description(introduction), kong.Help(help), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(mapInt)),
-		kong.TypeMapper(reflect.TypeFor[float64](), kong.MapperFunc(mapFloat)),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(mapDuration)))
+		mapper("a whole number", strconv.Atoi), mapper("a duration with its unit", time.ParseDuration),
+		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }))
 	if err != nil {
 		panic("bench: " + err.Error()) // of the tags above
 	}
@@ -84,8 +83,11 @@ func checkCommand(parser *kong.Kong, arguments []string) error {
 		if slices.Contains(names, first) {
 			return nil
 		}
-		nearest := slices.MinFunc(names, func(a, b string) int { return distance(first, a) - distance(first, b) })
-		if distance(first, nearest) <= 3 {
+		nearest := names[0]
+		if len(first) <= 10 {
+			nearest = slices.MinFunc(names, func(a, b string) int { return distance(first, a) - distance(first, b) })
+		}
+		if len(first) <= 10 && distance(first, nearest) <= 3 {
 			return misused("there is no command %q: did you mean %s?", first, nearest)
 		}
 		return misused("argument 1 is no command: expected one of %s", strings.Join(names, ", "))
@@ -99,25 +101,15 @@ func checkCommand(parser *kong.Kong, arguments []string) error {
 	return nil
 }
 
-// distance is how many letters have to be added, removed or replaced.
+// distance is how many letters have to be added, removed or replaced between two short words.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	switch {
+	case a == "" || b == "":
+		return len(a) + len(b)
+	case a[0] == b[0]:
+		return distance(a[1:], b[1:])
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return 1 + min(distance(a[1:], b), distance(a, b[1:]), distance(a[1:], b[1:]))
 }
 
 // twoDashes lets flags have one dash, too, as those of the go tool do.
@@ -143,55 +135,26 @@ func explained(err error) error {
 	return errors.New(text)
 }
 
-// bounds reads a tag such as range:"1..64".
-func bounds[T any](ctx *kong.DecodeContext, parse func(string) (T, error)) (low, high T) {
-	from, to, _ := strings.Cut(ctx.Value.Tag.Get("range"), "..")
-	low, err := parse(from)
-	high, err2 := parse(to)
-	if err := errors.Join(err, err2); err != nil {
-		panic(fmt.Sprintf("bench: tag range of %s: %v", ctx.Value.Name, err))
-	}
-	return low, high
-}
-
-// mapped sets a flag to a value within its bounds, and says what was given and what is expected otherwise.
-func mapped[T int | float64 | time.Duration](ctx *kong.DecodeContext, target reflect.Value, what, example string, parse func(string) (T, error), show func(T) string) error {
-	var given string
-	if err := ctx.Scan.PopValueInto(what, &given); err != nil {
-		return fmt.Errorf("expected %s", what)
-	}
-	low, high := bounds(ctx, parse)
-	value, err := parse(given)
-	if err != nil || !(value >= low && value <= high) {
-		return fmt.Errorf("%q is given: expected %s from %s to %s%s", given, what, show(low), show(high), example)
-	}
-	target.Set(reflect.ValueOf(value))
-	return nil
-}
-
-func mapInt(ctx *kong.DecodeContext, target reflect.Value) error {
-	return mapped(ctx, target, "a whole number", "", strconv.Atoi, strconv.Itoa)
-}
-
-func mapFloat(ctx *kong.DecodeContext, target reflect.Value) error {
-	parse := func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }
-	return mapped(ctx, target, "a number", "", parse, func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) })
-}
-
-func mapDuration(ctx *kong.DecodeContext, target reflect.Value) error {
-	return mapped(ctx, target, "a duration with its unit", ", such as 250ms or 1.5s", time.ParseDuration, brief)
-}
-
-// brief is a duration without the zero units at its end.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-2]
-	}
-	return s
+// mapper reads a flag with a tag such as range:"1..64", and says what was given and what is expected otherwise.
+func mapper[T int | float64 | time.Duration](what string, parse func(string) (T, error)) kong.Option {
+	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+		from, to, _ := strings.Cut(ctx.Value.Tag.Get("range"), "..")
+		low, err := parse(from)
+		high, err2 := parse(to)
+		if err := errors.Join(err, err2); err != nil {
+			return fmt.Errorf("tag range: %w", err)
+		}
+		given := ""
+		if err := ctx.Scan.PopValueInto(what, &given); err != nil {
+			return fmt.Errorf("expected %s from %s to %s", what, from, to)
+		}
+		value, err := parse(given)
+		if err != nil || !(value >= low && value <= high) {
+			return fmt.Errorf("%q is given: expected %s from %s to %s", given, what, from, to)
+		}
+		target.Set(reflect.ValueOf(value))
+		return nil
+	}))
 }
 
 // oneOf refuses a flag beside another one that leaves it without effect.

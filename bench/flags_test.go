@@ -73,7 +73,7 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		"share -processes 1 -disturb":                        {"-disturb", "-processes is 1", "2 or more"},
 		"share -disturb -redis redis://127.0.0.1":            {"-disturb is given together with -redis"},
 		"share -disturb -min-efficiency 0.9":                 {"-min-efficiency has no effect together with -disturb"},
-		"share -disturb -length 39s":                         {"-length is 39s", "1m10s or more"},
+		"share -disturb -length 39s":                         {"-length is 39", "1m10s or more"},
 		"share -outage fail":                                 {"-outage has an effect only together with -disturb"},
 		"tune -rate 1 -requests 5":                           {"-rate and -requests", "omit one of them"},
 		"tune -rate 1000 -duration 24h":                      {"-rate 1000", "86400000 requests"},

@@ -56,7 +56,7 @@ func (c *shareCommand) check(given map[string]bool) error {
 	case !given["length"]:
 		c.Length = processes.LengthOfAccidents
 	case c.Length < processes.LengthOfAccidents:
-		return fmt.Errorf("-length is %s: expected %s or more with -disturb", brief(c.Length), brief(processes.LengthOfAccidents))
+		return fmt.Errorf("-length is %s: expected %s or more with -disturb", report.Time(c.Length), report.Time(processes.LengthOfAccidents))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
@@ -94,7 +95,7 @@ func (c *tuneCommand) check(given map[string]bool) error {
 		}
 		requests := math.Round(c.Rate * c.Duration.Seconds())
 		if requests < 1 || requests > mostRequests {
-			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, brief(c.Duration), requests, mostRequests)
+			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, report.Time(c.Duration), requests, mostRequests)
 		}
 		c.Requests = int(requests)
 	}

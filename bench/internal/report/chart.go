@@ -15,7 +15,8 @@ type figure struct {
 	Title   string
 	Summary string
 	Legend  []legend
-	Table   Table // the picture in numbers
+	Table   Table // the picture in numbers, or what there is in its place
+	Open    bool  // the table is shown
 	Wide    bool  // as wide as the page, not half of it
 	Lanes   int
 	data    any // what the script draws; nil: there is nothing to draw
@@ -47,35 +48,37 @@ func (f figure) Data() (template.JS, error) {
 const (
 	mostPoints = 2000 // of a line
 	mostSeries = 4    // there are as many colours
-	mostRows   = 24   // of the table below a chart, before it shows the largest values in parts
-	parts      = 12   // of that table
 )
 
-// unit is what times are shown in.
+// unit is what the numbers of an axis are shown in.
 type unit struct {
-	name     string
-	in       time.Duration // one of it
-	decimals int
+	name string
+	in   time.Duration // one of it; 0: it is none of time
 }
 
-// unitFor suits times up to the longest. A hundred-thousandth of that is less than a pixel, even after zooming in.
+// unitFor suits times up to the longest.
 func unitFor(longest time.Duration) unit {
-	u := unit{name: "h", in: time.Hour}
 	switch {
 	case longest < time.Second:
-		u = unit{name: "ms", in: time.Millisecond}
+		return unit{"ms", time.Millisecond}
 	case longest < 3*time.Minute:
-		u = unit{name: "s", in: time.Second}
+		return unit{"s", time.Second}
 	case longest < 3*time.Hour:
-		u = unit{name: "min", in: time.Minute}
+		return unit{"min", time.Minute}
 	}
-	u.decimals = max(5-int(math.Floor(math.Log10(float64(max(longest, time.Millisecond))/float64(u.in)))), 0)
-	return u
+	return unit{"h", time.Hour}
 }
 
-func (u unit) time(d time.Duration) float64 { return round(float64(d)/float64(u.in), u.decimals) }
+// time is a time in the unit, with digits for less than a pixel even after zooming in.
+func (u unit) time(d time.Duration) float64 { return u.of(d.Seconds()) }
 
-func (u unit) axis(label string) axisData { return newAxis(Axis{label, u.name}) }
+// of is a number of an axis, which is in seconds if it is a time.
+func (u unit) of(x float64) float64 {
+	if u.in > 0 {
+		x /= u.in.Seconds()
+	}
+	return significant(x)
+}
 
 // What the script draws as curves.
 type (
@@ -116,20 +119,20 @@ func newAxis(a Axis) axisData {
 
 // curves draws a chart. Of a long line it shows the largest value in each of many equal parts. Lasted is the length of the run.
 func curves(c Chart, lasted time.Duration, sync string) figure {
-	x, y := scaleOf(c.X, c, func(p Point) float64 { return p.X }), scaleOf(c.Y, c, func(p Point) float64 { return p.Y })
+	x, y := c.unit(c.X, func(p Point) float64 { return p.X }), c.unit(c.Y, func(p Point) float64 { return p.Y })
 	if c.Run {
-		x = scaleOfRun(lasted)
+		x = unitFor(lasted)
 	}
-	data := curvesData{Kind: "curves", X: newAxis(Axis{c.X.Label, x.unit}), Y: newAxis(Axis{c.Y.Label, y.unit})}
+	data := curvesData{Kind: "curves", X: newAxis(Axis{c.X.Label, x.name}), Y: newAxis(Axis{c.Y.Label, y.name})}
 	if c.Run {
-		data.Sync, data.X.Max = sync, round(lasted.Seconds()*x.by, 6)
+		data.Sync, data.X.Max = sync, x.time(lasted)
 	}
 	data.X.Names = c.Names
 	f := figure{Title: c.Title, Summary: c.Summary, Wide: c.Run && len(c.Series) > 1}
 	for i, s := range c.Series[:min(len(c.Series), mostSeries)] {
 		d := seriesData{Name: s.Name, Step: s.Step, X: []float64{}, Y: []float64{}}
 		for _, p := range thinned(s.Points, mostPoints) {
-			d.X, d.Y = append(d.X, significant(p.X*x.by)), append(d.Y, significant(p.Y*y.by))
+			d.X, d.Y = append(d.X, x.of(p.X)), append(d.Y, y.of(p.Y))
 		}
 		data.Series = append(data.Series, d)
 		if len(c.Series) > 1 {
@@ -146,25 +149,19 @@ func curves(c Chart, lasted time.Duration, sync string) figure {
 	}
 	for _, e := range c.Events {
 		name, _, _ := strings.Cut(e.Name, ":")
-		data.Events = append(data.Events, eventData{significant(e.From * x.by), significant(e.To * x.by), name})
+		data.Events = append(data.Events, eventData{x.of(e.From), x.of(e.To), name})
 		f.Legend = append(f.Legend, legend{"event", e.Name})
 	}
 	if f.Summary == "" {
 		f.Summary = data.words()
 	}
-	f.Table = data.table()
 	return f
 }
 
-// scale turns the values of a chart into what an axis shows.
-type scale struct {
-	unit string
-	by   float64
-}
-
-func scaleOf(a Axis, c Chart, value func(Point) float64) scale {
+// unit is what an axis is shown in.
+func (c Chart) unit(a Axis, value func(Point) float64) unit {
 	if a.Unit != "s" {
-		return scale{a.Unit, 1}
+		return unit{name: a.Unit}
 	}
 	longest := 0.0
 	for _, s := range c.Series {
@@ -172,12 +169,7 @@ func scaleOf(a Axis, c Chart, value func(Point) float64) scale {
 			longest = max(longest, value(p))
 		}
 	}
-	return scaleOfRun(time.Duration(longest * float64(time.Second)))
-}
-
-func scaleOfRun(longest time.Duration) scale {
-	u := unitFor(longest)
-	return scale{u.name, time.Second.Seconds() / u.in.Seconds()}
+	return unitFor(time.Duration(longest * float64(time.Second)))
 }
 
 // words describes each line by its highest point.
@@ -196,61 +188,6 @@ func (d *curvesData) words() string {
 		words = append(words, fmt.Sprintf("%s: at most %s, at %s.", capital(s.Name), withUnit(s.Y[top], d.Y.Unit), at))
 	}
 	return strings.Join(words, " ")
-}
-
-// table has the points themselves if they are few, and otherwise the largest values in equal parts.
-func (d *curvesData) table() Table {
-	t := Table{Title: "values", Columns: []Column{{Name: d.X.Label, Left: true}}}
-	var all []float64
-	for _, s := range d.Series {
-		t.Columns = append(t.Columns, Column{Name: strings.TrimSpace(s.Name + " " + d.Y.Unit)})
-		all = append(all, s.X...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	row := func(name string, from, to float64) {
-		cells := []Value{Text(name)}
-		for _, s := range d.Series {
-			cells = append(cells, s.most(from, to))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	switch {
-	case len(all) == 0:
-	case len(all) <= mostRows:
-		for _, at := range all {
-			name := decimal(at)
-			if int(at) < len(d.X.Names) {
-				name = d.X.Names[int(at)]
-			}
-			row(name, at, at)
-		}
-	default:
-		low, width := all[0], (all[len(all)-1]-all[0])/parts
-		for part := range parts {
-			from, to := low+float64(part)*width, low+float64(part+1)*width
-			row("most from "+decimal(from)+" to "+decimal(to), from, to)
-		}
-	}
-	return t
-}
-
-// most is the largest value from an X to another. A step holds until the next.
-func (s *seriesData) most(from, to float64) Value {
-	most := math.Inf(-1)
-	for i, x := range s.X {
-		switch {
-		case x > to:
-		case x >= from:
-			most = max(most, s.Y[i])
-		case s.Step:
-			most = s.Y[i]
-		}
-	}
-	if math.IsInf(most, 0) {
-		return Value{}
-	}
-	return Text(decimal(most))
 }
 
 // thinned returns so many points and two at most, of those that are finite: the first and the last, and of each equal part of the X
@@ -302,21 +239,14 @@ func histogram(title, label string, times []time.Duration) figure {
 	for _, d := range times {
 		counts[min(max(int(u.time(d)/width), 0), len(counts)-1)]++
 	}
-	x := u.axis(label)
+	x := newAxis(Axis{label, u.name})
 	x.Max = width * float64(len(counts))
 	tallest := slices.Index(counts, slices.Max(counts))
-	f := figure{
+	return figure{
 		Title: title, data: barsData{Kind: "bars", X: x, Y: axisData{Label: "requests"}, Width: width, Counts: counts},
 		Summary: fmt.Sprintf("Each bar is %s wide. The tallest holds %d of %d requests: %s to %s.", withUnit(width, u.name),
-			counts[tallest], len(times), decimal(float64(tallest)*width), withUnit(float64(tallest+1)*width, u.name)),
-		Table: Table{Title: "values", Columns: []Column{{Name: x.Label + ", from – to", Left: true}, {Name: "requests"}}},
+			counts[tallest], len(times), withUnit(float64(tallest)*width, ""), withUnit(float64(tallest+1)*width, u.name)),
 	}
-	for i, count := range counts {
-		if count > 0 {
-			f.Table.Rows = append(f.Table.Rows, []Value{Text(decimal(float64(i)*width) + " – " + decimal(float64(i+1)*width)), Count(count)})
-		}
-	}
-	return f
 }
 
 // roundWidth is the smallest of 1, 2 and 5 times a power of ten that is at least x.

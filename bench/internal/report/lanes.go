@@ -12,12 +12,10 @@ import (
 )
 
 const (
-	mostLanes   = 20   // buckets that are shown one by one
-	mostParts   = 1000 // in a lane; marks in the same part are drawn as one
-	mostSteps   = 10   // different heights of marks in a lane
-	mostMarks   = 3000 // what the two above still allow
-	mostWindows = 400  // of a lane that are shaded; more could not be told apart
-	mostMoments = 2400 // of the line of how full a limit was
+	mostLanes   = 20  // buckets that are shown one by one
+	mostParts   = 600 // in a lane; marks of one kind in the same part and at about the same height are drawn as one
+	mostSteps   = 10  // of heights in a lane
+	mostWindows = 400 // of a lane that are shaded; more could not be told apart
 )
 
 // kind is what became of a request. The script and the styles know the names.
@@ -33,7 +31,7 @@ const (
 )
 
 var kinds = []legend{
-	{string(accepted), "request let through"},
+	{string(accepted), "request let through, at the height of the places then taken"},
 	{string(foreign), "somebody else's request"},
 	{string(broken), "answered with an error, or not at all"},
 	{string(avoidable), "429 that was avoidable"},
@@ -41,7 +39,7 @@ var kinds = []legend{
 	{string(unjudged), "429"},
 }
 
-// What the script draws as lanes. Heights are parts of Top; times and heights are one after the other in one list.
+// What the script draws as lanes.
 type (
 	lanesData struct {
 		Kind   string     `json:"kind"`
@@ -53,22 +51,19 @@ type (
 	laneData struct {
 		Label   string             `json:"label"`
 		Note    string             `json:"note"`
-		What    string             `json:"what"` // what a height counts
-		Top     float64            `json:"top"`
+		Top     float64            `json:"top"`               // of heights
 		Windows []float64          `json:"windows,omitempty"` // from, to, from, to, …
-		Level   [][]float64        `json:"level,omitempty"`   // times, and heights there
 		Marks   map[kind][]float64 `json:"marks"`             // time, height, number; time, height, number; …
 	}
 )
 
-// lane is a lane in the making.
+// lane is a lane in the making: a limit, or requests if it is nil.
 type lane struct {
-	label, note, what string
-	top               float64
-	marks             []mark
-	counts            map[kind]int // of the marks
-	limit             *Limit       // nil: it is not about one
-	piled             bool         // its marks have no height of their own
+	label, note string
+	top         float64
+	marks       []mark
+	counts      map[kind]int // of the marks
+	limit       *Limit
 }
 
 type mark struct {
@@ -78,15 +73,9 @@ type mark struct {
 }
 
 func (l *lane) mark(at time.Duration, height float64, k kind) {
-	if l.counts == nil {
-		l.counts = make(map[kind]int)
-	}
 	l.counts[k]++
 	l.marks = append(l.marks, mark{at, height, k})
 }
-
-// requests is how many requests of ours are in the lane.
-func (l *lane) requests() int { return len(l.marks) - l.counts[foreign] }
 
 func (l *lane) refused() int { return l.counts[avoidable] + l.counts[unavoidable] + l.counts[unjudged] }
 
@@ -103,91 +92,84 @@ func became(call Call) kind {
 	return accepted
 }
 
-// bucketLanes is a lane for each bucket of the simulator, the busiest first.
-func bucketLanes(log *Log) (lanes []*lane) {
-	byLimit := make(map[*Limit]*lane)
-	for _, call := range log.Calls {
-		if call.Bucket == nil {
-			continue // it did not come so far
-		}
-		l := byLimit[call.Bucket]
-		if l == nil {
-			l = limitLane(call.Bucket, call.Operation)
-			byLimit[call.Bucket] = l
-			lanes = append(lanes, l)
-		}
-		height := l.top
-		if call.Use >= 0 && call.Class == discordsim.ClassNone {
-			height = heightOf(call.Bucket, call.Bucket.Uses[call.Use])
-		}
-		l.mark(call.At, height, became(call))
+// lanes has a lane for each limit of the simulator: first those that are no buckets, then the buckets, the busiest first.
+func (log *Log) lanes() (others, buckets []*lane) {
+	if len(log.Calls) == 0 {
+		return nil, []*lane{log.clientLane()}
 	}
-	slices.SortStableFunc(lanes, func(a, b *lane) int {
-		return cmp.Or(cmp.Compare(b.requests(), a.requests()), cmp.Compare(b.refused(), a.refused()),
-			cmp.Compare(len(a.label), len(b.label)), cmp.Compare(a.label, b.label))
-	})
-	return lanes
-}
-
-// otherLanes is a lane for each limit that is not a bucket.
-func otherLanes(log *Log) (lanes []*lane) {
+	byLimit := make(map[*Limit]*lane)
 	for _, limit := range log.Limits {
+		l := newLane(limit)
+		byLimit[limit] = l
 		if limit.Class == discordsim.ClassUser {
+			buckets = append(buckets, l)
 			continue
 		}
-		l := limitLane(limit, "")
+		others = append(others, l)
 		for _, use := range limit.Uses {
 			if use.Taken && !use.Foreign {
 				l.mark(use.At, heightOf(limit, use), accepted)
 			}
 		}
-		for _, call := range log.Calls {
-			if call.Class == limit.Class && (limit.Major == "" || limit.Major == call.Major) {
+	}
+	for _, call := range log.Calls {
+		if l := byLimit[call.Bucket]; l != nil {
+			height := l.top
+			if call.Use >= 0 && call.Class == discordsim.ClassNone {
+				height = heightOf(l.limit, l.limit.Uses[call.Use])
+			}
+			l.label = cmp.Or(l.label, call.Operation)
+			l.mark(call.At, height, became(call))
+		}
+		for _, l := range others {
+			if call.Class == l.limit.Class && (l.limit.Major == "" || l.limit.Major == call.Major) {
 				l.mark(call.At, l.top, became(call))
 			}
 		}
-		lanes = append(lanes, l)
 	}
-	return lanes
+	slices.SortStableFunc(buckets, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(len(b.marks), len(a.marks)), cmp.Compare(b.refused(), a.refused()),
+			cmp.Compare(len(a.label), len(b.label)), cmp.Compare(a.label, b.label))
+	})
+	return others, buckets
 }
 
-// clientLanes is one lane: all that is known of a real server is what was sent and what came back.
-func clientLanes(log *Log) []*lane {
-	l := &lane{label: "requests", note: "sent by the client", piled: true}
+// clientLane is all that is known of a real server: what was sent and what came back.
+func (log *Log) clientLane() *lane {
+	l := &lane{label: "requests", note: "sent by the client", top: 1, counts: make(map[kind]int)}
 	for _, passage := range log.Passages {
 		for _, send := range passage.Sends {
 			switch {
 			case send.Status == 429:
-				l.mark(send.At, 0, unjudged)
+				l.mark(send.At, 1, unjudged)
 			case send.Status == 0 || send.Status >= 400:
-				l.mark(send.At, 0, broken)
+				l.mark(send.At, 0.75, broken)
 			default:
-				l.mark(send.At, 0, accepted)
+				l.mark(send.At, 0.5, accepted)
 			}
 		}
 	}
-	return []*lane{l}
+	return l
 }
 
-func heightOf(limit *Limit, use Use) float64 {
-	switch {
-	case limit.Quota.Limit == 0:
-		return 0.5
-	case limit.Quota.Kind == discordsim.KindLeaky:
-		return float64(use.ResetAfter) / leakInterval(limit.Quota)
-	}
-	return float64(use.Used)
-}
+// firstChannel is where the benchmark begins to number its channels.
+const firstChannel = 900_000_000_000_000_000
 
-// limitLane is the lane of a limit, with what others sent.
-func limitLane(limit *Limit, operation string) *lane {
+// newLane is the lane of a limit, with what others sent.
+func newLane(limit *Limit) *lane {
 	how := map[discordsim.Kind]string{discordsim.KindFixed: "fixed", discordsim.KindSliding: "sliding", discordsim.KindLeaky: "leaky"}
 	l := &lane{
-		label: limitName(limit, operation), what: "counted", top: float64(limit.Quota.Limit), limit: limit,
+		top: float64(max(limit.Quota.Limit, 1)), limit: limit, counts: make(map[kind]int),
 		note: fmt.Sprintf("%d per %s, %s", limit.Quota.Limit, Setting(limit.Quota.Period), how[limit.Quota.Kind]),
 	}
 	if limit.Quota.Limit == 0 {
-		l.note, l.what, l.top, l.piled = "no limit", "", 1, true
+		l.note = "no limit"
+	}
+	if id, err := strconv.ParseUint(limit.Major, 10, 64); err == nil && id >= firstChannel {
+		l.label = fmt.Sprintf("channel %d", id-firstChannel)
+	}
+	if limit.Class != discordsim.ClassUser {
+		l.label = strings.TrimSpace(l.label + " " + limit.Class.String() + " limit")
 	}
 	for _, use := range limit.Uses {
 		if use.Foreign && use.Taken {
@@ -197,125 +179,56 @@ func limitLane(limit *Limit, operation string) *lane {
 	return l
 }
 
-// firstChannel is where the benchmark begins to number its channels.
-const firstChannel = 900_000_000_000_000_000
-
-func limitName(limit *Limit, operation string) string {
-	name := operation
-	if id, err := strconv.ParseUint(limit.Major, 10, 64); err == nil && id >= firstChannel {
-		name = fmt.Sprintf("channel %d", id-firstChannel)
+// heightOf is how many places are taken after a use.
+func heightOf(limit *Limit, use Use) float64 {
+	switch {
+	case limit.Quota.Limit == 0:
+		return 0.5
+	case limit.Quota.Kind == discordsim.KindLeaky: // it leaks one request in this part of the period
+		return use.ResetAfter.Seconds() / limit.Quota.Period.Seconds() * float64(limit.Quota.Limit)
 	}
-	switch limit.Class {
-	case discordsim.ClassUser:
-		return name
-	case discordsim.ClassGlobal:
-		return "global limit"
-	}
-	return strings.TrimSpace(name + " " + limit.Class.String() + " limit")
+	return float64(use.Used)
 }
 
-// pile puts marks that lie near each other on top of each other.
-func (l *lane) pile(end time.Duration) {
-	const parts, low = 150, 4 // few marks stay at the bottom
-	slices.SortStableFunc(l.marks, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
-	height, latest := 0, -1
-	l.top = low
-	for i := range l.marks {
-		if p := partOf(l.marks[i].at, end, parts); p != latest {
-			height, latest = 0, p
+// drawn is the lane for the script.
+func (l *lane) drawn(u unit, end time.Duration) laneData {
+	data := laneData{Label: l.label, Note: l.note, Top: l.top, Marks: make(map[kind][]float64)}
+	if spans := l.windows(); len(spans) <= 2*mostWindows {
+		for _, at := range spans {
+			data.Windows = append(data.Windows, u.time(min(at, end)))
 		}
-		l.marks[i].height = float64(height) + 0.5
-		height++
-		l.top = max(l.top, float64(height))
 	}
-}
-
-// partOf is the number of the equal part in which a moment of the run lies.
-func partOf(at, end time.Duration, parts int) int {
-	if end <= 0 {
-		return 0
-	}
-	return min(max(int(float64(at)/float64(end)*float64(parts)), 0), parts-1)
-}
-
-// drawn is the lane for the script. It reports whether marks or moments were left out.
-func (l *lane) drawn(u unit, end time.Duration) (data laneData, thinned bool) {
-	if l.piled {
-		l.pile(end)
-	}
-	data = laneData{Label: l.label, Note: l.note, What: l.what, Top: significant(l.top), Marks: make(map[kind][]float64)}
-	if l.limit != nil {
-		if open := windows(l.limit); len(open) <= mostWindows {
-			for _, w := range open {
-				data.Windows = append(data.Windows, u.time(w.from), u.time(min(w.to, end)))
-			}
-		}
-		line, fewer := thinnedLevel(levels(l.limit, end), end)
-		if len(line) > 0 {
-			data.Level = [][]float64{{}, {}}
-		}
-		for _, m := range line {
-			data.Level[0], data.Level[1] = append(data.Level[0], u.time(m.at)), append(data.Level[1], round(m.used, 3))
-		}
-		thinned = fewer
-	}
-	groups := l.groups(end)
-	for _, g := range groups {
-		k := g.first.kind
-		data.Marks[k] = append(data.Marks[k], u.time(g.first.at), significant(g.first.height), float64(g.n))
-	}
-	return data, thinned || len(groups) < len(l.marks)
-}
-
-// group is marks that are drawn as one.
-type group struct {
-	first mark
-	n     int
-}
-
-// groups brings together marks of one kind that lie next to each other, more of them until few enough are left.
-func (l *lane) groups(end time.Duration) (order []*group) {
 	type place struct {
 		part, step int
 		kind       kind
 	}
-	for parts := mostParts; ; parts /= 2 {
-		groups := make(map[place]*group)
-		order = order[:0]
-		for _, m := range l.marks {
-			p := place{partOf(m.at, end, parts), int(m.height / l.top * mostSteps), m.kind}
-			if groups[p] == nil {
-				groups[p] = &group{first: m}
-				order = append(order, groups[p])
-			}
-			groups[p].n++
-		}
-		if len(order) <= mostMarks {
-			break
-		}
-	}
-	slices.SortStableFunc(order, func(a, b *group) int { return cmp.Compare(a.first.at, b.first.at) })
-	return order
-}
-
-// thinnedLevel shows the highest and the last level of each part if there are too many moments.
-func thinnedLevel(line []moment, end time.Duration) ([]moment, bool) {
-	if len(line) <= mostMoments {
-		return line, false
-	}
-	var result []moment
-	current := -1
-	for _, m := range line {
-		p := partOf(m.at, end, mostMoments/4)
-		if p != current {
-			result = append(result, m, m)
-			current = p
+	numbers := make(map[place]int) // where in a list the number of marks is that are drawn as one
+	for _, m := range l.marks {
+		p := place{int(m.at * mostParts / end), int(m.height / l.top * mostSteps), m.kind}
+		if at, ok := numbers[p]; ok {
+			data.Marks[m.kind][at]++
 			continue
 		}
-		if m.used > result[len(result)-2].used {
-			result[len(result)-2] = m
-		}
-		result[len(result)-1] = m
+		data.Marks[m.kind] = append(data.Marks[m.kind], u.time(m.at), significant(m.height), 1)
+		numbers[p] = len(data.Marks[m.kind]) - 1
 	}
-	return result, true
+	return data
+}
+
+// windows are when those of a fixed limit opened and closed, one after the other. Other limits have none.
+func (l *lane) windows() (spans []time.Duration) {
+	if l.limit == nil || l.limit.Quota.Kind != discordsim.KindFixed {
+		return nil
+	}
+	for _, use := range l.limit.Uses {
+		opens, closes := use.At, use.At+use.ResetAfter
+		if use.ResetAfter == 0 || len(spans) > 0 && spans[len(spans)-1] == closes {
+			continue
+		}
+		if l.limit.Quota.Aligned {
+			opens = max(closes-l.limit.Quota.Period, 0)
+		}
+		spans = append(spans, opens, closes)
+	}
+	return spans
 }

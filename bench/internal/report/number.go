@@ -11,35 +11,20 @@ func round(x float64, decimals int) float64 {
 	return math.Round(x*scale) / scale
 }
 
-// significant leaves out digits that no picture shows.
-func significant(x float64) float64 {
+// digits rounds a number to so many digits, but no digit before the point away.
+func digits(x float64, n int) float64 {
 	if x == 0 || math.IsNaN(x) {
 		return 0
 	}
-	return round(x, max(6-int(math.Floor(math.Log10(math.Abs(x)))), 0))
+	return round(x, max(n-1-int(math.Floor(math.Log10(math.Abs(x)))), 0))
 }
 
-// decimal shows a number with about four digits.
-func decimal(x float64) string {
-	digits := 3
-	switch size := math.Abs(x); {
-	case size >= 1000:
-		digits = 0
-	case size >= 100:
-		digits = 1
-	case size >= 10:
-		digits = 2
-	case size < 0.1 && size > 1e-9:
-		digits = 2 - int(math.Floor(math.Log10(size)))
-	}
-	text := strconv.FormatFloat(x, 'f', digits, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
+// significant leaves out digits that no picture shows.
+func significant(x float64) float64 { return digits(x, 7) }
 
-func withUnit(x float64, unit string) string { return strings.TrimSpace(decimal(x) + " " + unit) }
+func withUnit(x float64, unit string) string {
+	return strings.TrimSpace(strconv.FormatFloat(digits(x, 4), 'f', -1, 64) + " " + unit)
+}
 
 func capital(text string) string {
 	if text == "" {

@@ -212,7 +212,7 @@ func (r *Report) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.WritePage(file), file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(r.WritePage(file), file.Close()); err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return os.Rename(file.Name(), path)
@@ -228,7 +228,7 @@ func beside(path string) (target string, file *os.File, err error) {
 			return "", nil, err
 		}
 	}
-	file, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if cause := new(fs.PathError); errors.As(err, &cause) {
 		return "", nil, fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
 	}

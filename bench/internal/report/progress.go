@@ -19,29 +19,13 @@ type Progress struct {
 
 // NewProgress begins to show progress over so many requests.
 func NewProgress(w io.Writer, requests int) *Progress {
-	if !isTerminal(w) {
+	if file, ok := w.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return &Progress{plain: w}
 	}
-	return &Progress{bar: newBar(w, requests)}
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-func newBar(w io.Writer, requests int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionShowCount(),
-		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("requests"),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionSetWidth(40),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetRenderBlankState(true),
-		progressbar.OptionClearOnFinish(),
-	)
+	return &Progress{bar: progressbar.NewOptions(requests,
+		progressbar.OptionSetWriter(w), progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(40), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetRenderBlankState(true), progressbar.OptionClearOnFinish())}
 }
 
 // Begin says in a line what begins now, where there is no bar to look at.

@@ -225,7 +225,6 @@
 				c.fillRect(inside(from), at.top, inside(to) - inside(from), at.bottom - at.top);
 			});
 			const y = (height) => at.bottom - (height / lane.top) * (at.bottom - at.top);
-			drawLevel(u, c, lane, at, x, y);
 			drawMarks(u, c, lane, at, x, y, right);
 			c.restore();
 		});
@@ -283,23 +282,6 @@
 		});
 	}
 
-	function drawLevel(u, c, lane, at, x, y) {
-		if (!lane.level) return;
-		const [times, heights] = lane.level;
-		c.save();
-		c.beginPath();
-		c.rect(u.bbox.left, at.top, u.bbox.width, at.bottom - at.top);
-		c.clip();
-		c.beginPath();
-		c.moveTo(x(times[0]), at.bottom);
-		times.forEach((time, i) => c.lineTo(x(time), y(heights[i])));
-		c.lineTo(x(times[times.length - 1]), at.bottom);
-		c.closePath();
-		c.fillStyle = colour("level");
-		c.fill();
-		c.restore();
-	}
-
 	// The order is what lies on top in the end: what somebody should look at.
 	const kinds = ["foreign", "accepted", "broken", "unjudged", "unavoidable", "avoidable"];
 
@@ -352,10 +334,6 @@
 		const lane = data.lanes[n];
 		if (!lane) return at;
 		let text = lane.label + " at " + at;
-		if (lane.level && lane.what) {
-			const i = before(lane.level[0], x);
-			if (i >= 0) text += ": " + number(valueAt({ x: lane.level[0], y: lane.level[1] }, i, x)) + (lane.what === "counted" ? " of " + number(lane.top) + " places taken" : " " + lane.what);
-		}
 		const near = nearest(u, lane);
 		return near ? text + "; " + near : text;
 	}

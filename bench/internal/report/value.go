@@ -163,14 +163,11 @@ func Bytes(n uint64) Value {
 	return Value{text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), data: n}
 }
 
-// word is the status as the cell of a table, and what JSON has of a verdict.
-func (v Verdict) value() Value {
+// Value is the verdict in a cell of a table, and what JSON has of it.
+func (v Verdict) Value() Value {
 	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
 	return Value{text: word, data: v.data(), status: v.Status}
 }
-
-// Value is the verdict in a cell of a table.
-func (v Verdict) Value() Value { return v.value() }
 
 // inSeconds leaves out digits that mean nothing.
 func inSeconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
