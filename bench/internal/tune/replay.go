@@ -19,7 +19,6 @@ const authorization = "Bot simulated"
 type replay struct {
 	load    *Load
 	discord Discord
-	done    func(requests int)
 
 	clock  *clock
 	server *server
@@ -29,6 +28,7 @@ type replay struct {
 	arrival event
 	next    int         // arrival
 	open    int         // requests that have arrived and have no outcome
+	ended   int         // those that have one and were not told
 	free    []*exchange // of requests that have ended
 	record  record
 	// undisturbed is set by events that cannot have made the manager answer anybody who waits. That saves asking it.
@@ -38,7 +38,7 @@ type replay struct {
 // errStuck is what a manager would be to blame for.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is after how many events a replay looks whether it is still wanted.
+// lookEvery is after how many events a replay looks whether it is still wanted, and tells how far it has come.
 const lookEvery = 1 << 12
 
 // simulate replays the load. The error is the context's, or about a manager that does not do what it should.
@@ -53,14 +53,18 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	}
 	defer manager.Close()
 	r := &replay{
-		load: load, discord: discord, done: done, clock: clock, server: newServer(load, discord),
+		load: load, discord: discord, clock: clock, server: newServer(load, discord),
 		permits: newAcquirer(manager), record: newRecord(load),
 	}
 	r.arrival.call = r.arrive
 	r.awaitArrival()
 	for n := 0; clock.next(); n++ {
-		if n%lookEvery == 0 && ctx.Err() != nil {
-			return Result{}, ctx.Err()
+		if n%lookEvery == 0 {
+			if ctx.Err() != nil {
+				return Result{}, ctx.Err()
+			}
+			done(r.ended)
+			r.ended = 0
 		}
 		if r.undisturbed {
 			r.undisturbed = false
@@ -69,6 +73,7 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 		r.permits.settle()
 		r.record.measure()
 	}
+	done(r.ended)
 	if r.open > 0 {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
 	}
@@ -173,6 +178,6 @@ func (x *exchange) proceed() {
 
 func (x *exchange) end() {
 	x.open--
+	x.ended++
 	x.free = append(x.free, x)
-	x.done(1)
 }
