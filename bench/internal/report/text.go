@@ -66,7 +66,7 @@ func (v Verdict) word() string {
 	if v.Status == Passed {
 		return "OK"
 	}
-	return string(v.Status)
+	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
 
 func factsText(facts []Fact) string {
@@ -88,7 +88,7 @@ func (r *Report) overview() Table {
 		for _, fact := range part.Facts {
 			if fact.Column != "" && !seen[fact.Column] {
 				seen[fact.Column] = true
-				text, isText := fact.Value.data.(string)
+				text, isText := fact.Value.Data.(string)
 				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: isText && strings.Contains(text, " ")})
 			}
 		}
