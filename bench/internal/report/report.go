@@ -86,7 +86,11 @@ func Together(parts []*Report) Verdict {
 		for _, part := range parts {
 			if part.Verdict.Status == status {
 				n++
-				verdict.Reasons = append(verdict.Reasons, part.Name+": "+part.Verdict.text())
+				reason := part.Name + ": " + part.Verdict.text()
+				if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
+					reason += " (missed: " + strings.Join(missed, "; ") + ")"
+				}
+				verdict.Reasons = append(verdict.Reasons, reason)
 			}
 		}
 		if n == 0 {

@@ -18,12 +18,14 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	paragraph(strings.Join(r.About, "\n"))
-	if len(r.Parts) == 1 {
+	paragraph(factsText(r.Facts))
+	switch len(r.Parts) {
+	case 0:
+	case 1:
 		part := r.Parts[0]
 		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
-	}
-	paragraph(factsText(r.Facts))
-	if len(r.Parts) > 0 {
+		paragraph(factsText(part.Facts))
+	default:
 		paragraph(r.overview().text())
 	}
 	for _, part := range append([]*Report{r}, r.Parts...) {
@@ -69,12 +71,19 @@ func (v Verdict) word() string {
 	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
 
+// longestValue is how wide the column of values may become, in bytes. What is longer stands where remarks do.
+const longestValue = 24
+
 func factsText(facts []Fact) string {
 	t := newTable()
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, {Number: 2, Align: text.AlignRight}})
 	for _, fact := range facts {
+		value, remark := fact.Value.String(), fact.Remark
+		if len(value) > longestValue {
+			value, remark = "", strings.TrimSpace(value+" "+remark)
+		}
 		if fact.Name != "" {
-			t.AppendRow(table.Row{fact.Name, fact.Value, fact.Remark})
+			t.AppendRow(table.Row{fact.Name, value, remark})
 		}
 	}
 	return trimmed(t)
