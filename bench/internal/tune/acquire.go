@@ -43,11 +43,14 @@ func newAcquirer(manager *buckets.RESTBucketManager) *acquirer {
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks for one permission, and reports whether it was given at once, as most are. Otherwise settle brings the answer.
-func (a *acquirer) acquire(x *exchange) bool {
-	if lease, err := a.manager.AcquireRequest(atOnce, &x.request); err == nil {
-		x.answered(lease, nil, buckets.WaitsForNothing)
-		return true
+// acquire asks for one permission, and reports whether it was given at once, as most are if nobody else waits in the queue. Otherwise
+// settle brings the answer.
+func (a *acquirer) acquire(x *exchange, othersWait bool) bool {
+	if !othersWait {
+		if lease, err := a.manager.AcquireRequest(atOnce, &x.request); err == nil {
+			x.answered(lease, nil, buckets.WaitsForNothing)
+			return true
+		}
 	}
 	a.open++
 	a.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {

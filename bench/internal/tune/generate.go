@@ -45,7 +45,7 @@ func (t Traffic) bursts() int {
 // Generate makes the load up. The same traffic always gives the same load.
 func Generate(t Traffic) (*Load, error) {
 	g := &generator{
-		load: newLoad(), chance: rand.New(rand.NewPCG(t.Seed, 3)), targets: make(map[place]int),
+		load: newLoad(), chance: rand.New(rand.NewPCG(t.Seed, 3)), queues: make(map[place]int),
 		channels: newDraw(t.Channels, func(n int) float64 { return math.Pow(float64(n+1), -t.Skew) }),
 		mix:      t.Mix, shares: newDraw(len(t.Mix), func(n int) float64 { return t.Mix[n].Weight }),
 	}
@@ -75,34 +75,25 @@ type generator struct {
 	channels draw
 	shares   draw
 	mix      []Share
-	targets  map[place]int
+	queues   map[place]int
 }
 
 // place is a route for one channel, guild or webhook.
 type place struct{ route, channel int }
 
 func (g *generator) add(at time.Duration, route, channel int) error {
-	target, err := g.target(route, channel)
-	if err != nil {
-		return err
-	}
-	g.load.add(at, target)
-	return nil
-}
-
-// target compiles a route once for each channel: what else stands in its path makes no difference to a limit.
-func (g *generator) target(route, channel int) (int, error) {
 	key := place{route, channel}
-	if target, ok := g.targets[key]; ok {
-		return target, nil
+	queue, ok := g.queues[key]
+	if !ok {
+		compiled, err := compile(g.mix[route].Route, channel)
+		if err != nil {
+			return err
+		}
+		queue = g.load.queue(compiled)
+		g.queues[key] = queue
 	}
-	compiled, err := compile(g.mix[route].Route, channel)
-	if err != nil {
-		return 0, err
-	}
-	target := g.load.target(compiled)
-	g.targets[key] = target
-	return target, nil
+	g.load.add(at, queue)
+	return nil
 }
 
 const firstID = 900_000_000_000_000_000

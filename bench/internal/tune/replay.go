@@ -86,7 +86,7 @@ func (r *replay) awaitArrival() {
 func (r *replay) arrive() {
 	r.undisturbed = true
 	for r.next < len(r.load.arrivals) && r.load.arrivals[r.next].at <= r.clock.now {
-		x := r.exchange(r.load.arrivals[r.next].target)
+		x := r.exchange(r.load.arrivals[r.next].queue)
 		r.next++
 		r.open++
 		if !x.acquire() {
@@ -100,8 +100,7 @@ func (r *replay) arrive() {
 type exchange struct {
 	*replay
 	event
-	target   int
-	queue    int // in the record
+	queue    int
 	request  buckets.Request
 	chance   rand.PCG // of its own, so that the round trips of a request do not depend on those of others
 	asked    time.Duration
@@ -112,16 +111,15 @@ type exchange struct {
 }
 
 // exchange returns one for the next request.
-func (r *replay) exchange(number int) (x *exchange) {
+func (r *replay) exchange(queue int) (x *exchange) {
 	if last := len(r.free) - 1; last >= 0 {
 		x, r.free = r.free[last], r.free[:last]
 	} else {
 		x = &exchange{replay: r}
 		x.call = x.proceed
 	}
-	target := &r.load.targets[number]
-	x.target, x.queue, x.queued = number, target.queue, 0
-	x.request = buckets.Request{Route: target.route, Authorization: authorization}
+	x.queue, x.queued = queue, 0
+	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
 	x.chance.Seed(r.discord.Seed, uint64(r.next))
 	return x
 }
@@ -130,7 +128,7 @@ func (r *replay) exchange(number int) (x *exchange) {
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	x.record.ask(x.queue)
-	return x.permits.acquire(x)
+	return x.permits.acquire(x, x.record.waiting[x.queue] > 1)
 }
 
 // answered brings the permission, or says why there is none.
@@ -159,7 +157,7 @@ func (x *exchange) way() time.Duration {
 func (x *exchange) proceed() {
 	if x.sent {
 		x.undisturbed = true
-		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.target)
+		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)
 		x.clock.after(x.way(), &x.event)
 		return
 	}

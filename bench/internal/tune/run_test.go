@@ -46,7 +46,7 @@ func together(t *testing.T, channels, each int) *Load {
 	for channel := range channels {
 		route, err := compile(routes.CreateMessage, channel)
 		require.NoError(t, err)
-		target := load.target(route)
+		target := load.queue(route)
 		for range each {
 			load.add(0, target)
 		}
@@ -273,7 +273,7 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
 	}
 	reaction, err := compile(routes.AddMyMessageReaction, 0)
 	require.NoError(t, err)
-	load.add(0, load.target(reaction))
+	load.add(0, load.queue(reaction))
 	err = load.CheckRules([]discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages"}, {Method: "GET", Path: "/channels/{id}/messages"}})
 	assert.EqualError(t, err, `-rule, number 2: no request of the load is for that route: expected one of these:
   POST /channels/{channel_id}/messages (3)

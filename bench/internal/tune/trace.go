@@ -49,7 +49,7 @@ func (e *TraceError) Error() string {
 // If skip is set, lines with which something is wrong are left out and counted, see Load.Skipped. It is an error all the same if no line
 // is left.
 func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
-	t := &trace{name: name, load: newLoad(), targets: make(map[address]int), columns: [3]int{0, 1, 2}}
+	t := &trace{name: name, load: newLoad(), queues: make(map[address]int), columns: [3]int{0, 1, 2}}
 	reader := bufio.NewReaderSize(content, 1<<16)
 	if mark, _ := reader.Peek(3); string(mark) == "\uFEFF" {
 		_, _ = reader.Discard(3) // they are there
@@ -97,7 +97,7 @@ func isJSON(name string, reader *bufio.Reader) bool {
 type trace struct {
 	name       string
 	load       *Load
-	targets    map[address]int
+	queues     map[address]int
 	times      []time.Time
 	dated      bool   // times are RFC 3339
 	columns    [3]int // of CSV: where time, method and path are
@@ -187,17 +187,17 @@ func (t *trace) add(when, method, path string) (problem string) {
 		return "RFC 3339 and seconds are mixed: expected times like those before"
 	}
 	key := address{method, path}
-	target, ok := t.targets[key]
+	queue, ok := t.queues[key]
 	if !ok {
 		route, err := routes.MatchAt(method, path, at)
 		if err != nil {
 			return fmt.Sprintf("method or path: %v", err) // which repeats neither
 		}
-		target = t.load.target(route)
-		t.targets[key] = target
+		queue = t.load.queue(route)
+		t.queues[key] = queue
 	}
 	t.times = append(t.times, at)
-	t.load.add(0, target)
+	t.load.add(0, queue)
 	return ""
 }
 

@@ -15,7 +15,7 @@ import (
 // times lists when the requests are made, and for what.
 func times(l *Load) (list []string) {
 	for _, a := range l.arrivals {
-		list = append(list, a.at.String()+" "+l.targets[a.target].route.String())
+		list = append(list, a.at.String()+" "+l.queues[a.queue].route.String())
 	}
 	return list
 }
