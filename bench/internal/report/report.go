@@ -86,11 +86,11 @@ func Together(parts []*Report) Verdict {
 		for _, part := range parts {
 			if part.Verdict.Status == status {
 				n++
-				reason := part.Name + ": " + part.Verdict.text()
+				reason := part.Verdict.text()
 				if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
-					reason += " (missed: " + strings.Join(missed, "; ") + ")"
+					reason = strings.Join(missed, "; ")
 				}
-				verdict.Reasons = append(verdict.Reasons, reason)
+				verdict.Reasons = append(verdict.Reasons, part.Name+": "+reason)
 			}
 		}
 		if n == 0 {
