@@ -61,7 +61,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		part := newSection(r.Parts[0])
 		p.Whole = part
 	} else if len(r.Parts) > 0 {
-		p.Overview = r.overview().verdictFirst()
+		p.Overview = r.overview()
 		for _, part := range r.Parts {
 			p.Sections = append(p.Sections, newSection(part))
 		}
@@ -108,17 +108,6 @@ func short(text string) string {
 		return string(runes[:longestText]) + "…"
 	}
 	return text
-}
-
-// verdictFirst has the verdict beside the names, where it is in sight on a telephone, too.
-func (t Table) verdictFirst() Table {
-	if last := len(t.Columns) - 1; last > 1 {
-		t.Columns = slices.Insert(t.Columns[:last:last], 1, t.Columns[last])
-		for i, row := range t.Rows {
-			t.Rows[i] = slices.Insert(row[:last:last], 1, row[last])
-		}
-	}
-	return t
 }
 
 // Badge is the status in a word or two, told apart without colours, too.

@@ -92,6 +92,11 @@ func factsText(facts []Fact) string {
 // overview is a row for each part, of those facts that have a column in any of them.
 func (r *Report) overview() Table {
 	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
+	judged := r.Parts[0].Verdict.Status != ""
+	if judged {
+		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
+	}
+	fixed := len(overview.Columns)
 	seen := make(map[string]bool)
 	for _, part := range r.Parts {
 		for _, fact := range part.Facts {
@@ -102,18 +107,12 @@ func (r *Report) overview() Table {
 			}
 		}
 	}
-	judged := false
 	for _, part := range r.Parts {
-		row := []Value{Text(part.Name)}
-		for _, column := range overview.Columns[1:] {
+		row := []Value{Text(part.Name), part.Verdict.Value()}[:fixed]
+		for _, column := range overview.Columns[fixed:] {
 			row = append(row, part.inColumn(column.Name))
 		}
-		row = append(row, part.Verdict.Value())
-		judged = judged || part.Verdict.Status != ""
 		overview.Rows = append(overview.Rows, row)
-	}
-	if judged {
-		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
 	}
 	return overview
 }
