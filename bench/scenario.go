@@ -65,9 +65,6 @@ func (c *scenarioCommand) Run(p *program) error {
 		return err
 	}
 	all.Verdict = report.Together(all.Parts)
-	if p.ctx.Err() != nil {
-		all.Verdict.Status = report.Interrupted
-	}
 	return c.show(p, all)
 }
 
