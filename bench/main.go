@@ -12,8 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ratelight/ratelight/bench/internal/processes"
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
 // The exit statuses, beside 0.
@@ -24,7 +24,7 @@ const (
 )
 
 func main() {
-	if os.Getenv(processes.ChildVariable) != "" {
+	if os.Getenv(share.ChildVariable) != "" {
 		os.Exit(child())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/load"
-	"github.com/ratelight/ratelight/bench/internal/processes"
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
 // shareCommand has several processes share limits, and judges how well.
@@ -54,118 +50,49 @@ func (c *shareCommand) check(given map[string]bool) error {
 	case given["min-efficiency"]:
 		return errors.New("-min-efficiency has no effect together with -disturb: omit one of them, because there is no ideal to compare with")
 	case !given["length"]:
-		c.Length = processes.LengthOfAccidents
-	case c.Length < processes.LengthOfAccidents:
-		return fmt.Errorf("-length is %s: expected %s or more with -disturb", report.Time(c.Length), report.Time(processes.LengthOfAccidents))
+		c.Length = share.LengthOfAccidents
+	case c.Length < share.LengthOfAccidents:
+		return fmt.Errorf("-length is %s: expected %s or more with -disturb", report.Time(c.Length), report.Time(share.LengthOfAccidents))
 	}
 	return nil
 }
 
 // Run runs the scenarios, or lists them.
 func (c *shareCommand) Run(p *program) error {
-	settings := processes.Settings{Processes: c.Processes, Length: c.Length, Seed: c.Seed, Disturb: c.Disturb, Outage: c.Outage}
-	if slices.Contains(c.Names, "list") {
-		return c.show(p, processes.List(settings))
+	o := share.Options{
+		Processes: c.Processes, Scenarios: c.Names, Length: c.Length, Seed: c.Seed, Disturb: c.Disturb, Outage: c.Outage, Redis: c.Redis,
+		Demand: c.demand.report(), Record: c.Report != "",
 	}
-	scenarios, err := found(c.Names, func(name string) ([]processes.Scenario, error) { return processes.Find(name, settings) })
+	if slices.Contains(c.Names, "list") {
+		return c.show(p, share.List(o))
+	}
+	scenarios, err := o.Find()
 	if err != nil {
-		return err
+		return misuseError{err}
 	}
 	if err := c.output.check(); err != nil {
 		return err
 	}
-	if settings.Executable, err = processes.Executable(); err != nil {
-		return err
-	}
-	engine, err := processes.OpenEngine(p.ctx, c.Redis)
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
 	requests := 0
-	for i := range scenarios {
-		requests += scenarios[i].Requests(settings)
+	for _, s := range scenarios {
+		requests += s.Requests(o.Length)
 	}
 	progress := c.progress(p, requests)
 	defer progress.End()
-	settings.Done = progress.Step
-	all := &report.Report{Title: report.Counted(c.Processes, "process"), About: settings.About()}
-	run := c.runEach
-	if c.Disturb {
-		run = c.runTogether
-	}
-	if all.Parts, err = run(p, progress, scenarios, engine, settings); err != nil {
+	o.Begin, o.Done = progress.Begin, progress.Step
+	r, err := share.Run(p.ctx, o)
+	if err != nil {
 		return err
 	}
 	progress.End()
-	all.Verdict = report.Together(all.Parts)
-	if p.ctx.Err() != nil {
-		all.Verdict.Status = report.Interrupted
-	}
-	return c.show(p, all)
-}
-
-// runTogether runs all scenarios at the same time, as accidents take a minute. Each but the first has an engine of its own: their
-// calls do not say whose they are, and accidents happen to it.
-func (c *shareCommand) runTogether(p *program, progress *report.Progress, scenarios []processes.Scenario, engine *processes.Engine, settings processes.Settings) ([]*report.Report, error) {
-	engines, names := []*processes.Engine{engine}, make([]string, len(scenarios))
-	for i := range scenarios {
-		names[i] = scenarios[i].Name
-		if i > 0 {
-			another, err := processes.OpenEngine(p.ctx, c.Redis)
-			if err != nil {
-				return nil, err
-			}
-			defer another.Close()
-			engines = append(engines, another)
-		}
-	}
-	progress.Begin(fmt.Sprintf("%s, about %v", strings.Join(names, " and "), settings.Length))
-	parts, failures := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))
-	ctx, cancel := context.WithCancel(p.ctx)
-	defer cancel()
-	var group sync.WaitGroup
-	for i := range scenarios {
-		group.Go(func() {
-			if parts[i], failures[i] = c.runOne(ctx, scenarios[i], engines[i], settings); failures[i] != nil {
-				cancel()
-			}
-		})
-	}
-	group.Wait()
-	return parts, errors.Join(failures...)
-}
-
-// runEach runs one scenario after the other, as the calls of an engine do not say whose they are.
-func (c *shareCommand) runEach(p *program, progress *report.Progress, scenarios []processes.Scenario, engine *processes.Engine, settings processes.Settings) (parts []*report.Report, err error) {
-	for i, scenario := range scenarios {
-		if p.ctx.Err() != nil && len(parts) > 0 {
-			break
-		}
-		progress.Begin(fmt.Sprintf("%d of %d: %s, about %v", i+1, len(scenarios), scenario.Name, settings.Length))
-		part, err := c.runOne(p.ctx, scenario, engine, settings)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
-	}
-	return parts, nil
-}
-
-func (c *shareCommand) runOne(ctx context.Context, scenario processes.Scenario, engine *processes.Engine, settings processes.Settings) (*report.Report, error) {
-	trace := load.NewTrace(c.Report != "")
-	result, err := processes.Run(ctx, scenario, engine, settings, trace)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", scenario.Name, err)
-	}
-	return result.Report(c.demand.report(), trace.Log()), nil
+	return c.show(p, r)
 }
 
 // child is the program when it is one of several processes. Ctrl-C in a terminal reaches all of them; it is the parent who ends
 // the others.
 func child() int {
 	signal.Ignore(os.Interrupt)
-	if err := processes.Child(os.Stdin, os.Stdout); err != nil {
+	if err := share.Child(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return statusFailed
 	}

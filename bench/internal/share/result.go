@@ -1,0 +1,254 @@
+package share
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// result is what happened in a scenario.
+type result struct {
+	Scenario
+	length   time.Duration
+	requests int // those that were given up at a planned end left out
+	answered int
+	errors   map[string]int // why the others were not answered
+	took     time.Duration  // from the common start until the last answer, or until the planned end
+	ideal    ideal
+	queued   load.Queued // how long requests were held back
+	meanWait time.Duration
+	// The simulator's view of refusals. It takes all processes for one client.
+	refused, avoidable, excused discordsim.ByClass
+	pairs, inverted             int
+	// calls are those of scripts, late those of the second half.
+	calls, late  effort
+	lateRequests int
+	seconds      []second
+	costs        []cost
+	// stalled is how far behind the simulated Discord once was.
+	stalled     time.Duration
+	log         *report.Log
+	interrupted bool
+	// missed says which targets were missed and by how much.
+	missed []string
+}
+
+// second is what happened in one second.
+type second struct {
+	served, refused, errors int
+	calls                   float64 // of the engine; NaN: not known
+}
+
+// busy is from where on a simulator that is behind spoils the figures: a fifth of a window.
+const busy = 200 * time.Millisecond
+
+// efficiency is against the certain ideal, 0 if none is stated.
+func (r *result) efficiency() float64 {
+	if r.took == 0 || r.answered < r.requests {
+		return 0
+	}
+	return r.ideal.took.Seconds() / r.took.Seconds()
+}
+
+// callsEach is how many calls of the engine there were for each request, in all and in the second half.
+func (r *result) callsEach() (all, late float64) {
+	return part(r.calls.calls, r.requests), part(r.late.calls, r.lateRequests)
+}
+
+func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+
+// sumUp works out what happened from what was observed.
+func (r *run) sumUp() (*result, error) {
+	seen := r.discord.Report()
+	result := &result{
+		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
+		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,
+	}
+	all := work(slices.Concat(r.works...))
+	if r.accidents == nil {
+		var err error
+		if result.ideal, err = idealOf(all, r.quota); err != nil {
+			return nil, err
+		}
+	}
+	h := r.history()
+	r.count(result)
+	result.log = r.trace.Log()
+	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
+	r.efforts(result)
+	for from := time.Duration(0); from < result.took; from += time.Second {
+		to := from + time.Second
+		s := second{served: within(h.processed, from, to), errors: within(h.failed, from, to), calls: r.callsUntil(to) - r.callsUntil(from)}
+		s.refused, _, _ = h.refusals(from, to)
+		result.seconds = append(result.seconds, s)
+	}
+	for i, affected := range r.affected {
+		next := r.options.Length
+		if i+1 < len(r.accidents) {
+			next = r.accidents[i+1].at
+		}
+		result.costs = append(result.costs, h.cost(r.accidents[i], affected, next))
+	}
+	return result, nil
+}
+
+// history brings together what processes and the simulator say.
+func (r *run) history() *history {
+	h := &history{works: r.works, window: r.quota.Period, planned: work(slices.Concat(r.works...)).planned()}
+	for _, one := range r.requests {
+		for _, e := range r.events[one.sequence] {
+			at := e.At.Sub(r.start)
+			if e.Accepted > 0 {
+				h.served = append(h.served, served{one.place, one.bucket, one.arrived, e.SentAt.Sub(r.start), at})
+				h.processed = append(h.processed, at)
+			}
+			if e.Class != discordsim.ClassNone {
+				h.refused = append(h.refused, refusal{at, e.Major, e.Verdict == discordsim.Avoidable})
+			}
+		}
+		if one.failure != "" && !one.givenUp {
+			h.failed = append(h.failed, one.done)
+		}
+	}
+	slices.SortFunc(h.served, func(a, b served) int { return cmp.Compare(a.processed, b.processed) })
+	slices.Sort(h.processed)
+	slices.Sort(h.failed)
+	return h
+}
+
+// queued is how long a request was held back by the client, round trips not counted.
+func (r *run) queued(one *request) (d time.Duration, sent bool) {
+	since := one.arrived
+	for _, e := range r.events[one.sequence] {
+		d += e.SentAt.Sub(r.start) - since
+		since = e.At.Sub(r.start)
+	}
+	return d, since != one.arrived
+}
+
+// passage is a request's way. When the client heard of a refusal is not known, only when that was sent.
+func (r *run) passage(one *request) report.Passage {
+	passage := report.Passage{HandedOver: one.arrived, Done: one.done}
+	for i, e := range r.events[one.sequence] {
+		send := report.Send{At: e.SentAt.Sub(r.start), Back: e.At.Sub(r.start), Status: e.Status}
+		if i == len(r.events[one.sequence])-1 {
+			send.Back = one.done
+		}
+		passage.Sends = append(passage.Sends, send)
+	}
+	return passage
+}
+
+// count counts what became of requests, and how long they waited.
+func (r *run) count(result *result) {
+	var waits []time.Duration
+	sum := time.Duration(0)
+	for _, one := range r.requests {
+		if r.trace != nil {
+			r.trace.Passage(r.passage(one))
+		}
+		if d, sent := r.queued(one); sent {
+			waits = append(waits, d)
+			sum += d
+		}
+		switch {
+		case one.givenUp:
+			continue
+		case one.failure == "":
+			result.answered++
+			result.took = max(result.took, one.done)
+		default:
+			result.errors[one.failure]++
+		}
+		result.requests++
+	}
+	if r.accidents == nil {
+		result.requests = r.Requests(r.options.Length)
+	} else {
+		result.took = r.options.Length
+	}
+	if len(waits) == 0 {
+		return
+	}
+	slices.Sort(waits)
+	at := func(part float64) time.Duration { return waits[max(int(math.Ceil(part*float64(len(waits))))-1, 0)] }
+	result.queued = load.Queued{Median: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
+	result.meanWait = sum / time.Duration(len(waits))
+}
+
+// efforts takes over what the engine did, in all and in the second half of the time.
+func (r *run) efforts(result *result) {
+	half := slices.IndexFunc(r.samples, func(s sample) bool { return s.at >= result.took/2 })
+	if half < 0 {
+		return
+	}
+	end := r.samples[len(r.samples)-1].effort
+	result.calls, result.late = end.minus(r.samples[0].effort), end.minus(r.samples[half].effort)
+	for _, one := range r.requests {
+		if e := r.events[one.sequence]; len(e) > 0 && e[0].SentAt.Sub(r.start) >= r.samples[half].at {
+			result.lateRequests++
+		}
+	}
+}
+
+// callsUntil is how many calls the engine had done by a time, NaN if that is not known. Those between two samples are spread over the
+// time between.
+func (r *run) callsUntil(at time.Duration) float64 {
+	i := slices.IndexFunc(r.samples, func(s sample) bool { return s.at >= at })
+	if i < 0 || i == 0 && r.samples[0].at > at {
+		return math.NaN()
+	}
+	to := r.samples[i]
+	if to.at == at {
+		return float64(to.effort.calls)
+	}
+	from := r.samples[i-1]
+	return float64(from.effort.calls) + float64(at-from.at)/float64(to.at-from.at)*float64(to.effort.calls-from.effort.calls)
+}
+
+// judge compares the result with the targets.
+func (r *result) judge() {
+	t := r.targets
+	if r.interrupted || t.anything {
+		return
+	}
+	miss := func(missed bool, format string, values ...any) {
+		if missed {
+			r.missed = append(r.missed, fmt.Sprintf(format, values...))
+		}
+	}
+	unanswered := r.requests - r.answered
+	miss(unanswered > 0, "not answered: %d of %d requests", unanswered, r.requests)
+	for _, text := range slices.Sorted(maps.Keys(r.errors)) {
+		miss(true, "%d ended with: %s", r.errors[text], text)
+	}
+	refused, when := r.refused.Total(), ""
+	for _, c := range r.costs {
+		refused, when = refused-c.refused, " before all accidents"
+	}
+	miss(refused > 0, "429s%s: %d, none wanted", when, refused)
+	miss(r.inverted > 0 && t.inOrder, "inverted pairs from the second window on: %d of %d, none wanted", r.inverted, r.pairs)
+	if len(r.notJudged()) == 0 && unanswered == 0 {
+		all, _ := r.callsEach()
+		miss(r.efficiency() < t.certain, "%.4f of the certain ideal, at least %.2f wanted", r.efficiency(), t.certain)
+		miss(t.callsEach > 0 && all > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", all, t.callsEach)
+	}
+	for _, c := range r.costs {
+		r.missed = append(r.missed, c.missed(t)...)
+	}
+}
+
+// notJudged lists the targets that say nothing of a run as short as this one, and are not looked at.
+func (r *result) notJudged() (list []string) {
+	if r.length >= shortestJudged || r.interrupted || r.targets.anything {
+		return nil
+	}
+	return r.targets.ofLongRuns()
+}

@@ -1,0 +1,99 @@
+package share
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// good is a result with nothing wrong.
+func good() *result {
+	return &result{
+		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: DefaultLength,
+		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, calls: effort{calls: 10}, pairs: 50,
+	}
+}
+
+func TestResultIsJudgedByItsTargets(t *testing.T) {
+	t.Parallel()
+	two := accident{name: "x", allowed: 2}
+	for name, test := range map[string]struct {
+		change func(*result)
+		status report.Status
+		want   string
+	}{
+		"good":                      {func(*result) {}, report.Passed, ""},
+		"slow":                      {func(r *result) { r.took = 21 * time.Second }, report.Failed, "0.9333 of the certain ideal, at least 0.97 wanted"},
+		"slow, short":               {func(r *result) { r.took, r.length = 21*time.Second, 3*time.Second }, report.NotJudged, ""},
+		"talkative":                 {func(r *result) { r.calls.calls = 11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
+		"disorder":                  {func(r *result) { r.inverted = 1 }, report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
+		"refused":                   {func(r *result) { r.refused.User = 2 }, report.Failed, "429s: 2, none wanted"},
+		"refused after an accident": {func(r *result) { r.refused.User, r.costs = 2, []cost{{accident: two, refused: 2}} }, report.Passed, ""},
+		"refused before it":         {func(r *result) { r.refused.User, r.costs = 3, []cost{{accident: two, refused: 2}} }, report.Failed, "429s before all accidents: 1, none wanted"},
+		"failed":                    {func(r *result) { r.answered, r.errors = 98, map[string]int{"away": 2} }, report.Failed, "not answered: 2 of 100 requests; 2 ended with: away"},
+		"interrupted":               {func(r *result) { r.answered, r.interrupted = 98, true }, report.Interrupted, ""},
+		"the machine stalled":       {func(r *result) { r.took, r.stalled = 21*time.Second, time.Second }, report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
+		"anything will do":          {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+	} {
+		r := good()
+		test.change(r)
+		r.judge()
+		verdict := r.report(report.Demand{}).Verdict
+		assert.Equal(t, test.status, verdict.Status, name)
+		assert.Equal(t, test.want, strings.Join(verdict.Reasons, "; "), name)
+	}
+	r := good()
+	r.refused = discordsim.ByClass{Global: 1}
+	assert.Equal(t, []string{"1 429s, and -fail-on-429 wants none"}, r.report(report.Demand{No429s: true}).Verdict.Reasons)
+}
+
+func TestResultIsShown(t *testing.T) {
+	t.Parallel()
+	r := good()
+	r.seconds = []second{{served: 5, calls: 3}, {served: 4, refused: 1, calls: math.NaN()}}
+	r.costs = []cost{{accident: accident{name: "it is frozen", at: 8 * time.Second, until: 9 * time.Second}, before: 4.5, back: -1, served: time.Second}}
+	var text, json strings.Builder
+	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{})}}
+	require.NoError(t, parts.WriteText(&text))
+	require.NoError(t, parts.WriteJSON(&json))
+	assert.Regexp(t, `(?m)^x +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
+	assert.Regexp(t, `(?m)^it is frozen +8 s +9 s +4\.5/s +0 +– +1\.00 s `, text.String())
+	for _, want := range []string{`"scenario": "x"`, `"calls_per_request": 0.1`, `"engine_calls": null`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`} {
+		assert.Contains(t, json.String(), want)
+	}
+}
+
+func TestCallsAreThoseOfTheTimeTheyFallInto(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	event := func(at time.Duration) []discordsim.Event { return []discordsim.Event{{SentAt: time.Time{}.Add(at)}} }
+	r := &run{samples: []sample{
+		{0, effort{100, s}}, {0, effort{100, s}}, {s, effort{110, 2 * s}}, {3 * s, effort{130, 3 * s}}, {4 * s, effort{131, 4 * s}},
+	}, requests: []*request{{sequence: 1}, {sequence: 2}, {sequence: 3}, {sequence: 4}},
+		events: map[int64][]discordsim.Event{1: event(1), 2: event(3 * s), 3: event(4 * s)}}
+	result := &result{requests: 31, took: 4 * s}
+	r.efforts(result)
+	assert.Equal(t, effort{31, 3 * s}, result.calls)
+	all, late := result.callsEach()
+	assert.Equal(t, []float64{1, 0.5}, []float64{all, late})
+	assert.Equal(t, []float64{100, 110, 120, 130}, []float64{r.callsUntil(0), r.callsUntil(s), r.callsUntil(2 * s), r.callsUntil(3 * s)})
+	assert.True(t, math.IsNaN(r.callsUntil(5*s)))
+}
+
+func TestTimeUnderWayIsNotQueued(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) time.Time { return time.Time{}.Add(d) }
+	r := &run{events: map[int64][]discordsim.Event{1: {{SentAt: at(15), At: at(40)}, {SentAt: at(47), At: at(60)}}}}
+	d, sent := r.queued(&request{sequence: 1, arrived: 10})
+	assert.True(t, sent)
+	assert.Equal(t, time.Duration(12), d)
+	_, sent = r.queued(&request{sequence: 2, arrived: 10})
+	assert.False(t, sent)
+}
