@@ -121,7 +121,7 @@ func TestEngineIsRolledBackInARun(t *testing.T) {
 	require.Len(t, r.costs, 1)
 	assert.Positive(t, r.costs[0].served, "it is used again")
 	assert.Equal(t, r.requests, r.answered)
-	assert.Positive(t, r.calls.calls)
+	assert.Positive(t, r.effort.calls)
 }
 
 func TestScenariosAreFoundByName(t *testing.T) {
