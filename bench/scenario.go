@@ -30,13 +30,13 @@ func checkList(names []string, page string) error {
 	return nil
 }
 
-// found finds scenarios by their names; each one once, and all of them without a name.
-func found[T any](names []string, find func(string) ([]T, error)) (all []T, err error) {
+// find finds scenarios by their names; each one once, and all of them without a name.
+func find(names []string) (all []load.Scenario, err error) {
 	if len(names) == 0 || slices.Contains(names, "all") {
-		return find("all")
+		return load.FindScenarios("all")
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		more, err := find(name)
+		more, err := load.FindScenarios(name)
 		if err != nil {
 			return nil, misuseError{err}
 		}
@@ -50,7 +50,7 @@ func (c *scenarioCommand) Run(p *program) error {
 	if slices.Contains(c.Names, "list") {
 		return c.show(p, load.List(load.Scenarios()))
 	}
-	scenarios, err := found(c.Names, load.FindScenarios)
+	scenarios, err := find(c.Names)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,6 @@ func (c *scenarioCommand) Run(p *program) error {
 		return err
 	}
 	all.Verdict = report.Together(all.Parts)
-	if p.ctx.Err() != nil {
-		all.Verdict.Status = report.Interrupted
-	}
 	return c.show(p, all)
 }
 

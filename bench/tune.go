@@ -109,49 +109,50 @@ func (c *tuneCommand) check(given map[string]bool) error {
 	}
 	slices.Sort(c.MaxRateLimits)
 	c.MaxRateLimits = slices.Compact(c.MaxRateLimits)
-	return errors.Join(c.readRoutes(), c.readRules())
+	return c.readRoutes()
 }
 
-// readRoutes reads -route. What was given is not repeated, as it may contain the token of a webhook.
+// readRoutes reads -route and -rule. What was given is not repeated, as it may contain the token of a webhook.
 func (c *tuneCommand) readRoutes() error {
-	for i, text := range c.Route {
-		route, weight, err := cutRoute(text)
-		if err != nil {
-			return fmt.Errorf("-route, number %d: %w", i+1, err)
-		}
-		w, err := strconv.ParseFloat(weight, 64)
-		if err != nil || !(w > 0) || math.IsInf(w, 0) {
-			return fmt.Errorf("-route, number %d: expected a weight above 0 at its end, such as =1.5", i+1)
-		}
-		c.mix = append(c.mix, tune.Share{Route: route, Weight: w})
-	}
 	if len(c.Route) == 0 {
 		c.mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}
 	}
-	return nil
-}
-
-// readRules reads -rule, and repeats nothing either.
-func (c *tuneCommand) readRules() error {
-	for i, text := range c.Rule {
-		route, limit, err := cutRoute(text)
-		if err != nil {
-			return fmt.Errorf("-rule, number %d: %w", i+1, err)
+	return errors.Join(eachRoute("-route", c.Route, func(route routes.Route, weight string) error {
+		w, err := strconv.ParseFloat(weight, 64)
+		if err != nil || !(w > 0) || math.IsInf(w, 0) {
+			return errors.New("expected a weight above 0 at its end, such as =1.5")
 		}
+		c.mix = append(c.mix, tune.Share{Route: route, Weight: w})
+		return nil
+	}), eachRoute("-rule", c.Rule, func(route routes.Route, limit string) error {
 		rule := discordsim.Rule{Method: route.Method(), Path: route.Template(), Quota: discordsim.Unlimited()}
 		if limit != "none" {
-			number, window, ok := strings.Cut(limit, "/")
+			number, window, _ := strings.Cut(limit, "/")
 			n, err := strconv.Atoi(number)
-			if !ok || err != nil || n < 1 || n > 1_000_000 {
-				return fmt.Errorf("-rule, number %d: expected a limit from 1 to 1000000 and a window at its end, such as =5/5s, or =none", i+1)
+			if err != nil || n < 1 || n > 1_000_000 {
+				return errors.New("expected a limit from 1 to 1000000 per window at its end, such as =5/5s, or =none")
 			}
 			period, err := time.ParseDuration(window)
 			if err != nil || period < time.Millisecond || period > 24*time.Hour {
-				return fmt.Errorf("-rule, number %d: expected a window with its unit from 1ms to 24h after the slash, such as =5/5s", i+1)
+				return errors.New("expected a window with its unit from 1ms to 24h after the slash, such as =5/5s")
 			}
 			rule.Quota = c.quota(n, period)
 		}
 		c.rules = append(c.rules, rule)
+		return nil
+	}))
+}
+
+// eachRoute reads what was given, and says which of them is wrong.
+func eachRoute(flag string, given []string, read func(route routes.Route, rest string) error) error {
+	for i, text := range given {
+		route, rest, err := cutRoute(text)
+		if err == nil {
+			err = read(route, rest)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, number %d: %w", flag, i+1, err)
+		}
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 	if f.wait > 0 || now > a.latest {
 		f.wait += waited // in all, as what it may wait
 	}
-	return &ratelimits.TooLongError{
+	tooLong := &ratelimits.TooLongError{
 		Route:    a.request.Route.Route().String(),
 		Class:    f.class,
 		Global:   f.global,
@@ -136,6 +136,10 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Bucket:   b.group.named(),
 		Cause:    b.unreachable(now, a),
 	}
+	if f.limit != nil {
+		tooLong.Declared, tooLong.Limit, tooLong.Period = f.limit.name, f.limit.limit, f.limit.period
+	}
+	return tooLong
 }
 
 // expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.
@@ -387,7 +391,10 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if e == nil {
 		return m.predictUnseen(r)
 	}
-	a := ask{request: &request, ctx: context.Background(), entry: e, comesBack: r.arrived != 0, exempt: e.exempt, ordered: m.settings.ordered}
+	a, err := m.ask(context.Background(), &request)
+	if err != nil {
+		return 0, WaitsForNothing, err
+	}
 	major := a.major()
 	group := e.groupOf(major)
 	if group.kind == unknownGroup {

@@ -89,7 +89,7 @@ type (
 		Y      axisData     `json:"y"`
 		Series []seriesData `json:"series"`
 		Marked *int         `json:"marked,omitempty"` // the number of a name of the X axis
-		Events []eventData  `json:"events,omitempty"`
+		Events []Event      `json:"events,omitempty"`
 	}
 	axisData struct {
 		Label string   `json:"label"`
@@ -102,11 +102,6 @@ type (
 		Step bool      `json:"step"`
 		X    []float64 `json:"x"`
 		Y    []float64 `json:"y"`
-	}
-	eventData struct {
-		From float64 `json:"from"`
-		To   float64 `json:"to"`
-		Name string  `json:"name"`
 	}
 )
 
@@ -149,7 +144,7 @@ func curves(c Chart, lasted time.Duration, sync string) figure {
 	}
 	for _, e := range c.Events {
 		name, _, _ := strings.Cut(e.Name, ":")
-		data.Events = append(data.Events, eventData{x.of(e.From), x.of(e.To), name})
+		data.Events = append(data.Events, Event{x.of(e.From), x.of(e.To), name})
 		f.Legend = append(f.Legend, legend{"event", e.Name})
 	}
 	if f.Summary == "" {
@@ -190,75 +185,21 @@ func (d *curvesData) words() string {
 	return strings.Join(words, " ")
 }
 
-// thinned returns so many points and two at most, of those that are finite: the first and the last, and of each equal part of the X
-// axis the first one with the largest Y.
-func thinned(points []Point, most int) []Point {
+// thinned returns at most twice so many points, of those that are finite: in each equal part of the X axis the first, and the highest.
+func thinned(points []Point, most int) (result []Point) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return math.IsNaN(p.X+p.Y) || math.IsInf(p.X+p.Y, 0) })
 	if len(points) <= most {
 		return points
 	}
-	first, last := points[0], points[len(points)-1]
-	width := (last.X - first.X) / float64(most)
-	result := []Point{first}
+	width := max(points[len(points)-1].X-points[0].X, math.SmallestNonzeroFloat64) / float64(most)
 	current := -1
-	for _, point := range points {
-		part := 0
-		if width > 0 {
-			part = min(int((point.X-first.X)/width), most-1)
-		}
-		switch {
-		case part != current:
-			result = append(result, point)
+	for _, p := range points {
+		if part := int((p.X - points[0].X) / width); part != current {
+			result = append(result, p, p)
 			current = part
-		case point.Y > result[len(result)-1].Y:
-			result[len(result)-1] = point
+		} else if p.Y > result[len(result)-1].Y {
+			result[len(result)-1] = p
 		}
 	}
-	return append(result, last)
-}
-
-// barsData is what the script draws.
-type barsData struct {
-	Kind   string   `json:"kind"`
-	X      axisData `json:"x"`
-	Y      axisData `json:"y"`
-	Width  float64  `json:"width"`
-	Counts []int    `json:"counts"`
-}
-
-// histogram is how many times lie in each of some equal parts of an axis that begins at 0.
-func histogram(title, label string, times []time.Duration) figure {
-	if len(times) == 0 {
-		return figure{Title: title, Summary: "Nothing was measured."}
-	}
-	const mostBars = 40
-	u := unitFor(slices.Max(times))
-	largest := u.time(slices.Max(times))
-	width := roundWidth(largest / mostBars)
-	counts := make([]int, min(int(largest/width)+1, mostBars+1))
-	for _, d := range times {
-		counts[min(max(int(u.time(d)/width), 0), len(counts)-1)]++
-	}
-	x := newAxis(Axis{label, u.name})
-	x.Max = width * float64(len(counts))
-	tallest := slices.Index(counts, slices.Max(counts))
-	return figure{
-		Title: title, data: barsData{Kind: "bars", X: x, Y: axisData{Label: "requests"}, Width: width, Counts: counts},
-		Summary: fmt.Sprintf("Each bar is %s wide. The tallest holds %d of %d requests: %s to %s.", withUnit(width, u.name),
-			counts[tallest], len(times), withUnit(float64(tallest)*width, ""), withUnit(float64(tallest+1)*width, u.name)),
-	}
-}
-
-// roundWidth is the smallest of 1, 2 and 5 times a power of ten that is at least x.
-func roundWidth(x float64) float64 {
-	if !(x > 0) {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(x)))
-	for _, factor := range []float64{1, 2, 5} {
-		if factor*power >= x {
-			return factor * power
-		}
-	}
-	return 10 * power
+	return append(result, points[len(points)-1])
 }

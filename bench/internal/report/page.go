@@ -25,40 +25,22 @@ const (
 type section struct {
 	*Report
 	ID      string
-	Tiles   []Fact
-	Facts   []Fact
-	Tables  []Table
 	Figures []figure
 	Notes   []string
 }
 
 func newSection(r *Report) section {
-	s := section{Report: r, ID: cmp.Or(r.Name, "run"), Notes: r.Notes}
-	for _, fact := range r.Facts {
-		switch {
-		case fact.Name == "":
-		case fact.Main:
-			s.Tiles = append(s.Tiles, fact)
-		default:
-			s.Facts = append(s.Facts, fact)
-		}
-	}
-	for _, table := range r.Tables {
-		if table.Title != "" {
-			s.Tables = append(s.Tables, table)
-		}
-	}
-	lasted := time.Duration(0)
-	if r.Log != nil {
-		lasted = r.Log.Lasted
-	}
+	s := section{Report: r, ID: cmp.Or(r.Name, "run")}
+	log := cmp.Or(r.Log, new(Log))
 	for _, chart := range r.Charts {
-		s.Figures = append(s.Figures, curves(chart, lasted, s.ID))
+		s.Figures = append(s.Figures, curves(chart, log.Lasted, s.ID))
 	}
 	if r.Log != nil {
-		figures, notes := r.Log.figures(s.ID)
-		s.Figures, s.Notes = append(s.Figures, figures...), append(s.Notes[:len(s.Notes):len(s.Notes)], notes...)
+		var figures []figure
+		figures, s.Notes = log.figures(s.ID)
+		s.Figures = append(s.Figures, figures...)
 	}
+	s.Notes = slices.Concat(r.Notes, s.Notes)
 	return s
 }
 
@@ -79,7 +61,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		part := newSection(r.Parts[0])
 		p.Whole = part
 	} else if len(r.Parts) > 0 {
-		p.Overview = r.overview().verdictFirst()
+		p.Overview = r.overview()
 		for _, part := range r.Parts {
 			p.Sections = append(p.Sections, newSection(part))
 		}
@@ -128,55 +110,6 @@ func short(text string) string {
 	return text
 }
 
-// Shown are the columns and values that people see.
-func (t Table) Shown() (shown Table) {
-	shown = t
-	shown.Columns, shown.Rows = nil, make([][]Value, len(t.Rows))
-	for i, column := range t.Columns {
-		if column.Name == "" {
-			continue
-		}
-		shown.Columns = append(shown.Columns, column)
-		for n, row := range t.Rows {
-			shown.Rows[n] = append(shown.Rows[n], row[i])
-		}
-	}
-	return shown
-}
-
-// verdictFirst has the verdict beside the names, where it is in sight on a telephone, too.
-func (t Table) verdictFirst() Table {
-	if last := len(t.Columns) - 1; last > 1 {
-		t.Columns = slices.Insert(t.Columns[:last:last], 1, t.Columns[last])
-		for i, row := range t.Rows {
-			t.Rows[i] = slices.Insert(row[:last:last], 1, row[last])
-		}
-	}
-	return t
-}
-
-// Noted are the columns with a note.
-func (t Table) Noted() (noted []Column) {
-	for _, column := range t.Columns {
-		if column.Note != "" && column.Name != "" {
-			noted = append(noted, column)
-		}
-	}
-	return noted
-}
-
-// What the template needs to know of values and verdicts.
-
-// Class is the style of a value.
-func (v Value) Class() string { return class(v.status) }
-
-// Bar and Target are parts of 1.
-func (v Value) Bar() float64    { return v.bar }
-func (v Value) Target() float64 { return v.target }
-
-// Class is the style of a verdict.
-func (v Verdict) Class() string { return class(v.Status) }
-
 // Badge is the status in a word or two, told apart without colours, too.
 func (v Verdict) Badge() string {
 	sign := map[Status]string{Passed: "✓", Failed: "✕", Stalled: "◼", Interrupted: "◼", NotJudged: "–"}[v.Status]
@@ -193,8 +126,6 @@ func (v Verdict) Sentence() string {
 	}
 	return ""
 }
-
-func class(s Status) string { return strings.ReplaceAll(string(s), " ", "-") }
 
 // CheckFile reports why a page could not be written to a path, as far as that can be told beforehand. It leaves nothing behind.
 func CheckFile(path string) error {

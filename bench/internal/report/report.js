@@ -1,4 +1,4 @@
-// Draws the charts of a report. Each stands in a figure with its data as JSON: kind "curves", "bars" or "lanes".
+// Draws the charts of a report. Each stands in a figure with its data as JSON: kind "curves" or "lanes".
 (function () {
 	"use strict";
 	const narrow = matchMedia("(max-width: 760px)");
@@ -49,11 +49,6 @@
 		if (data.x.names) return describeName(u, data, Math.round(x));
 		const at = withUnit(x, data.x.unit);
 		if (data.kind === "lanes") return describeLane(u, data, x, at);
-		if (data.kind === "bars") {
-			const i = Math.floor(x / data.width);
-			if (i < 0 || i >= data.counts.length) return "";
-			return number(i * data.width) + " – " + withUnit((i + 1) * data.width, data.x.unit) + ": " + data.counts[i] + " " + data.y.label;
-		}
 		const words = data.series.map((s) => {
 			const i = before(s.x, x);
 			return s.name + " " + (i < 0 ? "–" : withUnit(valueAt(s, i, x), data.y.unit));
@@ -155,36 +150,6 @@
 		c.textBaseline = "top";
 		c.fillText(event.name, from + 4 * devicePixelRatio, u.bbox.top + 2 * devicePixelRatio);
 		c.restore();
-	}
-
-	function bars(place, data, readout) {
-		const left = data.counts.map((_, i) => i * data.width);
-		const draw = (u) => {
-			const c = u.ctx, y0 = u.valToPos(0, "y", true);
-			c.save();
-			c.beginPath();
-			c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
-			c.clip();
-			c.fillStyle = colour("series-0");
-			data.counts.forEach((n, i) => {
-				if (!n) return;
-				const from = u.valToPos(left[i], "x", true), to = u.valToPos(left[i] + data.width, "x", true);
-				const top = Math.min(u.valToPos(n, "y", true), y0 - 2 * devicePixelRatio); // a single one is seen, too
-				c.fillRect(from + 0.5 * devicePixelRatio, top, Math.max(to - from - devicePixelRatio, 1), y0 - top);
-			});
-			c.restore();
-		};
-		const o = options(place, data, readout, {
-			series: [{}, { paths: () => null, points: { show: false } }],
-			axes: [axis(data.x.label), axis(data.y.label, { size: labelWidth })],
-			padding: [10, 14, 0, 0],
-		});
-		o.scales.y = fromZero;
-		o.scales.x.range = [0, data.x.max];
-		o.cursor.drag = { x: false, y: false };
-		o.cursor.points = { show: false };
-		o.hooks.draw = [draw];
-		return new uPlot(o, [left, data.counts], place);
 	}
 
 	// The lanes are drawn by hand: uPlot gives the time axis, cursor and zoom.
@@ -431,7 +396,7 @@
 		const readout = figure.querySelector(".readout");
 		try {
 			const data = JSON.parse(figure.querySelector("script").textContent);
-			const make = { curves: curves, bars: bars, lanes: lanes }[data.kind];
+			const make = { curves: curves, lanes: lanes }[data.kind];
 			const chart = make(place, data, readout);
 			charts.set(place, chart);
 			if (data.sync) touch(chart, place, data);

@@ -102,6 +102,11 @@ Things
 
 FAILED: Things.
 `, written(t, everything("Things").WriteText))
+	long := strings.Repeat("long ", 6)
+	single := &report.Report{Parts: []*report.Report{{Name: "a", About: []string{"b"}, Facts: []report.Fact{
+		{Name: "one", Value: report.Count(5), Remark: "c"}, {Name: "targets", Value: report.Text(long), Remark: "d"},
+	}}}}
+	assert.Equal(t, "a: b\n\none      5  c\ntargets     "+long+" d\n", written(t, single.WriteText), "long values do not push remarks away")
 	assert.Equal(t, "OK: 5 answered.\n", written(t, (&report.Report{Verdict: report.Judge("5 answered")}).WriteText))
 	assert.Equal(t, "FAILED: one; two.\n", written(t, (&report.Report{Verdict: report.Judge("", "one", "two")}).WriteText))
 }
@@ -136,7 +141,7 @@ func TestVerdictsAreTheSameEverywhere(t *testing.T) {
 		all.Verdict = report.Together(all.Parts)
 		text := written(t, all.WriteText)
 		assert.Contains(t, text, "\n"+want.line)
-		assert.Regexp(t, `(?m)^second +Things +`+want.cell+`$`, text)
+		assert.Regexp(t, `(?m)^second +`+want.cell+` +Things$`, text)
 		document := parse(t, page(t, all))
 		assert.Contains(t, document.all("div", "verdict")[0].text, want.badge)
 		assert.Contains(t, document.all("span", "badge")[1].text, want.badge)

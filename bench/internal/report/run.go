@@ -24,7 +24,7 @@ func (log *Log) figures(sync string) (figures []figure, notes []string) {
 	}
 	return append(figures,
 		log.sum("Queue depth", "requests waiting", waiting, sync), log.sum("In flight", "requests under way", flying, sync),
-		histogram("Time in queues", "time held back by the client", log.queued()),
+		log.queued(),
 	), notes
 }
 
@@ -151,8 +151,9 @@ func (log *Log) sum(title, name string, changes []change, sync string) figure {
 	}, log.Lasted, sync)
 }
 
-// queued is how long each request that was sent had been held back in all.
-func (log *Log) queued() (times []time.Duration) {
+// queued draws which part of the requests that were sent had been held back no longer than how long.
+func (log *Log) queued() figure {
+	var times []time.Duration
 	for _, passage := range log.Passages {
 		since, queued := passage.HandedOver, time.Duration(0)
 		for _, send := range passage.Sends {
@@ -163,5 +164,13 @@ func (log *Log) queued() (times []time.Duration) {
 			times = append(times, queued)
 		}
 	}
-	return times
+	slices.Sort(times)
+	line := Series{Name: "held back"}
+	for percent := 0; percent <= 100 && len(times) > 0; percent++ {
+		line.Points = append(line.Points, Point{float64(percent), times[(len(times)-1)*percent/100].Seconds()})
+	}
+	return curves(Chart{
+		Title: "Time in queues", Summary: "How many of the requests were held back no longer than how long.", Series: []Series{line},
+		X: Axis{"share of requests", "%"}, Y: Axis{"held back no longer than", "s"},
+	}, 0, "")
 }

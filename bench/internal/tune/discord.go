@@ -37,26 +37,19 @@ func (d Discord) global() discordsim.Quota {
 // headers would take most of the time, and it judges nobody.
 type server struct {
 	global   discordsim.Counter   // nil: unlimited
-	counters []discordsim.Counter // of each target; nil: unlimited
-	hashes   []string             // of each target
+	counters []discordsim.Counter // of each queue; nil: unlimited
+	hashes   []string             // of each queue
 }
 
 func newServer(load *Load, discord Discord) *server {
 	s := &server{global: newCounter(discord.global())}
-	type counted struct{ queue, rule int }
-	counters := make(map[counted]discordsim.Counter)
-	for i := range load.targets {
-		target := &load.targets[i]
-		rule := slices.IndexFunc(discord.Rules, func(r discordsim.Rule) bool { return r.Matches(target.route.Method(), target.route.Path()) })
-		key, quota := counted{target.queue, rule}, discord.Quota
-		if rule >= 0 {
-			quota = discord.Rules[rule].Quota
+	for _, q := range load.queues {
+		quota := discord.Quota
+		if i := slices.IndexFunc(discord.Rules, func(r discordsim.Rule) bool { return r.Matches(q.route.Method(), q.route.Path()) }); i >= 0 {
+			quota = discord.Rules[i].Quota
 		}
-		if _, ok := counters[key]; !ok {
-			counters[key] = newCounter(quota)
-		}
-		s.counters = append(s.counters, counters[key])
-		s.hashes = append(s.hashes, target.route.Route().Method()+" "+target.route.Route().Template())
+		s.counters = append(s.counters, newCounter(quota))
+		s.hashes = append(s.hashes, q.route.Route().Method()+" "+q.route.Route().Template())
 	}
 	return s
 }
@@ -68,11 +61,11 @@ func newCounter(quota discordsim.Quota) discordsim.Counter {
 }
 
 // handle processes a request at a moment: it is counted for the global limit first.
-func (s *server) handle(now time.Time, target int) ratelimits.Response {
+func (s *server) handle(now time.Time, queue int) ratelimits.Response {
 	if s.global != nil && !s.global.Take(now, discordsim.Own) {
 		return refusal(ratelimits.ClassGlobal, s.global.State(now))
 	}
-	response, counter := ratelimits.Response{Status: http.StatusOK}, s.counters[target]
+	response, counter := ratelimits.Response{Status: http.StatusOK}, s.counters[queue]
 	if counter == nil {
 		return response
 	}
@@ -81,7 +74,7 @@ func (s *server) handle(now time.Time, target int) ratelimits.Response {
 	if !taken {
 		response = refusal(ratelimits.ClassUser, state)
 	}
-	response.Bucket, response.Limited = s.hashes[target], true
+	response.Bucket, response.Limited = s.hashes[queue], true
 	response.Limit, response.Remaining, response.ResetAfter = state.Limit, state.Remaining, stated(state.ResetAfter)
 	return response
 }

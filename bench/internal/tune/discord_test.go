@@ -22,7 +22,7 @@ func TestServerSaysWhatTheSimulatorSays(t *testing.T) {
 		load := together(t, 3, 1)
 		reaction, err := compile(routes.AddMyMessageReaction, 1)
 		require.NoError(t, err)
-		load.target(reaction)
+		load.queue(reaction)
 		discord := Discord{Quota: quota, GlobalLimit: 12, Rules: []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Fixed(2, 3*second)}}}
 		world, err := discordsim.NewWorld(beginning, discordsim.Config{Rules: discord.Rules, Default: &discordsim.Rule{Path: "**", Quota: quota}, Global: discord.global()})
 		require.NoError(t, err)
@@ -30,8 +30,8 @@ func TestServerSaysWhatTheSimulatorSays(t *testing.T) {
 		seen := make(map[ratelimits.Class]int)
 		for range 2000 {
 			now = now.Add(time.Duration(chance.ExpFloat64() * float64(100*ms)))
-			target := chance.IntN(len(load.targets))
-			route := load.targets[target].route
+			target := chance.IntN(len(load.queues))
+			route := load.queues[target].route
 			said := world.Handle(now, discordsim.Request{Method: route.Method(), Path: route.Path(), Authorization: authorization})
 			want, have := ratelimits.ParseResponse(said.Status, said.Header, said.Body), server.handle(now, target)
 			assert.Equal(t, want.Bucket == "", have.Bucket == "")

@@ -24,23 +24,9 @@ const (
 	longestLine = 1 << 20
 )
 
-// TraceError says what is wrong with a trace. It repeats nothing of what stands there, since a path may contain the token of a
-// webhook.
-type TraceError struct {
-	Name    string // of the file
-	Line    int    // from 1; 0: the trace as a whole
-	Problem string // what was wrong, and what was expected
-}
-
-func (e *TraceError) Error() string {
-	if e.Line == 0 {
-		return e.Name + ": " + e.Problem
-	}
-	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Problem)
-}
-
 // ReadTrace reads a load: CSV or JSON lines. The extension of the name decides (.csv; .json, .jsonl, .ndjson), and otherwise
-// whether the content begins with a brace. The requests may be in any order. The error is a *TraceError or that of the reader.
+// whether the content begins with a brace. The requests may be in any order. An error repeats nothing of what stands there, since a
+// path may contain the token of a webhook.
 //
 // CSV has the columns time, method and path, in this order; a header line may give another order and more columns, which are
 // ignored. In JSON lines each line is an object with the members time, method and path; others are ignored. The time is in
@@ -49,7 +35,7 @@ func (e *TraceError) Error() string {
 // If skip is set, lines with which something is wrong are left out and counted, see Load.Skipped. It is an error all the same if no line
 // is left.
 func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
-	t := &trace{name: name, load: newLoad(), targets: make(map[address]int), columns: [3]int{0, 1, 2}}
+	t := &trace{name: name, load: newLoad(), queues: make(map[address]int), columns: [3]int{0, 1, 2}}
 	reader := bufio.NewReaderSize(content, 1<<16)
 	if mark, _ := reader.Peek(3); string(mark) == "\uFEFF" {
 		_, _ = reader.Discard(3) // they are there
@@ -97,7 +83,7 @@ func isJSON(name string, reader *bufio.Reader) bool {
 type trace struct {
 	name       string
 	load       *Load
-	targets    map[address]int
+	queues     map[address]int
 	times      []time.Time
 	dated      bool   // times are RFC 3339
 	columns    [3]int // of CSV: where time, method and path are
@@ -106,8 +92,8 @@ type trace struct {
 
 type address struct{ method, path string }
 
-func (t *trace) wrong(line int, problem string) *TraceError {
-	return &TraceError{t.name, line, problem}
+func (t *trace) wrong(line int, problem string) error {
+	return fmt.Errorf("%s:%d: %s", t.name, line, problem)
 }
 
 // readLine takes in a line, and returns what is wrong with it, if anything is.
@@ -187,17 +173,17 @@ func (t *trace) add(when, method, path string) (problem string) {
 		return "RFC 3339 and seconds are mixed: expected times like those before"
 	}
 	key := address{method, path}
-	target, ok := t.targets[key]
+	queue, ok := t.queues[key]
 	if !ok {
 		route, err := routes.MatchAt(method, path, at)
 		if err != nil {
 			return fmt.Sprintf("method or path: %v", err) // which repeats neither
 		}
-		target = t.load.target(route)
-		t.targets[key] = target
+		queue = t.load.queue(route)
+		t.queues[key] = queue
 	}
 	t.times = append(t.times, at)
-	t.load.add(0, target)
+	t.load.add(0, queue)
 	return ""
 }
 
@@ -207,12 +193,12 @@ func (t *trace) end() (*Load, error) {
 		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
 	}
 	if len(t.times) == 0 {
-		return nil, t.wrong(0, fmt.Sprintf("no requests: %s, or JSON objects with these members", expectedColumns))
+		return nil, fmt.Errorf("%s: no requests: %s, or JSON objects with these members", t.name, expectedColumns)
 	}
 	first, last := slices.MinFunc(t.times, time.Time.Compare), slices.MaxFunc(t.times, time.Time.Compare)
 	t.load.Length = last.Sub(first)
 	if t.load.Length > longestTrace {
-		return nil, t.wrong(0, fmt.Sprintf("the first and the last request are %.0f days apart: expected at most a year", t.load.Length.Hours()/24))
+		return nil, fmt.Errorf("%s: the first and the last request are %.0f days apart: expected at most a year", t.name, t.load.Length.Hours()/24)
 	}
 	for i, at := range t.times {
 		t.load.arrivals[i].at = at.Sub(first)
