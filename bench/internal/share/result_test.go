@@ -60,7 +60,7 @@ func TestResultIsShown(t *testing.T) {
 	r.seconds = []second{{served: 5, calls: 3}, {served: 4, refused: 1, calls: math.NaN()}}
 	r.costs = []cost{{accident: accident{name: "it is frozen", at: 8 * time.Second, until: 9 * time.Second}, before: 4.5, back: -1, served: time.Second}}
 	var text, json strings.Builder
-	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{})}}
+	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{}), good().report(report.Demand{})}}
 	require.NoError(t, parts.WriteText(&text))
 	require.NoError(t, parts.WriteJSON(&json))
 	assert.Regexp(t, `(?m)^x +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
