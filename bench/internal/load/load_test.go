@@ -268,6 +268,18 @@ func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
 	assert.Equal(t, map[string]int{"the path cannot be requested": 3}, result.Errors)
 }
 
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	var times []time.Duration
+	for i := range 100 {
+		times = append(times, time.Duration(100-i))
+	}
+	assert.Equal(t, Queued{50, 90, 99, 100}, Quantiles(times))
+	assert.Equal(t, Queued{51, 91, 100, 101}, Quantiles(append(times, 101)), "half of 101 are not above 51")
+	assert.Equal(t, Queued{7, 7, 7, 7}, Quantiles([]time.Duration{7}))
+	assert.Zero(t, Quantiles(nil))
+}
+
 func TestNoteSortsOutcomes(t *testing.T) {
 	t.Parallel()
 	r, of := newResult(4), &run{mayFail: true}

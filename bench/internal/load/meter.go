@@ -3,20 +3,12 @@ package load
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/ratelimits"
-)
-
-const (
-	// longestQueued is where the histogram ends, in microseconds; what is longer counts as that long.
-	longestQueued = int64(24 * time.Hour / time.Microsecond)
-	// digits is the precision of the histogram: a time is off by at most a thousandth.
-	digits = 3
 )
 
 // Meter measures requests on their way through a transport, from both sides: Do is called in place of http.Client.Do and notes when a
@@ -25,19 +17,28 @@ const (
 type Meter struct {
 	trace *Trace // nil: nothing is recorded
 
-	mu      sync.Mutex
-	queued  *hdrhistogram.Histogram // microseconds
-	reading Reading
+	mu       sync.Mutex
+	queued   []time.Duration
+	inFlight int
+	reading  Reading
 }
 
 // NewMeter returns a meter that has seen nothing. Each request is recorded in the trace, unless that is nil.
-func NewMeter(trace *Trace) *Meter {
-	return &Meter{trace: trace, queued: hdrhistogram.New(1, longestQueued, digits)}
-}
+func NewMeter(trace *Trace) *Meter { return &Meter{trace: trace} }
 
 // Queued is how long requests were held back. All zero if none was sent.
 type Queued struct {
 	Median, P90, P99, Max time.Duration
+}
+
+// Quantiles sorts the times.
+func Quantiles(times []time.Duration) Queued {
+	if len(times) == 0 {
+		return Queued{}
+	}
+	slices.Sort(times)
+	at := func(percent int) time.Duration { return times[(percent*len(times)+99)/100-1] }
+	return Queued{at(50), at(90), at(99), at(100)}
 }
 
 // Reading is what a meter has measured so far.
@@ -45,10 +46,8 @@ type Reading struct {
 	// Queued counts, for each request that was sent and not given up, the time from handing it to the client until it was sent, and, if
 	// it was sent again, from each refusal until the next sending. Round trips are no part of it.
 	Queued Queued
-	// Sent counts sendings; a request that is repeated counts each time.
-	Sent int
-	// InFlight is the number of requests under way now, and LargestInFlight the largest there has been.
-	InFlight, LargestInFlight int
+	// LargestInFlight is the largest number of requests that were under way at once.
+	LargestInFlight int
 	// SlowestRoundTrip is the longest time from a sending until its response.
 	SlowestRoundTrip time.Duration
 }
@@ -58,11 +57,7 @@ func (m *Meter) Read() Reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	reading := m.reading
-	quantile := func(percent float64) time.Duration {
-		// The histogram knows a value up to its precision, the largest one is known.
-		return min(time.Duration(m.queued.ValueAtQuantile(percent))*time.Microsecond, reading.Queued.Max)
-	}
-	reading.Queued.Median, reading.Queued.P90, reading.Queued.P99 = quantile(50), quantile(90), quantile(99)
+	reading.Queued = Quantiles(m.queued)
 	return reading
 }
 
@@ -89,18 +84,13 @@ func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 	w := &watch{waiting: start}
 	f(context.WithValue(ctx, watchKey{}, w))
 	if w.sends > 0 && ctx.Err() == nil {
-		m.record(w.queued)
+		m.mu.Lock()
+		m.queued = append(m.queued, w.queued)
+		m.mu.Unlock()
 	}
 	if m.trace != nil {
 		m.trace.Passage(report.Passage{HandedOver: m.trace.since(start), Done: m.trace.since(time.Now()), Sends: w.log})
 	}
-}
-
-func (m *Meter) record(queued time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reading.Queued.Max = max(m.reading.Queued.Max, queued)
-	_ = m.queued.RecordValue(min(queued.Microseconds(), longestQueued)) // the only error is a value beyond the end
 }
 
 // Below wraps the round tripper that really sends.
@@ -150,16 +140,14 @@ func (b *below) CloseIdleConnections() {
 func (m *Meter) enter() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &m.reading
-	r.Sent++
-	r.InFlight++
-	r.LargestInFlight = max(r.LargestInFlight, r.InFlight)
+	m.inFlight++
+	m.reading.LargestInFlight = max(m.reading.LargestInFlight, m.inFlight)
 }
 
 func (m *Meter) leave(took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reading.InFlight--
+	m.inFlight--
 	if err == nil {
 		m.reading.SlowestRoundTrip = max(m.reading.SlowestRoundTrip, took)
 	}

@@ -59,9 +59,7 @@ func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
 		do(t, m, holds(m.Below(takes(70*ms)), 300*ms))
 		got := m.Read()
 		assert.InEpsilon(t, 300*ms, got.Queued.Median, 0.001, "the round trip is no part of it")
-		assert.Equal(t, 1, got.Sent)
 		assert.Equal(t, 1, got.LargestInFlight)
-		assert.Zero(t, got.InFlight)
 	})
 }
 
@@ -82,7 +80,6 @@ func TestWhatIsNoClientCanBeWatched(t *testing.T) {
 		got := m.Read()
 		assert.InEpsilon(t, 600*ms, got.Queued.Median, 0.001)
 		assert.InEpsilon(t, 600*ms, got.Queued.Max, 0.001)
-		assert.Equal(t, 2, got.Sent)
 	})
 }
 
@@ -93,7 +90,6 @@ func TestQueueingOfARepeatedRequestIsTheSumOfItsWaits(t *testing.T) {
 		do(t, m, holds(m.Below(takes(70*ms)), 300*ms, 1000*ms, 200*ms))
 		got := m.Read()
 		assert.InEpsilon(t, 1500*ms, got.Queued.Max, 0.001)
-		assert.Equal(t, 3, got.Sent)
 	})
 }
 
@@ -130,16 +126,6 @@ func TestQuantilesAreThoseOfTheWaits(t *testing.T) {
 	})
 }
 
-func TestWaitBeyondTheHistogramCountsAsItsEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMeter(nil)
-		do(t, m, holds(m.Below(takes(0)), 72*time.Hour))
-		assert.InEpsilon(t, 24*time.Hour, m.Read().Queued.P99, 0.001)
-		assert.Equal(t, 72*time.Hour, m.Read().Queued.Max, "which is known")
-	})
-}
-
 func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,11 +135,8 @@ func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 			// Each is under way for 250 ms, one begins every 100 ms.
 			group.Go(func() { do(t, m, holds(m.Below(takes(250*ms)), time.Duration(i)*100*ms)) })
 		}
-		time.Sleep(110 * ms)
-		assert.Equal(t, 2, m.Read().InFlight)
 		group.Wait()
 		assert.Equal(t, 3, m.Read().LargestInFlight)
-		assert.Zero(t, m.Read().InFlight)
 	})
 }
 

@@ -72,15 +72,15 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 }
 
 func (r *result) facts() []report.Fact {
-	all, late := r.callsEach()
-	calls, later, each, inverted := report.Number(all, 3, ""), report.Number(late, 3, ""), report.Time(r.calls.took/time.Duration(max(r.requests, 1))), report.Value{}
+	calls, later, inverted := report.Number(r.callsEach, 3, ""), report.Number(r.lateEach, 3, ""), report.Value{}
+	each := report.Time(r.effort.took / time.Duration(max(r.requests, 1)))
 	engine := func(key string) string { return "engine." + key }
 	if r.alone {
 		calls, later, each = report.Value{}, report.Value{}, report.Value{}
 		engine = func(string) string { return "engine" } // null
 	}
 	if r.pairs > 0 {
-		inverted = report.Share(part(r.inverted, r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
+		inverted = report.Share(part(float64(r.inverted), r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
 	}
 	facts := []report.Fact{
 		{Name: "answered", Value: report.Text(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests), Column: "answered", Main: true},
@@ -105,7 +105,7 @@ func (r *result) facts() []report.Fact {
 		{Name: "targets", Key: "targets", Value: report.List(r.targets.list())},
 	}
 	if !r.alone {
-		facts = append(facts, report.Fact{Key: engine("calls"), Value: report.Count(r.calls.calls)}, report.Fact{Key: engine("seconds"), Value: report.Time(r.calls.took)})
+		facts = append(facts, report.Fact{Key: engine("calls"), Value: report.Count(r.effort.calls)}, report.Fact{Key: engine("seconds"), Value: report.Time(r.effort.took)})
 	}
 	for _, fact := range []struct {
 		key   string

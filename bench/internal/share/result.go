@@ -27,11 +27,10 @@ type result struct {
 	// The simulator's view of refusals. It takes all processes for one client.
 	refused, avoidable, excused discordsim.ByClass
 	pairs, inverted             int
-	// calls are those of scripts, late those of the second half.
-	calls, late  effort
-	lateRequests int
-	seconds      []second
-	costs        []cost
+	effort                      effort  // of the engine
+	callsEach, lateEach         float64 // of scripts for each request, in all and in the second half
+	seconds                     []second
+	costs                       []cost
 	// stalled is how far behind the simulated Discord once was.
 	stalled     time.Duration
 	log         *report.Log
@@ -57,12 +56,7 @@ func (r *result) efficiency() float64 {
 	return r.ideal.took.Seconds() / r.took.Seconds()
 }
 
-// callsEach is how many calls of the engine there were for each request, in all and in the second half.
-func (r *result) callsEach() (all, late float64) {
-	return part(r.calls.calls, r.requests), part(r.late.calls, r.lateRequests)
-}
-
-func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+func part(n float64, of int) float64 { return n / float64(max(of, 1)) }
 
 // sumUp works out what happened from what was observed.
 func (r *run) sumUp() (*result, error) {
@@ -185,17 +179,18 @@ func (r *run) count(result *result) {
 
 // efforts takes over what the engine did, in all and in the second half of the time.
 func (r *run) efforts(result *result) {
-	half := slices.IndexFunc(r.samples, func(s sample) bool { return s.at >= result.took/2 })
-	if half < 0 {
+	if r.samples == nil {
 		return
 	}
-	end := r.samples[len(r.samples)-1].effort
-	result.calls, result.late = end.minus(r.samples[0].effort), end.minus(r.samples[half].effort)
+	end, half, late := r.samples[len(r.samples)-1].effort, result.took/2, 0
 	for _, one := range r.requests {
-		if e := r.events[one.sequence]; len(e) > 0 && e[0].SentAt.Sub(r.start) >= r.samples[half].at {
-			result.lateRequests++
+		if e := r.events[one.sequence]; len(e) > 0 && e[0].SentAt.Sub(r.start) >= half {
+			late++
 		}
 	}
+	result.effort = end.minus(r.samples[0].effort)
+	result.callsEach = part(float64(result.effort.calls), result.requests)
+	result.lateEach = part(float64(end.calls)-r.callsUntil(half), late)
 }
 
 // callsUntil is how many calls the engine had done by a time, NaN if that is not known. Those between two samples are spread over the
@@ -236,9 +231,8 @@ func (r *result) judge() {
 	miss(refused > 0, "429s%s: %d, none wanted", when, refused)
 	miss(r.inverted > 0 && t.inOrder, "inverted pairs from the second window on: %d of %d, none wanted", r.inverted, r.pairs)
 	if len(r.notJudged()) == 0 && unanswered == 0 {
-		all, _ := r.callsEach()
 		miss(r.efficiency() < t.certain, "%.4f of the certain ideal, at least %.2f wanted", r.efficiency(), t.certain)
-		miss(t.callsEach > 0 && all > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", all, t.callsEach)
+		miss(t.callsEach > 0 && r.callsEach > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", r.callsEach, t.callsEach)
 	}
 	for _, c := range r.costs {
 		r.missed = append(r.missed, c.missed(t)...)

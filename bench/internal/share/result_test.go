@@ -17,7 +17,7 @@ import (
 func good() *result {
 	return &result{
 		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: DefaultLength,
-		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, calls: effort{calls: 10}, pairs: 50,
+		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, callsEach: 0.1, pairs: 50,
 	}
 }
 
@@ -32,7 +32,7 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"good":                      {func(*result) {}, report.Passed, ""},
 		"slow":                      {func(r *result) { r.took = 21 * time.Second }, report.Failed, "0.9333 of the certain ideal, at least 0.97 wanted"},
 		"slow, short":               {func(r *result) { r.took, r.length = 21*time.Second, 3*time.Second }, report.NotJudged, ""},
-		"talkative":                 {func(r *result) { r.calls.calls = 11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
+		"talkative":                 {func(r *result) { r.callsEach = 0.11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
 		"disorder":                  {func(r *result) { r.inverted = 1 }, report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
 		"refused":                   {func(r *result) { r.refused.User = 2 }, report.Failed, "429s: 2, none wanted"},
 		"refused after an accident": {func(r *result) { r.refused.User, r.costs = 2, []cost{{accident: two, refused: 2}} }, report.Passed, ""},
@@ -80,9 +80,8 @@ func TestCallsAreThoseOfTheTimeTheyFallInto(t *testing.T) {
 		events: map[int64][]discordsim.Event{1: event(1), 2: event(3 * s), 3: event(4 * s)}}
 	result := &result{requests: 31, took: 4 * s}
 	r.efforts(result)
-	assert.Equal(t, effort{31, 3 * s}, result.calls)
-	all, late := result.callsEach()
-	assert.Equal(t, []float64{1, 0.5}, []float64{all, late})
+	assert.Equal(t, effort{31, 3 * s}, result.effort)
+	assert.Equal(t, []float64{1, 5.5}, []float64{result.callsEach, result.lateEach})
 	assert.Equal(t, []float64{100, 110, 120, 130}, []float64{r.callsUntil(0), r.callsUntil(s), r.callsUntil(2 * s), r.callsUntil(3 * s)})
 	assert.True(t, math.IsNaN(r.callsUntil(5*s)))
 }

@@ -29,7 +29,7 @@ const (
 // versionOfB returns which token the second bot uses, and has it revoked when it is time for that.
 func (d *discord) versionOfB(r round, at time.Duration) int {
 	switch {
-	case !r.revoked || at < r.part(revokedAt):
+	case r.kind != tokenRevoked || at < r.part(revokedAt):
 	case at >= r.part(replacedAt):
 		d.replaced = d.revokedOf
 	case d.replaced == d.revokedOf:
@@ -50,7 +50,7 @@ func (d *discord) config(r round) discordsim.Config {
 	if !d.virtual() {
 		config.Tolerance = tolerance
 	}
-	if !r.disturbed {
+	if !r.disturbed() {
 		return config
 	}
 	d.deploys++
@@ -80,11 +80,11 @@ func (d *discord) rules(r round) []discordsim.Rule {
 	invites := discordsim.Rule{Method: "GET", Path: "/invites/{code}", Quota: discordsim.Fixed(5, 5*time.Second)}
 	for name, rule := range map[string]*discordsim.Rule{"messages": &messages, "list": &list} {
 		rule.Hash = fmt.Sprintf("%s-%d", name, d.deploys)
-		if r.disturbed {
+		if r.disturbed() {
 			rule.Changes = []discordsim.Change{{At: r.part(0.5), Hash: fmt.Sprintf("%s-%d", name, d.deploys+1)}}
 		}
 	}
-	if r.disturbed {
+	if r.disturbed() {
 		messages.Changes = []discordsim.Change{
 			{At: r.part(0.2), Quota: discordsim.Fixed(3, 5*time.Second)}, messages.Changes[0],
 			{At: r.part(0.8), Quota: discordsim.Fixed(5, 5*time.Second)},
@@ -133,7 +133,7 @@ func (d *discord) lasting(r round) []discordsim.Fault {
 		}},
 		{Status: 404, Body: `{"message": "Unknown Message", "code": 10008}`, Every: 40, When: about("/messages/{id}")},
 	}
-	if r.forbidden {
+	if r.kind == permissionLost {
 		faults = append(faults, discordsim.Fault{
 			Status: 403, Body: `{"message": "Missing Permissions", "code": 50013}`, From: r.part(forbiddenFrom), Until: r.part(forbiddenEnd),
 			When: about("/channels/{id}"),

@@ -23,7 +23,7 @@ func kept() Result {
 	return Result{
 		Options: Options{Length: 10 * time.Minute, witness: &witness{}},
 		Made:    10, Outcomes: map[string]int{"answered 2xx": 10},
-		Rounds:     []Round{disturbed, {Heap: 2 << 20}, {Undisturbed: true, Heap: 3 << 20}},
+		Rounds:     []Round{disturbed, {Heap: 2 << 20}, {Kind: undisturbed, Heap: 3 << 20}},
 		Goroutines: [2]int{3, 3},
 	}
 }
@@ -114,7 +114,7 @@ func TestPlansDependOnTheSeedAlone(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (plans []plan) {
 		for n := range uint64(500) {
-			p := Options{Seed: seed}.draw(n, round{disturbed: true}, 0)
+			p := Options{Seed: seed}.draw(n, round{kind: disturbed}, 0)
 			if !strings.Contains(p.path, "/messages/") { // whose ids are times
 				plans = append(plans, p)
 			}

@@ -63,8 +63,7 @@ type witness struct {
 	options []httpclient.Option // of the transport
 	below   func(http.RoundTripper) http.RoundTripper
 	request func(*http.Request)
-	outcome func(error)
-	look    func(*httpclient.Transport) // while others use it
+	outcome func(*httpclient.Transport, error)
 	rest    func(*httpclient.Transport) // when nothing moves
 }
 
@@ -84,37 +83,32 @@ func (o Options) rounds() int {
 
 // round is one of them.
 type round struct {
-	number    int
-	length    time.Duration
-	disturbed bool
-	// revoked: the token of a bot stops being valid, and is replaced a while later.
-	revoked bool
-	// forbidden: a permission is lost for a while, and more responses are 403 than the budget has room for.
-	forbidden bool
+	number int
+	length time.Duration
+	kind   string
 }
 
+// The kinds of rounds.
+const (
+	disturbed      = "disturbed"
+	tokenRevoked   = "token revoked"   // and disturbed: the token of a bot stops being valid, and is replaced a while later
+	permissionLost = "permission lost" // and disturbed: more responses are 403 for a while than the budget has room for
+	undisturbed    = "undisturbed"
+)
+
 func (o Options) round(number int) round {
-	r := round{number: number, length: o.Length / time.Duration(o.rounds())}
-	r.disturbed = number%4 != 3 && number != o.rounds()-1
-	r.revoked, r.forbidden = r.disturbed && number%4 == 1, r.disturbed && number%4 == 2
-	return r
+	kind := []string{disturbed, tokenRevoked, permissionLost, undisturbed}[number%4]
+	if number == o.rounds()-1 {
+		kind = undisturbed
+	}
+	return round{number, o.Length / time.Duration(o.rounds()), kind}
 }
+
+func (r round) disturbed() bool { return r.kind != undisturbed }
 
 // part is a moment of the round.
 func (r round) part(fraction float64) time.Duration {
 	return time.Duration(float64(r.length) * fraction)
-}
-
-func (r round) String() string {
-	switch {
-	case r.revoked:
-		return "token revoked"
-	case r.forbidden:
-		return "permission lost"
-	case r.disturbed:
-		return "disturbed"
-	}
-	return "undisturbed"
 }
 
 // budgetPeriod is the period of the invalid request budget: Discord's, or shorter in a short soak so that it is met.
@@ -200,7 +194,7 @@ func (s *soak) run(ctx context.Context, r round) (Round, error) {
 	}
 	seen := server.Report()
 	return Round{
-		Kind: r.String(), Undisturbed: !r.disturbed, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
+		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
 	}, nil
 }
 

@@ -55,12 +55,18 @@ func newWitness(search *searcher, bodies *openBodies) *witness {
 			search.value("snapshot", snapshot, "%+v", "%#v")
 		}
 	}
+	var outcomes atomic.Int64
 	return &witness{
 		options: []httpclient.Option{
 			httpclient.WithLogger(search.logger()), httpclient.WithHooks(search.transportHooks()), httpclient.WithBuckets(search.managerHooks()),
 		},
-		below: bodies.below, request: bodies.request, look: look,
-		outcome: func(err error) { search.err("error", err) },
+		below: bodies.below, request: bodies.request,
+		outcome: func(transport *httpclient.Transport, err error) {
+			search.err("error", err)
+			if outcomes.Add(1)%250 == 0 {
+				look(transport)
+			}
+		},
 		rest: func(transport *httpclient.Transport) {
 			look(transport)
 			synctest.Wait()

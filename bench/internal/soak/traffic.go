@@ -119,7 +119,7 @@ func (o Options) draw(n uint64, r round, versionOfB int) plan {
 		p.tuning = 1 + c.IntN(len(tunings))
 	}
 	switch x := c.IntN(100); {
-	case !r.disturbed:
+	case !r.disturbed():
 		p.authorization = fair(operations[i].path, p.authorization)
 	case x < 5:
 		p.cancelAfter = 1 + time.Duration(c.Int64N(int64(3*time.Second)))
@@ -207,9 +207,6 @@ func (s *soak) offer(ctx context.Context, r round) {
 			}
 			p := s.draw(uint64(s.load.made), r, s.discord.versionOfB(r, at))
 			s.load.begin(func() { s.make(p) })
-			if s.load.made%250 == 0 && s.virtual() {
-				s.witness.look(s.transport)
-			}
 		}
 	}
 }
@@ -248,7 +245,7 @@ func (s *soak) make(p plan) {
 	response, err := s.send(ctx, p)
 	s.load.note(p, response, err, time.Since(began))
 	if s.virtual() {
-		s.witness.outcome(err)
+		s.witness.outcome(s.transport, err)
 	}
 	if s.Done != nil {
 		s.Done()

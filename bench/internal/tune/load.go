@@ -22,7 +22,7 @@ type Load struct {
 	Bursts int
 	// Skipped is how many lines of a trace were skipped, FirstSkipped what was wrong with the first of them.
 	Skipped      int
-	FirstSkipped *TraceError
+	FirstSkipped error
 
 	numbers map[queueKey]int // of queues
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -19,60 +20,70 @@ const authorization = "Bot simulated"
 type replay struct {
 	load    *Load
 	discord Discord
-	done    func(requests int)
-
-	clock  *clock
-	server *server
-
-	permits *acquirer
+	clock   *clock
+	server  *server
+	manager *buckets.RESTBucketManager
+	record  record
 
 	arrival event
 	next    int         // arrival
 	open    int         // requests that have arrived and have no outcome
+	asking  int         // those of them that the manager has not answered
+	ended   int         // those that have an outcome and were not told
 	free    []*exchange // of requests that have ended
-	record  record
 	// undisturbed is set by events that cannot have made the manager answer anybody who waits. That saves asking it.
 	undisturbed bool
+
+	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
+	mu       sync.Mutex
+	some     *sync.Cond  // there are answers
+	answers  []*exchange // whom the manager has answered
 }
 
 // errStuck is what a manager would be to blame for.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is after how many events a replay looks whether it is still wanted.
+// lookEvery is after how many events a replay looks whether it is still wanted, and tells how far it has come.
 const lookEvery = 1 << 12
 
 // simulate replays the load. The error is the context's, or about a manager that does not do what it should.
 func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
-	clock := &clock{}
-	manager := buckets.NewRESTBucketManager(
-		buckets.WithClock(clock), buckets.WithMaxRateLimit(maxRateLimit), buckets.WithGlobalLimit(discord.GlobalLimit),
-		buckets.WithLogger(nil),
-	)
-	if err := manager.Start(); err != nil {
+	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
+	r.some = sync.NewCond(&r.mu)
+	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
+		buckets.WithGlobalLimit(discord.GlobalLimit), buckets.WithLogger(nil))
+	// It is called by the goroutine that answers, right before the answer.
+	r.manager.AddHooks(buckets.Hooks{Waited: func(ctx context.Context, w buckets.Waited) {
+		if ctx != atOnce {
+			r.waitsFor = w.For
+		}
+	}})
+	if err := r.manager.Start(); err != nil {
 		return Result{}, err
 	}
-	defer manager.Close()
-	r := &replay{
-		load: load, discord: discord, done: done, clock: clock, server: newServer(load, discord),
-		permits: newAcquirer(manager), record: newRecord(load),
-	}
+	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	for n := 0; clock.next(); n++ {
-		if n%lookEvery == 0 && ctx.Err() != nil {
-			return Result{}, ctx.Err()
+	for n := 0; r.clock.next(); n++ {
+		if n%lookEvery == 0 {
+			if ctx.Err() != nil {
+				return Result{}, ctx.Err()
+			}
+			done(r.ended)
+			r.ended = 0
 		}
 		if r.undisturbed {
 			r.undisturbed = false
 			continue
 		}
-		r.permits.settle()
+		r.settle()
 		r.record.measure()
 	}
+	done(r.ended)
 	if r.open > 0 {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
 	}
-	return r.record.result(maxRateLimit, clock.called), nil
+	return r.record.result(maxRateLimit, r.clock.called), nil
 }
 
 // awaitArrival waits for the next request.
@@ -96,18 +107,43 @@ func (r *replay) arrive() {
 	r.awaitArrival()
 }
 
+// settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything that may have told
+// the manager something, or woken it. The manager answers on a goroutine of its own, for which the replay waits, so that nothing ever happens
+// side by side.
+func (r *replay) settle() {
+	if r.asking == 0 {
+		return
+	}
+	for waiting := r.manager.Stats().Waiting; r.asking > waiting; {
+		r.mu.Lock()
+		for len(r.answers) == 0 {
+			r.some.Wait()
+		}
+		answers := r.answers
+		r.answers = nil
+		r.mu.Unlock()
+		for _, x := range answers {
+			r.asking--
+			x.answered()
+		}
+	}
+}
+
 // exchange is one request from its arrival to its outcome.
 type exchange struct {
 	*replay
 	event
-	queue    int
-	request  buckets.Request
-	chance   rand.PCG // of its own, so that the round trips of a request do not depend on those of others
-	asked    time.Duration
-	queued   time.Duration
+	queue   int
+	request buckets.Request
+	chance  rand.PCG // of its own, so that the round trips of a request do not depend on those of others
+	asked   time.Duration
+	queued  time.Duration
+	// The manager's answer, and for what it had to wait.
 	lease    buckets.Lease
-	response ratelimits.Response
+	err      error
+	waited   buckets.WaitsFor
 	sent     bool // and not processed yet
+	response ratelimits.Response
 }
 
 // exchange returns one for the next request.
@@ -124,24 +160,43 @@ func (r *replay) exchange(queue int) (x *exchange) {
 	return x
 }
 
-// acquire asks for the permission to send, and reports whether it was given at once.
+// atOnce is for requests that do not wait.
+var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
+
+// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	x.record.ask(x.queue)
-	return x.permits.acquire(x, x.record.waiting[x.queue] > 1)
+	if x.record.waiting[x.queue] == 1 {
+		if x.lease, x.err = x.manager.AcquireRequest(atOnce, &x.request); x.err == nil {
+			x.waited = buckets.WaitsForNothing
+			x.answered()
+			return true
+		}
+	}
+	x.asking++
+	x.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.lease, x.err, x.waited = lease, err, x.waitsFor
+		x.waitsFor = buckets.WaitsForNothing
+		x.answers = append(x.answers, x)
+		x.some.Signal()
+	})
+	return false
 }
 
-// answered brings the permission, or says why there is none.
-func (x *exchange) answered(lease buckets.Lease, err error, waitsFor buckets.WaitsFor) {
+// answered takes in that the request may be sent, or why not.
+func (x *exchange) answered() {
 	waited := x.clock.now - x.asked
 	x.record.answered(x.queue)
-	x.record.wait(x.queue, waitsFor, waited)
-	if err != nil {
-		x.record.refuse(x.queue, err)
+	x.record.wait(x.queue, x.waited, waited)
+	if x.err != nil {
+		x.record.refuse(x.queue, x.err)
 		x.end()
 		return
 	}
-	x.lease, x.sent = lease, true
+	x.sent = true
 	x.queued += waited
 	x.clock.after(x.way(), &x.event)
 }
@@ -173,6 +228,6 @@ func (x *exchange) proceed() {
 
 func (x *exchange) end() {
 	x.open--
+	x.ended++
 	x.free = append(x.free, x)
-	x.done(1)
 }

@@ -2,10 +2,9 @@ package tune
 
 import (
 	"errors"
-	"math"
-	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -14,8 +13,8 @@ import (
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// How long the requests that were not refused were held back. Round trips are no part of it.
-	Median, P99, Max time.Duration
+	// Queued is how long the requests that were not refused were held back. Round trips are no part of it.
+	load.Queued
 	// LongestQueue is the largest number that waited for one route and channel, guild or webhook, MostWaiting that of all
 	// queues together.
 	LongestQueue, MostWaiting int
@@ -56,8 +55,8 @@ type record struct {
 	grown   []int // queues in which more may wait than before
 }
 
-func newRecord(load *Load) record {
-	return record{Result: Result{Requests: load.Requests(), queues: make([]tally, len(load.queues))}, waiting: make([]int, len(load.queues))}
+func newRecord(l *Load) record {
+	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
 }
 
 // ask notes that a request wants to be sent.
@@ -118,20 +117,8 @@ func (r *record) refuse(queue int, err error) {
 
 // result is what has become of all requests.
 func (r *record) result(maxRateLimit time.Duration, events int) Result {
-	slices.Sort(r.queued)
-	r.MaxRateLimit, r.events = maxRateLimit, events
-	r.Median, r.P99, r.Max = quantile(r.queued, 0.5), quantile(r.queued, 0.99), quantile(r.queued, 1)
+	r.MaxRateLimit, r.events, r.Queued = maxRateLimit, events, load.Quantiles(r.queued)
 	return r.Result
-}
-
-// quantile returns the smallest of the sorted times that so many are not above, 0 of none.
-func quantile(sorted []time.Duration, part float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	const slack = 1e-9 // the product is not exact
-	n := math.Ceil(part*float64(len(sorted)) - slack)
-	return sorted[max(int(n), 1)-1]
 }
 
 // Bottleneck is the limit that refuses most requests, or lets requests wait for most time in all if none is refused.
@@ -158,11 +145,11 @@ const lastingPeriods = 10
 
 // findBottleneck returns nil if no request is refused, and none waits for a limit.
 func findBottleneck(config Config, r Result) *Bottleneck {
-	load, name, worst, requests := config.Load, "", r.global, config.Load.Requests()
+	name, worst, requests := "", r.global, config.Load.Requests()
 	worst.limit, worst.period = config.Discord.GlobalLimit, time.Second
 	for i, q := range r.queues {
 		if q.refused > worst.refused || r.Refused == 0 && q.waited > worst.waited {
-			name, worst, requests = load.queues[i].name, q, load.queues[i].requests
+			name, worst, requests = config.Load.queues[i].name, q, config.Load.queues[i].requests
 		}
 	}
 	if r.Refused == 0 {
@@ -172,11 +159,11 @@ func findBottleneck(config Config, r Result) *Bottleneck {
 		return nil
 	}
 	b := &Bottleneck{Name: name, Refused: worst.refused, Waited: worst.waited, Limit: worst.limit, Period: worst.period, Longest: worst.predicted}
-	if load.Length > 0 {
-		b.Asked = float64(requests) / load.Length.Seconds()
+	if config.Load.Length > 0 {
+		b.Asked = float64(requests) / config.Load.Length.Seconds()
 	}
-	if b.Limit > 0 && load.Length >= lastingPeriods*b.Period {
-		windows := float64(load.Length)/float64(b.Period) + 1
+	if b.Limit > 0 && config.Load.Length >= lastingPeriods*b.Period {
+		windows := float64(config.Load.Length)/float64(b.Period) + 1
 		b.Lasting = float64(requests) > float64(b.Limit)*windows
 	}
 	return b

@@ -2,7 +2,6 @@ package tune
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -205,18 +205,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 	assert.NoError(t, usual.Validate())
 }
 
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	var sorted []time.Duration
-	for i := range 100 {
-		sorted = append(sorted, time.Duration(i+1))
-	}
-	for part, want := range map[float64]time.Duration{0: 1, 0.5: 50, 0.501: 51, 0.99: 99, 1: 100} {
-		assert.Equal(t, want, quantile(sorted, part), fmt.Sprint(part))
-	}
-	assert.Zero(t, quantile(nil, 0.5))
-}
-
 func TestBottleneckIsNamed(t *testing.T) {
 	t.Parallel()
 	steady := Traffic{Requests: 2400, Length: 20 * time.Minute, Channels: 1, Mix: messages, Seed: 1}
@@ -283,7 +271,7 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
 func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
 	t.Parallel()
 	value := func(limit time.Duration, refused int, longest time.Duration) Result {
-		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Max: longest}
+		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}}
 	}
 	for _, test := range []struct {
 		values []Result

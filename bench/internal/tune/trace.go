@@ -24,23 +24,9 @@ const (
 	longestLine = 1 << 20
 )
 
-// TraceError says what is wrong with a trace. It repeats nothing of what stands there, since a path may contain the token of a
-// webhook.
-type TraceError struct {
-	Name    string // of the file
-	Line    int    // from 1; 0: the trace as a whole
-	Problem string // what was wrong, and what was expected
-}
-
-func (e *TraceError) Error() string {
-	if e.Line == 0 {
-		return e.Name + ": " + e.Problem
-	}
-	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Problem)
-}
-
 // ReadTrace reads a load: CSV or JSON lines. The extension of the name decides (.csv; .json, .jsonl, .ndjson), and otherwise
-// whether the content begins with a brace. The requests may be in any order. The error is a *TraceError or that of the reader.
+// whether the content begins with a brace. The requests may be in any order. An error repeats nothing of what stands there, since a
+// path may contain the token of a webhook.
 //
 // CSV has the columns time, method and path, in this order; a header line may give another order and more columns, which are
 // ignored. In JSON lines each line is an object with the members time, method and path; others are ignored. The time is in
@@ -106,8 +92,8 @@ type trace struct {
 
 type address struct{ method, path string }
 
-func (t *trace) wrong(line int, problem string) *TraceError {
-	return &TraceError{t.name, line, problem}
+func (t *trace) wrong(line int, problem string) error {
+	return fmt.Errorf("%s:%d: %s", t.name, line, problem)
 }
 
 // readLine takes in a line, and returns what is wrong with it, if anything is.
@@ -207,12 +193,12 @@ func (t *trace) end() (*Load, error) {
 		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
 	}
 	if len(t.times) == 0 {
-		return nil, t.wrong(0, fmt.Sprintf("no requests: %s, or JSON objects with these members", expectedColumns))
+		return nil, fmt.Errorf("%s: no requests: %s, or JSON objects with these members", t.name, expectedColumns)
 	}
 	first, last := slices.MinFunc(t.times, time.Time.Compare), slices.MaxFunc(t.times, time.Time.Compare)
 	t.load.Length = last.Sub(first)
 	if t.load.Length > longestTrace {
-		return nil, t.wrong(0, fmt.Sprintf("the first and the last request are %.0f days apart: expected at most a year", t.load.Length.Hours()/24))
+		return nil, fmt.Errorf("%s: the first and the last request are %.0f days apart: expected at most a year", t.name, t.load.Length.Hours()/24)
 	}
 	for i, at := range t.times {
 		t.load.arrivals[i].at = at.Sub(first)
