@@ -76,7 +76,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, func(n int) offer {
 		return offer{0, func(ctx context.Context) (*http.Request, error) { return to.request(ctx, n) }}
 	})
-	result := r.end(ctx, to.simulator, config.Simulated.Latency)
+	result := r.end(ctx, to.simulator, 0)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}

@@ -149,7 +149,7 @@ func TestRefusalsAreTheServersJudgement(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 
 		r := newRun(1, nil, to.base)
-		result := r.end(t.Context(), to.simulator, discordsim.Latency{})
+		result := r.end(t.Context(), to.simulator, 0)
 		assert.Equal(t, discordsim.ByClass{Global: 1}, result.Refused)
 		assert.Zero(t, result.Avoidable)
 	})

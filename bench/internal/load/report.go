@@ -32,29 +32,43 @@ func (r *Result) Report(c Config, demand report.Demand) *report.Report {
 
 // about says what was asked for.
 func (c *Config) about() []string {
-	atOnce, global := "at once", "no global limit"
+	atOnce := "at once"
 	if c.Concurrency > 0 {
 		atOnce = fmt.Sprintf("%d at a time", c.Concurrency)
-	}
-	if c.GlobalLimit > 0 {
-		global = fmt.Sprintf("at most %d per second in all", c.GlobalLimit)
 	}
 	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
 	if c.Real != nil {
 		return []string{
 			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, c.Real.route(), c.Real.Target),
-			fmt.Sprintf("%s; max rate limit %s", global, longest),
+			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
 		}
 	}
 	s := c.Simulated
-	how := map[discordsim.Kind]string{
-		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
-	}[s.Quota.Kind]
 	return []string{
 		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(s.Channels, "channel")),
-		fmt.Sprintf("%d per %s in each channel (%s); %s", s.Quota.Limit, report.Setting(s.Quota.Period), how, global),
-		fmt.Sprintf("round trip %s ± %s; max rate limit %s; seed %d", report.Setting(s.Latency.RoundTrip), report.Setting(s.Latency.Jitter), longest, s.Seed),
+		LimitsText(s.Quota, "channel", c.GlobalLimit),
+		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(s.Latency), longest, s.Seed),
 	}
+}
+
+// LimitsText says how a simulated Discord limits.
+func LimitsText(quota discordsim.Quota, each string, globalLimit int) string {
+	how := map[discordsim.Kind]string{
+		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
+	}[quota.Kind]
+	return fmt.Sprintf("%d per %s in each %s (%s); %s", quota.Limit, report.Setting(quota.Period), each, how, globalText(globalLimit))
+}
+
+func globalText(limit int) string {
+	if limit == 0 {
+		return "no global limit"
+	}
+	return fmt.Sprintf("at most %d per second in all", limit)
+}
+
+// LatencyText says how far away it is.
+func LatencyText(l discordsim.Latency) string {
+	return fmt.Sprintf("round trip %s ± %s", report.Setting(l.RoundTrip), report.Setting(l.Jitter))
 }
 
 func (r *Real) route() string {

@@ -117,8 +117,9 @@ func (r *run) roundTrip(ctx context.Context, offer offer) (status int, err error
 	return response.StatusCode, err
 }
 
-// end closes the client and returns what was measured on its side, and on that of the simulated Discord, if that is where it was.
-func (r *run) end(ctx context.Context, server *discordsim.Server, latency discordsim.Latency) Result {
+// end closes the client and returns what was measured on its side, and on that of the simulated Discord, if that is where it was. A round trip
+// that took longer than the slowest one has stalled; 0: sockets, whose own time is not known.
+func (r *run) end(ctx context.Context, server *discordsim.Server, slowest time.Duration) Result {
 	stats := r.transport.Manager().Stats()
 	r.transport.CloseIdleConnections()
 	_ = r.transport.Close() // the error is always nil
@@ -129,7 +130,9 @@ func (r *run) end(ctx context.Context, server *discordsim.Server, latency discor
 		report := server.Report()
 		result.Judged, result.Inversions = true, report.Inversions
 		result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
-		result.Stalls.Answered(result.SlowestRoundTrip, latency.RoundTrip+latency.Jitter)
+	}
+	if slowest > 0 {
+		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-slowest)
 	}
 	return result
 }

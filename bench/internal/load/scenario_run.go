@@ -64,7 +64,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
 	defer giveUp()
 	r.sendAll(patient, s.Requests(), true, func(n int) offer { return s.offers[n] })
 
-	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency)}
+	result := Judged{Scenario: *s, Result: r.end(ctx, server, config.Latency.RoundTrip+config.Latency.Jitter)}
 	if s.ideal != nil {
 		if result.Ideal, err = s.ideal(s, server.Report()); err != nil {
 			return Judged{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)

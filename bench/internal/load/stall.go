@@ -49,9 +49,6 @@ func (s Stalls) String() string {
 		s.Longest.Round(time.Millisecond), s.Total.Round(time.Millisecond))
 }
 
-// Answered takes in how long an answer of the simulated Discord took, and how long it should have taken at most.
-func (s *Stalls) Answered(took, longest time.Duration) { s.Longest = max(s.Longest, took-longest) }
-
 // WatchStalls watches the machine until the result is asked for, which is to be done once.
 func WatchStalls() (result func() Stalls) {
 	var stalls Stalls

@@ -4,46 +4,34 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // Report describes what came of the values. Of the paths of a trace it contains routes and ids, no tokens.
 func (r Report) Report(c Config) *report.Report {
-	load := c.Load
-	described := &report.Report{
-		Title: "Max rate limits for " + report.Counted(load.Requests(), "request"), About: c.about(), Verdict: r.verdict(),
-		Facts:  r.facts(c),
-		Tables: []report.Table{r.table()},
-		Charts: r.charts(),
+	return &report.Report{
+		Title: "Max rate limits for " + report.Counted(c.Load.Requests(), "request"), About: c.about(), Verdict: r.verdict(),
+		Facts: r.facts(c), Tables: []report.Table{r.table()}, Charts: r.charts(),
 	}
-	return described
 }
 
 // about says what was replayed, and against what.
 func (c *Config) about() []string {
-	load, d := c.Load, c.Discord
-	requests := fmt.Sprintf("%s in %s", report.Counted(load.Requests(), "request"), report.Time(load.Length))
-	if load.Bursts > 0 {
-		requests += fmt.Sprintf(", %s among them", report.Counted(load.Bursts, "burst"))
+	made, d := c.Load, c.Discord
+	requests := fmt.Sprintf("%s in %s", report.Counted(made.Requests(), "request"), report.Time(made.Length))
+	if made.Bursts > 0 {
+		requests += fmt.Sprintf(", %s among them", report.Counted(made.Bursts, "burst"))
 	}
-	lines := []string{fmt.Sprintf("%s; %s, %s", requests, report.Counted(load.Routes(), "route"), report.Counted(load.Queues(), "bucket"))}
-	if load.Skipped > 0 {
-		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(load.Skipped, "line"), load.FirstSkipped))
+	lines := []string{fmt.Sprintf("%s; %s, %s", requests, report.Counted(made.Routes(), "route"), report.Counted(made.Queues(), "bucket"))}
+	if made.Skipped > 0 {
+		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(made.Skipped, "line"), made.FirstSkipped))
 	}
-	how := map[discordsim.Kind]string{
-		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
-	}[d.Quota.Kind]
-	rules, global := "", "no global limit"
+	each := "bucket"
 	if n := len(d.Rules); n > 0 {
-		rules = " but " + report.Counted(n, "route")
+		each += " but " + report.Counted(n, "route")
 	}
-	if d.GlobalLimit > 0 {
-		global = fmt.Sprintf("at most %d per second in all", d.GlobalLimit)
-	}
-	return append(lines,
-		fmt.Sprintf("%d per %s in each bucket%s (%s); %s", d.Quota.Limit, report.Setting(d.Quota.Period), rules, how, global),
-		fmt.Sprintf("round trip %s ± %s; seed %d", report.Setting(d.Latency.RoundTrip), report.Setting(d.Latency.Jitter), d.Seed))
+	return append(lines, load.LimitsText(d.Quota, each, d.GlobalLimit), fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 
 func (r Report) verdict() report.Verdict {
@@ -133,16 +121,14 @@ func (r Report) facts(c Config) []report.Fact {
 	if b == nil {
 		return append(facts, report.Fact{Key: "bottleneck"})
 	}
-	return append(facts,
-		report.Fact{Key: "bottleneck.name", Value: report.Text(b.Name)},
-		report.Fact{Key: "bottleneck.refused_early", Value: report.Count(b.Refused)},
-		report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(b.Waited)},
-		report.Fact{Key: "bottleneck.asked_per_second", Value: report.Number(b.Asked, 3, "")},
-		report.Fact{Key: "bottleneck.limit", Value: report.Count(b.Limit)},
-		report.Fact{Key: "bottleneck.period_seconds", Value: report.Time(b.Period)},
-		report.Fact{Key: "bottleneck.lasting", Value: report.Data(b.Lasting)},
-		report.Fact{Key: "bottleneck.longest_predicted_wait_seconds", Value: report.Time(b.Longest)},
-	)
+	for key, value := range map[string]report.Value{
+		"name": report.Text(b.Name), "refused_early": report.Count(b.Refused), "waited_seconds": report.Time(b.Waited),
+		"asked_per_second": report.Number(b.Asked, 3, ""), "limit": report.Count(b.Limit), "period_seconds": report.Time(b.Period),
+		"lasting": report.Data(b.Lasting), "longest_predicted_wait_seconds": report.Time(b.Longest),
+	} {
+		facts = append(facts, report.Fact{Key: "bottleneck." + key, Value: value})
+	}
+	return facts
 }
 
 func (r Report) table() report.Table {
