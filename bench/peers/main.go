@@ -38,35 +38,28 @@ func main() {
 // program is the whole program. It returns the exit status.
 func program(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	o, err := parse(arguments, stdout)
-	if errors.Is(err, flag.ErrHelp) {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return 0
-	}
-	if err != nil {
+	case err != nil:
 		fmt.Fprintf(stderr, "peers: %v\nRun it with -h for all flags.\n", err)
 		return statusUsage
-	}
-	if os.Getenv(childVariable) != "" {
-		err = child(ctx, o, stdout)
-	} else {
+	case os.Getenv(childVariable) != "":
+		var r result
+		if r, err = measure(ctx, o.contenders[0], o.scenarios[0], o.seed, realTime); err == nil {
+			err = json.NewEncoder(stdout).Encode(r)
+		}
+	default:
 		err = show(ctx, o, stdout, stderr)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, "peers:", err)
 		return statusFailed
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return statusInterrupted
 	}
 	return 0
-}
-
-// child measures the one contender in the one scenario that there are.
-func child(ctx context.Context, o options, stdout io.Writer) error {
-	r, err := measure(ctx, o.contenders[0], o.scenarios[0], o.seed, realTime)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(stdout).Encode(r)
 }
 
 func show(ctx context.Context, o options, stdout, progress io.Writer) error {
@@ -109,8 +102,8 @@ result, 1 it could not run, 2 invalid flags, 130 interrupted.
 // parse reads the arguments after the program's name. The error is flag.ErrHelp, when help has been written, or says what is wrong.
 func parse(arguments []string, help io.Writer) (o options, err error) {
 	set := flag.NewFlagSet("peers", flag.ContinueOnError)
-	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+strings.Join(names(scenarios(false)), ", "))
-	contenderNames := set.String("contender", "limiters", "`names`, separated by commas, or all: "+strings.Join(names(contenders()), ", ")+
+	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+listed(scenarios(false)))
+	contenderNames := set.String("contender", "limiters", "`names`, separated by commas, or all: "+listed(contenders())+
 		"\nlimiters: different limiters; hooks: the libraries with and without Ratelight under them")
 	set.BoolVar(&o.quick, "quick", false, "a third of the requests, in less than a minute")
 	set.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
@@ -145,27 +138,25 @@ func parse(arguments []string, help io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// names are those of scenarios or contenders.
-func names[T fmt.Stringer](list []T) (all []string) {
-	for _, one := range list {
-		all = append(all, one.String())
-	}
-	return all
-}
-
 func (s scenario) String() string  { return s.name }
 func (c contender) String() string { return c.name }
 
 // find returns what has the names, which are separated by commas, in the order of the list.
 func find[T fmt.Stringer](wanted string, list []T) (found []T, err error) {
-	if wanted == "all" {
-		return list, nil
-	}
-	known := names(list)
-	for _, n := range strings.Split(wanted, ",") {
-		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("unknown name %q: expected all, or some of %s, separated by commas", n, strings.Join(known, ","))
+	names := strings.Split(wanted, ",")
+	for _, one := range list {
+		if i := slices.Index(names, one.String()); i >= 0 || wanted == "all" {
+			found = append(found, one)
+			names = slices.DeleteFunc(names, func(name string) bool { return name == one.String() })
 		}
 	}
-	return slices.DeleteFunc(list, func(one T) bool { return !slices.Contains(strings.Split(wanted, ","), one.String()) }), nil
+	if len(names) > 0 && wanted != "all" {
+		return nil, fmt.Errorf("unknown name %q: expected all, or some of %s", names[0], listed(list))
+	}
+	return found, nil
+}
+
+// listed are the names of scenarios or contenders.
+func listed[T any](list []T) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ", ")
 }

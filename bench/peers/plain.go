@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,44 +66,24 @@ func (p plain) attempt(ctx context.Context, c call) (again time.Duration, err er
 }
 
 func newRequest(ctx context.Context, c call) (*http.Request, error) {
-	path := strings.NewReplacer(
+	to, contentType := endpoints[c.kind], "application/json"
+	if c.kind == upload {
+		contentType = "multipart/form-data; boundary=x"
+	}
+	values := strings.NewReplacer(
 		"{channel}", text(c.channel), "{message}", text(c.message()), "{emoji}", url.PathEscape(emoji), "{webhook.token}", webhookToken,
-		"{interaction}", text(c.interaction()), "{interaction.token}", interactionToken,
-	).Replace(endpoints[c.kind].path)
-	var body bytes.Buffer
-	kind, err := "application/json", error(nil)
-	switch c.kind {
-	case upload:
-		kind, err = writeUpload(&body, c.content())
-	case reply:
-		err = json.NewEncoder(&body).Encode(map[string]any{"type": 4, "data": map[string]any{"content": c.content()}})
-	case send, edit, execute:
-		err = json.NewEncoder(&body).Encode(map[string]any{"content": c.content()})
-	}
+		"{interaction}", text(c.interaction()), "{interaction.token}", interactionToken, "{text}", c.content(),
+	)
+	body := strings.NewReader(values.Replace(to.body))
+	request, err := http.NewRequestWithContext(ctx, to.method, "https://discord.com/api/v10"+values.Replace(to.path), body)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, endpoints[c.kind].method, "https://discord.com/api/v10"+path, &body)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", kind)
+	request.Header.Set("Content-Type", contentType)
 	if c.kind.authorized() {
 		request.Header.Set("Authorization", "Bot "+token)
 	}
 	return request, nil
-}
-
-func writeUpload(body io.Writer, content string) (contentType string, err error) {
-	parts := multipart.NewWriter(body)
-	file, err := parts.CreateFormFile("files[0]", fileName)
-	if err == nil {
-		_, err = io.WriteString(file, content)
-	}
-	if err == nil {
-		err = parts.Close()
-	}
-	return parts.FormDataContentType(), err
 }
 
 // configured is the best that limiters without feedback can do: it knows the limits in advance, one for everything and one for each
@@ -156,7 +133,7 @@ func (l *configured) wait(ctx context.Context, c call) error {
 func (l *configured) route(c call) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := fmt.Sprint(endpoints[c.kind], c.channel)
+	key := fmt.Sprint(endpoints[c.kind].method, endpoints[c.kind].path, c.channel)
 	if l.routes[key] == nil {
 		l.routes[key] = l.make(l.limits[c.kind].Limit, l.limits[c.kind].Period)
 	}

@@ -63,15 +63,15 @@ const (
 // authorized: the call counts for the bot. The others have their token in the path.
 func (k kind) authorized() bool { return k != reply && k != execute }
 
-// endpoints are where calls go. What is in braces is replaced.
-var endpoints = [kinds]struct{ method, path string }{
-	send:    {"POST", "/channels/{channel}/messages"},
-	edit:    {"PATCH", "/channels/{channel}/messages/{message}"},
-	remove:  {"DELETE", "/channels/{channel}/messages/{message}"},
-	react:   {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me"},
-	upload:  {"POST", "/channels/{channel}/messages"},
-	reply:   {"POST", "/interactions/{interaction}/{interaction.token}/callback"},
-	execute: {"POST", "/webhooks/{channel}/{webhook.token}"},
+// endpoints are where calls go, and what is sent. What is in braces is replaced.
+var endpoints = [kinds]struct{ method, path, body string }{
+	send:    {"POST", "/channels/{channel}/messages", `{"content":"{text}"}`},
+	edit:    {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
+	remove:  {"DELETE", "/channels/{channel}/messages/{message}", ""},
+	react:   {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", ""},
+	upload:  {"POST", "/channels/{channel}/messages", "--x\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"file.bin\"\r\n\r\n{text}\r\n--x--\r\n"},
+	reply:   {"POST", "/interactions/{interaction}/{interaction.token}/callback", `{"type":4,"data":{"content":"{text}"}}`},
+	execute: {"POST", "/webhooks/{channel}/{webhook.token}", `{"content":"{text}"}`},
 }
 
 // What the libraries insist on in a message.

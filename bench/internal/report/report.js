@@ -399,7 +399,10 @@
 			const make = { curves: curves, lanes: lanes }[data.kind];
 			const chart = make(place, data, readout);
 			charts.set(place, chart);
-			if (data.sync) touch(chart, place, data);
+			if (data.sync) {
+				chart.setScale("x", { min: 0, max: data.x.max });
+				touch(chart, place, data);
+			}
 			keys(chart, place, data);
 		} catch (error) {
 			readout.textContent = "This chart could not be drawn; see the table. (" + error.message + ")";

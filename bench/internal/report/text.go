@@ -17,6 +17,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s\n\n", strings.TrimRight(text, "\n"))
 		}
 	}
+	explained := make(map[string]bool)
 	paragraph(strings.Join(r.About, "\n"))
 	paragraph(factsText(r.Facts))
 	switch len(r.Parts) {
@@ -26,14 +27,14 @@ func (r *Report) WriteText(w io.Writer) error {
 		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
 		paragraph(factsText(part.Facts))
 	default:
-		paragraph(r.overview().text())
+		paragraph(r.overview().text(explained))
 	}
 	for _, part := range append([]*Report{r}, r.Parts...) {
 		for _, table := range part.Tables {
 			if part.Name != "" && len(r.Parts) > 1 && table.Title != "" {
 				table.Title = part.Name + ": " + table.Title
 			}
-			paragraph(table.text())
+			paragraph(table.text(explained))
 		}
 	}
 	paragraph(strings.Join(r.Notes, "\n"))
@@ -117,8 +118,8 @@ func (r *Report) overview() Table {
 	return overview
 }
 
-// text is the table with the notes on its columns.
-func (t Table) text() string {
+// text is the table with the notes on its columns that have not been explained before.
+func (t Table) text(explained map[string]bool) string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
 	}
@@ -135,7 +136,8 @@ func (t Table) text() string {
 			align = text.AlignLeft
 		}
 		configs = append(configs, table.ColumnConfig{Number: len(head), Align: align, AlignHeader: align, VAlignHeader: text.VAlignBottom})
-		if column.Note != "" {
+		if column.Note != "" && !explained[column.Note] {
+			explained[column.Note] = true
 			notes.AppendRow(table.Row{oneLine(column.Name), column.Note})
 		}
 	}

@@ -168,13 +168,8 @@ func (r *run) count(result *result) {
 	} else {
 		result.took = r.options.Length
 	}
-	if len(waits) == 0 {
-		return
-	}
-	slices.Sort(waits)
-	at := func(part float64) time.Duration { return waits[max(int(math.Ceil(part*float64(len(waits))))-1, 0)] }
-	result.queued = load.Queued{Median: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
-	result.meanWait = sum / time.Duration(len(waits))
+	result.queued = load.Quantiles(waits)
+	result.meanWait = sum / time.Duration(max(len(waits), 1))
 }
 
 // efforts takes over what the engine did, in all and in the second half of the time.

@@ -60,10 +60,10 @@ func TestResultIsShown(t *testing.T) {
 	r.seconds = []second{{served: 5, calls: 3}, {served: 4, refused: 1, calls: math.NaN()}}
 	r.costs = []cost{{accident: accident{name: "it is frozen", at: 8 * time.Second, until: 9 * time.Second}, before: 4.5, back: -1, served: time.Second}}
 	var text, json strings.Builder
-	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{})}}
+	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{}), good().report(report.Demand{})}}
 	require.NoError(t, parts.WriteText(&text))
 	require.NoError(t, parts.WriteJSON(&json))
-	assert.Regexp(t, `(?m)^x +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
+	assert.Regexp(t, `(?m)^x +ok +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
 	assert.Regexp(t, `(?m)^it is frozen +8 s +9 s +4\.5/s +0 +– +1\.00 s `, text.String())
 	for _, want := range []string{`"scenario": "x"`, `"calls_per_request": 0.1`, `"engine_calls": null`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`} {
 		assert.Contains(t, json.String(), want)

@@ -104,7 +104,7 @@ func TestProcessesThatAreEndedAreReplaced(t *testing.T) {
 			assert.Greater(t, r.requests, 5, "the work goes on")
 			assert.Equal(t, o.Length, r.took, "until the end, though others had to go")
 			require.Len(t, r.costs, 1)
-			assert.GreaterOrEqual(t, r.costs[0].served, time.Duration(0))
+			assert.Positive(t, r.costs[0].served)
 		})
 	}
 }
