@@ -38,7 +38,7 @@ func (c Config) Ideal() (Ideal, error) {
 	for n := range min(s.Channels, c.Requests) {
 		all = append(all, work(s.Quota, (c.Requests-n+s.Channels-1)/s.Channels))
 	}
-	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: globalQuota(c.GlobalLimit, 0)}
+	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: GlobalQuota(c.GlobalLimit, 0)}
 	ideal, err := plan(conditions, all)
 	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
 		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil

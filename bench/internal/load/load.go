@@ -104,7 +104,7 @@ func (c *Config) listen(trace *Trace) (to destination, err error) {
 	s := c.Simulated
 	simulator := discordsim.Config{
 		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
-		Global: globalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
+		Global: GlobalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
 	}
 	trace.Simulator(&simulator)
 	server, err := discordsim.New(simulator)

@@ -33,7 +33,7 @@ func Scenarios() []Scenario {
 			s.IdealBy = "the simulator's plans for all buckets and the global limit; its windows begin with the work"
 		}),
 		burst("cold-burst", "1000 requests at once on a route never seen: 100 per second, raised global limit", discordsim.Fixed(100, time.Second), 1000).
-			but(func(s *Scenario) { s.server.Global = globalQuota(500, 0) }),
+			but(func(s *Scenario) { s.server.Global = GlobalQuota(500, 0) }),
 		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).but(func(s *Scenario) {
 			// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
 			// would be measured.
@@ -121,7 +121,7 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 		server: discordsim.Config{
 			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
 			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
-			Global:  globalQuota(buckets.DefaultGlobalLimit, 0),
+			Global:  GlobalQuota(buckets.DefaultGlobalLimit, 0),
 		},
 		work:  []discordsim.Work{work(quota, count)},
 		ideal: (*Scenario).planned,
@@ -180,8 +180,8 @@ func work(quota discordsim.Quota, count int) discordsim.Work {
 	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
 }
 
-// globalQuota counts in seconds that begin at a phase; 0: no limit.
-func globalQuota(perSecond int, phase time.Duration) discordsim.Quota {
+// GlobalQuota is a global limit that counts in seconds that begin at a phase; 0: no limit.
+func GlobalQuota(perSecond int, phase time.Duration) discordsim.Quota {
 	if perSecond == 0 {
 		return discordsim.Unlimited()
 	}

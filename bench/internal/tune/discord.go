@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -26,12 +27,7 @@ func (d Discord) Validate() error {
 	return err
 }
 
-func (d Discord) global() discordsim.Quota {
-	if d.GlobalLimit > 0 {
-		return discordsim.Aligned(d.GlobalLimit, time.Second, 0)
-	}
-	return discordsim.Unlimited()
-}
+func (d Discord) global() discordsim.Quota { return load.GlobalQuota(d.GlobalLimit, 0) }
 
 // server counts requests as the simulated Discord does. It says in numbers what Discord's headers would say, since millions of
 // headers would take most of the time, and it judges nobody.
@@ -41,9 +37,9 @@ type server struct {
 	hashes   []string             // of each queue
 }
 
-func newServer(load *Load, discord Discord) *server {
+func newServer(l *Load, discord Discord) *server {
 	s := &server{global: newCounter(discord.global())}
-	for _, q := range load.queues {
+	for _, q := range l.queues {
 		quota := discord.Quota
 		if i := slices.IndexFunc(discord.Rules, func(r discordsim.Rule) bool { return r.Matches(q.route.Method(), q.route.Path()) }); i >= 0 {
 			quota = discord.Rules[i].Quota

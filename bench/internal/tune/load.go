@@ -84,27 +84,16 @@ func (l *Load) sort() {
 	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 }
 
-// nameOf is the route and what it is about, without any token.
+// nameOf is the route and what it is about, without any token. Every interaction has another one.
 func nameOf(route routes.CompiledRoute) string {
-	name := route.Route().Method() + " " + route.Route().Template()
-	id := route.MajorID()
-	if route.Route().GlobalExempt() {
-		return name // every interaction has another one
+	r := route.Route()
+	name := r.Method() + " " + r.Template()
+	id, _, _ := strings.Cut(route.RedactedMajor(), ":")
+	if r.GlobalExempt() || id == "-" || id == "…" {
+		return name
 	}
-	for _, c := range []byte(id) {
-		if c < '0' || c > '9' {
-			return name // it may be a token in the wrong place
-		}
-	}
-	switch route.Route().Major() {
-	case routes.MajorChannel:
-		return name + " of channel " + id
-	case routes.MajorGuild:
-		return name + " of guild " + id
-	case routes.MajorWebhook, routes.MajorWebhookToken:
-		return name + " of webhook " + id
-	}
-	return name
+	kind, _, _ := strings.Cut(r.Major().String(), " ")
+	return name + " of " + kind + " " + id
 }
 
 // CheckRules reports a rule that is for no request, with the routes that there are.
