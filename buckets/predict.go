@@ -152,8 +152,21 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
 		Bucket:   b.group.named(),
+		Key:      b.limitKey(f),
 		Cause:    b.unreachable(now, a),
 	}
+}
+
+// limitKey names what a wait in the bucket is for.
+func (b *bucket) limitKey(f forecast) string {
+	authentication := b.group.authentication
+	switch {
+	case f.class == ratelimits.ClassEdge:
+		return "edge " + b.server().name
+	case f.global:
+		return "global " + b.server().name + " " + authentication.shown()
+	}
+	return b.group.shown() + " " + b.group.route.String() + " " + b.major.String() + " " + authentication.shown()
 }
 
 // expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.

@@ -208,3 +208,25 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+// Whoever makes refused requests again later spaces them by what they wait for.
+func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+		refused := func(channel int, authorization string) string {
+			r := buckets.Request{Route: message(channel), Authorization: authorization}
+			return tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r)).Key
+		}
+		bucket := refused(1, bot)
+		assert.Equal(t, bucket, refused(1, bot))
+		discover(t, m, message(2), limited("messages", 5, 0, 10*time.Second))
+		assert.NotEqual(t, bucket, refused(2, bot), "another channel")
+		m.Throttle(time.Minute)
+		global := refused(1, bot)
+		assert.NotEqual(t, bucket, global)
+		assert.Equal(t, global, refused(2, bot))
+		assert.NotEqual(t, global, refused(3, "Bot other"), "another credential")
+	})
+}
