@@ -9,23 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient/discordtest"
-	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
 // If RATELIGHT_LONG is 1, these are 10,000 jobs at 5 a second, which take 34 minutes, and how long that was is judged; otherwise too much of it
 // is the machine's.
 func TestJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
 	t.Parallel()
-	n, limit, workers, maxWait := 2000, 100, 400, 3*time.Second
+	n, limit, workers := 2000, 100, 700
 	long := os.Getenv("RATELIGHT_LONG") == "1"
 	if long {
-		n, limit, workers, maxWait = 10_000, 5, 50, jobs.DefaultMaxWait
+		n, limit, workers = 10_000, 5, 50
 	}
 	server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.GlobalLimit(100_000))
 	discord := newDiscord(server.URL)
 	t.Cleanup(func() { _ = discord.Close() })
 	_, pool := newDatabase(t)
-	queue, err := newQueue(pool, workers, &sender{discord: discord}, jobs.WithMaxWait(maxWait))
+	queue, err := newQueue(pool, workers, &sender{discord: discord})
 	require.NoError(t, err)
 	insert(t, queue, "1", n)
 	start(t, queue)
