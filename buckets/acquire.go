@@ -237,9 +237,12 @@ type ask struct {
 	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
 	latest  time.Duration // when it must have been granted
 
-	comesBack bool // it was granted before, and refused by the server
-	deadline  bool // latest is the context's deadline, not the max rate limit
-	atOnce    bool // it must not wait at all
+	group     string    // its turn it is waited for
+	limits    *limitSet // declared limits that apply
+	weight    int32     // of the group
+	comesBack bool      // it was granted before, and refused by the server
+	deadline  bool      // latest is the context's deadline, not the max rate limit
+	atOnce    bool      // it must not wait at all
 	ordered   bool
 	priority  bool
 	exempt    bool // from the global limit

@@ -87,10 +87,9 @@ func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, 
 		digest: digest, server: server, edge: server.edge, anonymous: anonymous,
 		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
 	}
-	a.global = &gate{
-		manager: m, authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout,
-		limit: ratelimits.NewGlobal(globalLimit),
-	}
+	a.global = newGate(m, &gate{
+		authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(globalLimit),
+	})
 	a.id.Store(digest)
 	return a
 }

@@ -25,8 +25,8 @@ type bucket struct {
 	collided atomic.Bool
 	evicted  atomic.Bool // changed only under the lock
 
-	mu        sync.Mutex
-	window    ratelimits.Window
+	mu sync.Mutex
+	source
 	latest    time.Duration // of all times that it was
 	inFlight  *held         // in flight
 	queues    *queues
@@ -38,7 +38,6 @@ type bucket struct {
 	sent      uint32         // requests that have been sent from here, wrapping
 	fresh     bool           // nobody has locked it yet
 	busy      busyPlace      // in the list of its authentication
-	link      *sharedLink    // nil if it is not shared
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 
 	nextInGroup, previousInGroup *bucket // guarded by the limit group's lock

@@ -17,7 +17,7 @@ func (b *bucket) tryGrant(now time.Duration, a *ask) (Lease, bool, error) {
 	if err := b.server().budget.take(now, a, b, &p); err != nil {
 		return Lease{}, false, err
 	}
-	if missing := b.takeGates(now, a, &p); missing != nil {
+	if missing := b.takeAbove(now, a, &p); missing != nil {
 		b.returnPermits(now, p)
 		return Lease{}, false, nil
 	}
@@ -42,14 +42,6 @@ func (b *bucket) awaitsOutcome(a *ask) bool {
 	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a)
 }
 
-// nextPermit returns a time before which there is certainly no permit, and at which to ask again. ok is false if only an outcome can tell.
-func (b *bucket) nextPermit(now time.Duration) (at time.Duration, ok bool) {
-	if b.link != nil {
-		return b.link.remote.Next(now)
-	}
-	return b.window.Next(now)
-}
-
 // serial reports that the ask goes alone among its like.
 func (b *bucket) serial(a *ask) bool { return a.ordered || b.group.kind == unstableGroup }
 
@@ -69,6 +61,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 		permit: permit, ctx: a.ctx, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
 		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
 	}
+	h.declared = a.useDeclared(p)
 	p.hasEdge = false
 	if a.exempt {
 		h.global = b.group.authentication.global.force(now)
@@ -94,7 +87,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	b.grantQueued(now, p)
 	b.probeOver(now)
-	b.link.tell(now)
+	b.tell(now)
 }
 
 // grantQueued grants what can be granted, and arranges for the next look.
@@ -106,12 +99,6 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 	}
 	if b.manager().closed() { // all are refused now, and the state that is written may not count any more who would leave
 		return
-	}
-	if qs.line != nil {
-		if qs.line.count(now, b) {
-			return
-		}
-		qs.line = nil
 	}
 	wake := time.Duration(0) // 0: no time will help
 	for {
@@ -138,19 +125,20 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			b.resolve(w, Lease{}, err)
 			continue
 		}
-		if missing := b.takeGates(now, &w.ask, p); missing != nil {
-			if err := missing.outage(now); err != nil {
-				b.refuseAll(err)
-				continue
+		if missing := b.takeAbove(now, &w.ask, p); missing != nil {
+			if q := qs.find(&w.ask); missing.outage(now) != nil {
+				b.refuseQueue(q, missing.outage(now))
+			} else {
+				missing.enqueue(now, q)
 			}
-			missing.enqueue(now, b)
-			break
+			continue // with others, who may need less
 		}
 		lease, ok := b.grant(now, &w.ask, w.Arrived, p, true)
 		if !ok {
 			wake = opens
 			break
 		}
+		qs.ready.Spend()
 		b.remove(w)
 		b.resolve(w, lease, nil)
 	}
@@ -195,35 +183,32 @@ func (b *bucket) ring() {
 	b.watchOverdue(now)
 }
 
-// serve is called by a gate for a bucket that stood in line, with what the gate has to give.
-func (b *bucket) serve(p gatePermits) {
+// serve is called by a line for a queue that stood there, with what it stood there for.
+func (b *bucket) serve(q *queue, p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
-	if b.queues != nil {
-		b.queues.line = nil
+	q.line = nil
+	if b.queues.has(q) {
+		b.settle(now, q)
 	}
 	b.dispatch(now, &p)
 	b.returnPermits(now, p)
 }
 
-// gatePermits are what was taken of the gates on behalf of a bucket's next request.
+// gatePermits are what was taken of what stands above a bucket, on behalf of its next request.
 type gatePermits struct {
 	edge, global       gatePermit
 	hasEdge, hasGlobal bool
+	declared           []declaredPermit
 	reserved           *counterShard // where a place in the budget of invalid requests is kept, nil if there is plenty
 }
 
-// permits returns the permits of somebody who has a permit of this gate.
-func (g *gate) permits(p gatePermit) gatePermits {
-	if g.authentication == nil {
-		return gatePermits{edge: p, hasEdge: true}
+// takeAbove takes what is still missing of what stands above the bucket, the global limit last, and returns what refuses, nil if nothing does.
+func (b *bucket) takeAbove(now time.Duration, a *ask, p *gatePermits) above {
+	if missing := a.takeDeclared(now, p); missing != nil {
+		return missing
 	}
-	return gatePermits{global: p, hasGlobal: true}
-}
-
-// takeGates takes what is still missing of the gates, the global limit last, and returns the gate that refuses, nil if none does.
-func (b *bucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate {
 	auth := b.group.authentication
 	if !p.hasEdge {
 		if p.edge, p.hasEdge = auth.edge.take(now); !p.hasEdge {
@@ -238,8 +223,11 @@ func (b *bucket) takeGates(now time.Duration, a *ask, p *gatePermits) *gate {
 	return nil
 }
 
-// returnPermits gives back what was taken of the gates and not used.
+// returnPermits gives back what was taken of what stands above and not used.
 func (b *bucket) returnPermits(now time.Duration, p gatePermits) {
+	for _, d := range p.declared {
+		d.giveBack(now)
+	}
 	if p.hasEdge {
 		b.group.authentication.edge.giveBack(now, p.edge)
 	}

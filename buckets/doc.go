@@ -60,6 +60,8 @@
 //	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
 //	where do requests wait, in which order?           queue.go
 //	how long will a request wait, is that too long?   predict.go
+//	which declared limits apply to a request?         declare.go, for the routes that declare_match.go finds; ready to use:
+//	                                                  known_limits.go
 //	which requests does a 429 hold, and how long?     hold.go; the bucket itself by its window: ratelimits/hold.go
 //	may a request to an unknown route be sent?        Next of ratelimits/window.go, while no limit is known; bucket.go makes the
 //	                                                  bucket; of several processes: shared_discovery.go

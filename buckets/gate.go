@@ -2,11 +2,9 @@ package buckets
 
 import (
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -16,9 +14,9 @@ const globalProbeTimeout = 15 * time.Second
 
 // gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
 // through what its limit allows, if there is one, nothing while it is held or a refusal is being read, and one request first after a
-// refusal. Buckets whose next request it does not let through stand in line.
+// refusal. Those whom it does not let through stand in line.
 type gate struct {
-	manager        *RESTBucketManager
+	line
 	authentication *authentication  // whose buckets pass; nil if it is the edge
 	class          ratelimits.Class // of the 429s that are about it
 	probeTimeout   time.Duration    // with the request that goes first
@@ -26,15 +24,13 @@ type gate struct {
 	// open says that there is no limit, and that nothing is held or has been refused of late: nobody takes the lock.
 	open atomic.Bool
 
-	serving    sync.Mutex // held by whoever serves the line; taken before the locks of buckets
-	mu         sync.Mutex
+	// Guarded by the line's lock.
 	limit      *ratelimits.Global // without a limit it only holds
 	refusals   ratelimits.Refusals
 	reading    int           // refusals of which only the headers are known
 	probing    bool          // since a refusal no request has passed that was sent after it
 	probeUntil time.Duration // until when the one that goes first is waited for, 0 if none is in flight
-	line       line
-	part       *globalPart // of the limit, if processes share it; else nil
+	part       *globalPart   // of the limit, if processes share it; else nil
 }
 
 // gatePermit is what a request has of a gate. The zero value is what it has of one that was open.
@@ -47,8 +43,14 @@ type gatePermit struct {
 // newEdge returns the gate of everything that leaves this IP address for one server. It stands open until the network in front of the
 // server refuses something.
 func newEdge(m *RESTBucketManager) *gate {
-	g := &gate{manager: m, class: ratelimits.ClassEdge, probeTimeout: ratelimits.LongestTrust, limit: ratelimits.NewGlobal(0)}
+	g := newGate(m, &gate{class: ratelimits.ClassEdge, probeTimeout: ratelimits.LongestTrust, limit: ratelimits.NewGlobal(0)})
 	g.open.Store(true)
+	return g
+}
+
+// newGate connects a gate with its line.
+func newGate(m *RESTBucketManager, g *gate) *gate {
+	g.manager, g.above = m, g
 	return g
 }
 
@@ -69,18 +71,26 @@ func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.line.buckets.Len() > 0 {
-		g.part.needs(now, g.line.waiting+1, 0)
+	if g.queues.Len() > 0 {
+		g.part.needs(now, g.waiting+1, 0)
 		return gatePermit{}, false
 	}
-	p, wait, known := g.enter(now, 1) // first, as others may hold
+	p, wait, known := g.takeFor(now, 1) // first, as others may hold
 	g.open.Store(g.opens(now))
 	return p, known && wait == 0
 }
 
-// enter takes a permit for one of so many who wait, or returns how long to wait for one at most. known is false if only the others can
+func (g *gate) enter(now time.Duration, waiting int) (gatePermits, time.Duration, bool) {
+	p, wait, known := g.takeFor(now, waiting)
+	if g.authentication == nil {
+		return gatePermits{edge: p, hasEdge: true}, wait, known
+	}
+	return gatePermits{global: p, hasGlobal: true}, wait, known
+}
+
+// takeFor takes a permit for one of so many who wait, or returns how long to wait for one at most. known is false if only the others can
 // tell, or a refusal that is being read. The lock is held.
-func (g *gate) enter(now time.Duration, waiting int) (p gatePermit, wait time.Duration, known bool) {
+func (g *gate) takeFor(now time.Duration, waiting int) (p gatePermit, wait time.Duration, known bool) {
 	leaving := 0
 	if p, wait, known = g.tryEnter(now); known && wait == 0 {
 		leaving = 1
@@ -115,7 +125,7 @@ func (g *gate) arrived(p gatePermit) {
 // opens reports that there is nothing that the lock would have to be taken for. The lock is held.
 func (g *gate) opens(now time.Duration) bool {
 	limited := g.limit.Limit() > 0 || g.part != nil && g.part.divided
-	return !limited && g.limit.HoldWait(now) == 0 && g.line.buckets.Len() == 0 && g.refusals.Row() == 0 && g.reading == 0 && !g.probing
+	return !limited && g.limit.HoldWait(now) == 0 && g.queues.Len() == 0 && g.refusals.Row() == 0 && g.reading == 0 && !g.probing
 }
 
 // force takes a permit for a request that does not wait for the limit. Discord's documentation exempts interactions, but counts them
@@ -172,136 +182,29 @@ func (g *gate) accepted(r *ratelimits.Response) bool {
 	return r.Status > 0 && r.Status < http.StatusInternalServerError && r.Class != g.class && r.Class != ratelimits.ClassEdge
 }
 
-// enqueue puts a bucket in line. The bucket's lock is held.
-func (g *gate) enqueue(now time.Duration, b *bucket) {
+func (g *gate) next(now time.Duration) (at time.Duration, known bool) {
+	known = g.ready(now) // first, as others may hold
+	return max(now+g.limit.Wait(now), g.probeUntil), known
+}
+
+// needs: everything that leaves needs the edge, and the global limit unless it is exempt.
+func (g *gate) needs(a *ask) bool { return g.authentication == nil || !a.exempt }
+
+func (g *gate) counted(time.Duration) {}
+
+func (g *gate) declared() bool { return false }
+
+func (g *gate) enqueue(now time.Duration, q *queue) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b.queues.line = g
 	g.open.Store(false)
-	g.line.push(now, b)
-	g.moveOn(now)
-}
-
-// count is told that how many wait in a bucket may have changed that stands in line. It reports whether it still does: not if nobody
-// waits in it any more, or the first does not need the gate. One bucket in line stands for all who wait in it. The bucket's lock is held.
-func (g *gate) count(now time.Duration, b *bucket) bool {
-	first, _ := b.first(now)
-	needed := first != nil && !(first.exempt && g.authentication != nil)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.line.count(now, b, needed)
-}
-
-// moveOn lets the line move when it can. The lock is held.
-func (g *gate) moveOn(now time.Duration) {
-	if g.line.buckets.Len() > 0 && g.ready(now) {
-		g.wakeAt(now, max(now+g.limit.Wait(now), g.probeUntil))
-	}
-}
-
-// wakeAt lets the line move at the given time. The lock is held.
-func (g *gate) wakeAt(now, at time.Duration) {
-	if !g.manager.closed() {
-		g.line.alarm.set(g.manager.settings.clock, now, at, g.ring)
-	}
-}
-
-func (g *gate) ring() {
-	g.mu.Lock()
-	g.line.alarm.rang()
-	g.mu.Unlock()
-	g.serve()
-}
-
-// serve hands permits to the buckets in line, one after the other, as long as there are any. One does at a time: when it returns, no permit
-// is on its way to a bucket that another one took out of the line.
-func (g *gate) serve() {
-	g.serving.Lock()
-	defer g.serving.Unlock()
-	for {
-		g.mu.Lock()
-		now := g.manager.now()
-		if g.line.buckets.Len() == 0 {
-			g.mu.Unlock()
-			return
-		}
-		p, wait, known := g.enter(now, g.line.waiting)
-		if wait > 0 {
-			g.wakeAt(now, now+wait)
-		}
-		if wait > 0 || !known {
-			g.mu.Unlock()
-			return
-		}
-		b := g.line.pop()
-		g.mu.Unlock()
-		b.serve(g.permits(p))
-	}
+	g.join(now, q)
 }
 
 // close ends the gate. Leases that were taken before end as usual, and touch no other gate.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.line.alarm.stop()
-	for g.line.pop() != nil {
-	}
+	g.end()
 	g.part.close()
-}
-
-// line is the buckets that stand before a gate, each at most once. They are served in turn, one request each, so a bucket
-// with a long queue does not hold up the others. A bucket in which nobody waits any more leaves. The gate's mutex guards it, and
-// the places of the buckets in it.
-type line struct {
-	buckets fifo.Queue[*bucket]
-	waiting int // requests in the buckets' queues
-	latest  time.Duration
-	alarm   alarm
-}
-
-// place is that of a bucket in line.
-type place struct {
-	fifo.Element[*bucket]
-	waiting int // how many waited in the bucket when they were counted last
-}
-
-func (l *line) push(now time.Duration, b *bucket) {
-	p := &b.queues.place
-	l.latest++
-	p.Value, p.Arrived, p.waiting = b, l.latest, b.queues.queued(now)
-	l.buckets.Insert(&p.Element)
-	l.waiting += p.waiting
-}
-
-// count takes in how many wait now in a bucket, whose lock is held, and takes it out if it needs the gate no more. It reports whether the
-// bucket still stands in the line, or is about to be served.
-func (l *line) count(now time.Duration, b *bucket, needed bool) bool {
-	p := &b.queues.place
-	if !p.Queued() {
-		return true
-	}
-	if !needed {
-		l.remove(p)
-		return false
-	}
-	n := b.queues.queued(now)
-	l.waiting += n - p.waiting
-	p.waiting = n
-	return true
-}
-
-// pop takes the first bucket out, nil if there is none.
-func (l *line) pop() *bucket {
-	head := l.buckets.Head()
-	if head == nil {
-		return nil
-	}
-	b := head.Value
-	l.remove(&b.queues.place)
-	return b
-}
-
-func (l *line) remove(p *place) {
-	l.buckets.Remove(&p.Element)
-	l.waiting -= p.waiting
 }

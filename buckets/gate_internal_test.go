@@ -44,12 +44,12 @@ func TestWhoLeavesWhileItsTurnComesTakesNobodyAlong(t *testing.T) {
 			g = a.global
 		}
 		g.mu.Lock()
-		b := g.line.pop() // as serve does
-		require.Equal(t, 1, g.line.buckets.Len())
+		q := g.pop() // as serve does
+		require.Equal(t, 1, g.queues.Len())
 		g.mu.Unlock()
 		cancel()
 		synctest.Wait()
-		b.serve(gatePermits{})
+		q.bucket.serve(q, gatePermits{})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []int{0, 2}, served)

@@ -243,15 +243,15 @@ func (m *RESTBucketManager) logPredicted(touched []*bucket) {
 func (b *bucket) firstWaiting() (ctx context.Context, w Waiting, n int) {
 	b.lock()
 	defer b.unlock()
-	if n = b.queues.waiting(); n == 0 {
+	if n = b.queues.length(); n == 0 {
 		return nil, Waiting{}, 0
 	}
 	now := b.now()
-	first, _ := b.first(now)
+	first := b.foremost(now)
 	if first == nil {
 		return nil, Waiting{}, 0
 	}
-	f, route := b.predict(now, &first.ask, 0), first.request.Route
+	f, route := b.predict(now, &first.ask, ahead{}), first.request.Route
 	return first.ctx, Waiting{Route: route.Route().String(), Major: route.RedactedMajor(), Wait: f.wait, Class: f.class, Global: f.global}, n
 }
 

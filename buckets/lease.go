@@ -46,6 +46,7 @@ type grant struct {
 	arrived     time.Duration
 	global      gatePermit
 	edge        gatePermit
+	declared    []declaredPermit
 	subLimit    *queue        // whose request it is, nil if none
 	counters    *counterShard // that counted it
 	ordered     bool
@@ -172,6 +173,9 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	if auth.global.tracks(h.global) {
 		auth.global.finish(now, h.global, h.permit.Sent(), o)
+	}
+	for _, d := range h.declared {
+		d.end(now, o)
 	}
 	h.resume(now)
 	o.contradicted = o.sent && b.contradicted(now, h, &o.response)

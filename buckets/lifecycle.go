@@ -30,6 +30,9 @@ func (m *RESTBucketManager) admits(r *Request) error {
 	case state == ended:
 		return ErrClosed
 	}
+	if err := m.settings.problem(); err != nil {
+		return err
+	}
 	return ErrNotStarted
 }
 
@@ -37,8 +40,12 @@ func (m *RESTBucketManager) admits(r *Request) error {
 func (m *RESTBucketManager) IsAlive() bool { return m.state.Load() == running }
 
 // Start starts the garbage collector and lets Acquire grant. It returns an error if the manager is running already, or
-// shutting down. A closed manager can be started again; it has then forgotten all limits.
+// shutting down, and one that wraps ErrOptions if an option cannot be used. A closed manager can be started again; it has then forgotten
+// all limits.
 func (m *RESTBucketManager) Start() error {
+	if err := m.settings.problem(); err != nil {
+		return err
+	}
 	m.life.Lock()
 	defer m.life.Unlock()
 	if !m.closed() {

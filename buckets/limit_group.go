@@ -164,7 +164,8 @@ type routeEntry struct {
 	manager        *RESTBucketManager
 	authentication *authentication
 	route          routes.Route
-	exempt         bool // from the global limit
+	exempt         bool         // from the global limit
+	rules          []*limitRule // declared limits that may apply, nil if there are none
 	group          atomic.Pointer[limitGroup]
 	groupsByMajor  atomic.Pointer[xsync.Map[major, *limitGroup]] // of major parameters that belong elsewhere; nil if there was never any
 	used           atomic.Bool                                   // since the garbage collector looked last
@@ -268,7 +269,7 @@ func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, 
 
 // addEntry makes an entry for a route, which there is not. The lock for moves is held.
 func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup) *routeEntry {
-	e := &routeEntry{manager: m, authentication: a, route: route, exempt: route.GlobalExempt()}
+	e := &routeEntry{manager: m, authentication: a, route: route, exempt: route.GlobalExempt(), rules: m.rulesOf(route)}
 	e.assign(group, nil)
 	a.routes[e] = struct{}{}
 	_, key := m.findEntry(route, a.id.Load())

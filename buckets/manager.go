@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request.
+	// ErrNotStarted is returned by Acquire before Start. Call Start once before the first request. If an option cannot be used, the error
+	// of Start is returned in its place, see ErrOptions.
 	ErrNotStarted = errors.New("rest bucket manager is not started: call Start first")
 	// ErrClosed is returned by Acquire after Close, and for requests that wait when Close is called. During Shutdown,
 	// new requests get an error that matches it.
@@ -66,6 +67,7 @@ type RESTBucketManager struct {
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
 	moves     sync.Mutex
+	limits    *xsync.Map[limitKey, *declaredLimit]
 	servers   map[string]*server
 	forgotten counterTotals       // of servers that are forgotten
 	throttled ratelimits.Throttle // for authentications that are yet to come
@@ -98,6 +100,7 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 		listed:          xsync.NewMap[*authentication, struct{}](),
+		limits:          xsync.NewMap[limitKey, *declaredLimit](),
 	}
 	m.hooks.Store(&s.hooks)
 	m.key.Store(wire.NewKey(s.stateKey))

@@ -219,7 +219,7 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 // adoptInFlight takes in a lease that was in flight in another bucket. Both are locked.
 func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	now := b.now()
-	h.permit = b.adoptFrom(now, from, h.permit)
+	h.permit = b.adoptFrom(now, &from.source, h.permit)
 	if h.subLimit != nil {
 		h.subLimit = b.subLimit(now, h.subLimitKey)
 	}

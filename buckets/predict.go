@@ -13,6 +13,7 @@ type forecast struct {
 	wait   time.Duration
 	class  ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
 	global bool             // it is for the global limit or the edge rather than for the bucket
+	limit  *limitRule       // it is for this declared limit, nil if for none
 }
 
 // later returns the longer wait.
@@ -23,18 +24,9 @@ func later(f, other forecast) forecast {
 	return f
 }
 
-// predictBucket is predict as far as the bucket itself is concerned.
-func (b *bucket) predictBucket(now time.Duration, ahead int) forecast {
-	if b.link != nil {
-		f := b.link.remote.Predict(now, ahead)
-		return forecast{wait: f.Wait, class: f.Class}
-	}
-	return forecast{wait: b.window.Predict(now, ahead), class: b.window.WaitClass(now)}
-}
-
-// predict returns the predicted wait: until there is a slot, for those ahead in the same bucket, and for those of other buckets in line,
-// which are served in turn with it.
-func (g *gate) predict(now time.Duration, ahead int) forecast {
+// predict returns the predicted wait of one in a queue, nil if that does not exist, with so many ahead in it: until there is a slot, for
+// those ahead, and for those of other queues in line, which are served in turn with it.
+func (g *gate) predict(now time.Duration, q *queue, ahead int) forecast {
 	if g.open.Load() {
 		return forecast{}
 	}
@@ -45,8 +37,7 @@ func (g *gate) predict(now time.Duration, ahead int) forecast {
 		f.class = g.class
 	}
 	if limit := g.most(); limit > 0 {
-		before := min(max(g.line.waiting, ahead), (ahead+1)*max(g.line.buckets.Len(), 1))
-		f.wait += time.Duration(before/limit) * time.Second
+		f.wait += time.Duration(g.before(q, ahead)/limit) * time.Second
 	}
 	return f
 }
@@ -64,27 +55,18 @@ func (p *globalPart) wait(now time.Duration) time.Duration {
 }
 
 // predict returns how long an ask would have to wait with so many ahead of it.
-func (b *bucket) predict(now time.Duration, a *ask, ahead int) forecast {
-	f := b.predictBucket(now, ahead)
+func (b *bucket) predict(now time.Duration, a *ask, n ahead) forecast {
+	q := b.queues.find(a)
+	f := b.predictPermit(now, n.all)
+	f = later(f, a.predictDeclared(now, q, n.own))
 	if !a.exempt {
-		f = later(f, b.group.authentication.global.predict(now, ahead))
+		f = later(f, b.group.authentication.global.predict(now, q, n.own))
 	}
-	f = later(f, b.group.authentication.edge.predict(now, ahead))
+	f = later(f, b.group.authentication.edge.predict(now, q, n.own))
 	if q := b.queues.subLimitOf(a); q != nil {
 		f = later(f, forecast{wait: q.hold.Wait(now), class: ratelimits.ClassSubLimit})
 	}
 	return f
-}
-
-// ahead returns how many wait before an ask at its place. Those whom a sub-limit holds are before nobody else.
-func (b *bucket) ahead(a *ask, arrived time.Duration) (n int) {
-	if b.queues == nil {
-		return 0
-	}
-	if q := b.queues.subLimitOf(a); q != nil {
-		n = q.waiting.Before(arrived)
-	}
-	return n + b.queues.main.waiting.Before(arrived)
 }
 
 // refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
@@ -97,14 +79,14 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 			return forecast{}, err
 		}
 	}
-	ahead := 0 // of one that comes back to its place
+	n := ahead{} // of one that comes back to its place
 	if !a.comesBack {
-		if err := m.full(a, b.queues.waiting()); err != nil {
+		if err := m.full(a, b.queues.length()); err != nil {
 			return forecast{}, err
 		}
-		ahead = b.ahead(a, arrived)
+		n = b.queues.ahead(a, arrived)
 	}
-	return b.refusal(now, a, ahead, b.canTell(now, a, nil, ahead))
+	return b.refusal(now, a, n, b.canTell(now, a, nil, n))
 }
 
 // full returns an error if as many wait as may.
@@ -122,8 +104,8 @@ func (m *RESTBucketManager) full(a *ask, waiting int) error {
 
 // refusal returns how long an ask will have to wait, and the error if that is too long. known is false as long as others have
 // to be asked whether it can leave at once.
-func (b *bucket) refusal(now time.Duration, a *ask, ahead int, known bool) (forecast, error) {
-	f := b.predict(now, a, ahead)
+func (b *bucket) refusal(now time.Duration, a *ask, n ahead, known bool) (forecast, error) {
+	f := b.predict(now, a, n)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
 	late := f.wait > 0 && now+f.wait > a.latest+2*precision
 	if a.atOnce {
@@ -183,31 +165,33 @@ func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
 
 // refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
-func (b *bucket) refuseWaiters(judge func(w *waiter, ahead int) error) (any bool) {
+func (b *bucket) refuseWaiters(judge func(w *waiter, n ahead) error) (any bool) {
 	for q := range b.queues.all {
-		before := 0 // in the same queue
-		for w := range q.waiters {
-			ahead := before
-			if q != &b.queues.main {
-				ahead += b.queues.main.waiting.Before(w.Arrived)
-			}
-			if err := judge(w, ahead); err != nil {
-				b.remove(w)
-				b.resolve(w, Lease{}, err)
-				any = true
-				continue
-			}
-			before++
+		any = b.refuseOf(q, judge) || any
+	}
+	return any
+}
+
+// refuseOf is refuseWaiters for one queue.
+func (b *bucket) refuseOf(q *queue, judge func(w *waiter, n ahead) error) (any bool) {
+	before := 0
+	for w := range q.waiters {
+		if err := judge(w, b.queues.aheadOf(&w.ask, w.Arrived, before)); err != nil {
+			b.remove(w)
+			b.resolve(w, Lease{}, err)
+			any = true
+			continue
 		}
+		before++
 	}
 	return any
 }
 
 // refuseLate refuses those who wait and, after a hold was raised, would wait too long.
 func (b *bucket) refuseLate(now time.Duration) {
-	late := b.refuseWaiters(func(w *waiter, ahead int) error {
-		known := w.atOnce && b.canTell(now, &w.ask, w, ahead) // nobody else is asked that, as there may be very many
-		_, err := b.refusal(now, &w.ask, ahead, known)
+	late := b.refuseWaiters(func(w *waiter, n ahead) error {
+		known := w.atOnce && b.canTell(now, &w.ask, w, n) // nobody else is asked that, as there may be very many
+		_, err := b.refusal(now, &w.ask, n, known)
 		return err
 	})
 	if late {
@@ -225,7 +209,7 @@ func (b *bucket) refuseOverdue(now time.Duration) {
 		return
 	}
 	b.queues.overdue = 0
-	late := b.refuseWaiters(func(w *waiter, _ int) error {
+	late := b.refuseWaiters(func(w *waiter, _ ahead) error {
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			return w.tooLong(now, b, forecast{})
 		}
@@ -240,7 +224,12 @@ func (b *bucket) refuseOverdue(now time.Duration) {
 
 // refuseAll tells all who wait the same.
 func (b *bucket) refuseAll(err error) {
-	b.refuseWaiters(func(*waiter, int) error { return err })
+	b.refuseWaiters(func(*waiter, ahead) error { return err })
+}
+
+// refuseQueue tells all who wait in a queue the same.
+func (b *bucket) refuseQueue(q *queue, err error) {
+	b.refuseOf(q, func(*waiter, ahead) error { return err })
 }
 
 // overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost
@@ -288,7 +277,7 @@ func (g *gate) refuseLate() {
 func (g *gate) refuseClosed(now time.Duration) {
 	err := g.outage(now)
 	g.eachBusy(func(b *bucket) {
-		if b.queues == nil || b.queues.line != g {
+		if !b.queues.standIn(&g.line) {
 			return
 		}
 		b.refuseOverdue(b.now())
@@ -313,14 +302,14 @@ func (g *gate) eachBusy(f func(*bucket)) {
 
 // canTell reports that it is known whether an ask can leave at once that waits as w, or comes now if that is nil, with so many ahead of it. Where
 // others have to be asked for that, even those who do not wait have to wait for their answer.
-func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, ahead int) bool {
+func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	switch {
 	case b.window.HoldWait(now) > 0 || b.queues.subLimitOf(a) != nil:
 		return true // whatever the others say
 	case a.atOnce && b.unreachable(now, a) != nil:
 		return true // nobody can say
 	case b.link != nil:
-		f := b.link.remote.Predict(now, ahead)
+		f := b.link.remote.Predict(now, n.all)
 		switch {
 		case !f.Own && b.link.remote.Err() != nil:
 			return true
@@ -336,13 +325,13 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, ahead int) bool {
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
-	return w != nil && b.queues.line != b.group.authentication.global
+	return w != nil && b.queues.lineOf(a) != &b.group.authentication.global.line
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
 func (b *bucket) leaves(now time.Duration) bool {
 	first, _ := b.first(now)
-	if b.queues.line != nil || first == nil {
+	if first == nil {
 		return false
 	}
 	at, ok := b.next(now, &first.ask)
@@ -427,11 +416,11 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if err := b.outage(); err != nil {
 		return 0, WaitsForOutage, err
 	}
-	ahead := 0
+	n := ahead{}
 	if !a.comesBack {
-		ahead = b.ahead(&a, b.arrived+1)
+		n = b.queues.ahead(&a, b.arrived+1)
 	}
-	f := b.predict(now, &a, ahead)
+	f := b.predict(now, &a, n)
 	if at, ok := b.nextPermit(now); f.wait == 0 && ok && at <= now && !b.awaitsOutcome(&a) && !b.blocks(now, &a) {
 		return 0, WaitsForNothing, nil
 	}
@@ -445,9 +434,9 @@ func (m *RESTBucketManager) predictUnseen(r *Request) (wait time.Duration, becau
 	if a == nil {
 		return 0, WaitsForNothing, nil
 	}
-	f := a.edge.predict(now, 0)
+	f := a.edge.predict(now, nil, 0)
 	if !r.Route.Route().GlobalExempt() {
-		f = later(f, a.global.predict(now, 0))
+		f = later(f, a.global.predict(now, nil, 0))
 	}
 	switch {
 	case f.wait == 0:

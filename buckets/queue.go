@@ -52,31 +52,68 @@ func (p *waiterPool) put(w *waiter) {
 
 // queues are what a bucket needs only while somebody waits for it, or while one of its requests is special. A nil one is empty.
 type queues struct {
-	main      queue             // of all who wait for nothing but the bucket
-	subLimits map[uint64]*queue // of those who wait for a sub-limit, too
-	heldUntil time.Duration     // until then each of them is held, as far as anybody looked: there may be very many
+	main      queue               // of all who have no group, and wait for nothing but the bucket
+	others    map[queueKey]*queue // of those who have one, or are subject to declared limits
+	subLimits map[uint64]*queue   // of those who wait for a sub-limit, too
+	ready     fifo.Turns[*queue]  // those whose first leaves when the bucket lets it, by when that arrived
+	waiting   int                 // how many wait, in all of them
+	plain     int                 // of these, how many wait for nothing but the bucket
+	weights   int                 // of the groups to which these belong
+	heldUntil time.Duration       // until then each sub-limit is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
-	line      *gate         // in whose line the bucket stands, nil if in none
-	place     place         // there, guarded by that gate
 	probed    bool          // somebody may wait for a probe, or did when somebody looked last
 	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
-// queue is those of a bucket who wait for the same: first come, first served.
+// queue is those of a bucket who wait for the same: first come, first served. It is in one of these states:
+//
+//	ready    its first leaves when the bucket lets it, and it is its turn
+//	in line  its first waits for a gate or a declared limit
+//	closed   nobody waits in it, or its sub-limit holds them
 //
 // That of a sub-limit has a hold of its own. It exists from the 429 that revealed the limit on what a body asks for until the hold
 // is over and nobody waits any more. How much the sub-limit allows is not known, so after the hold its requests go one at a time, each when
-// the one before has ended.
+// the one before has ended. All others exist while somebody waits in them.
 type queue struct {
-	waiting  fifo.Queue[*waiter]
+	bucket  *bucket
+	key     queueKey
+	weight  int // of the group
+	waiting fifo.Queue[*waiter]
+	turn    fifo.Element[*queue] // among those that are ready
+	line    *line                // in which it stands, or by which it is about to be served; nil if none
+	place   place                // there, guarded by that line
+
+	subLimit bool // it is that of a sub-limit
 	hold     ratelimits.Throttle
 	refusals ratelimits.Refusals
 	inFlight bool // a request of the sub-limit is
 }
 
-// open reports that the first of the queue may leave as far as the queue is concerned.
+// queueKey is what those have in common who wait in a queue.
+type queueKey struct {
+	group  string
+	limits uint64 // identifies the declared limits, 0: none
+}
+
+// open reports that the first of the queue may leave as far as a sub-limit is concerned.
 func (q *queue) open(now time.Duration) bool { return !q.inFlight && q.hold.Wait(now) == 0 }
+
+// plain reports that they wait for nothing but the bucket.
+func (q *queue) plain() bool { return !q.subLimit && q.key.limits == 0 }
+
+// wanted returns how many of the queue want something of the bucket now, and of what stands above it.
+func (q *queue) wanted(now time.Duration) int {
+	switch n := q.waiting.Len(); {
+	case q.line != nil && q.line.above.declared():
+		return 0
+	case !q.subLimit:
+		return n
+	case q.open(now):
+		return min(n, 1)
+	}
+	return 0
+}
 
 // waiters yields all who wait, in order. The one that is yielded may be removed.
 func (q *queue) waiters(yield func(*waiter) bool) {
@@ -93,6 +130,11 @@ func (qs *queues) all(yield func(*queue) bool) {
 	if qs == nil || !yield(&qs.main) {
 		return
 	}
+	for _, q := range qs.others {
+		if !yield(q) {
+			return
+		}
+	}
 	for _, q := range qs.subLimits {
 		if !yield(q) {
 			return
@@ -100,12 +142,32 @@ func (qs *queues) all(yield func(*queue) bool) {
 	}
 }
 
-// of returns the queue in which an ask waits that has been looked at, or would.
-func (qs *queues) of(a *ask) *queue {
+// has reports whether the queue is one of them.
+func (qs *queues) has(queue *queue) bool {
+	for q := range qs.all {
+		if q == queue {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the queue in which an ask waits that has been looked at, or would; nil if there is none.
+func (qs *queues) find(a *ask) *queue {
+	if qs == nil {
+		return nil
+	}
 	if q := qs.subLimits[a.request.subLimitKey]; q != nil {
 		return q
 	}
-	return &qs.main
+	return qs.ofKey(a.queueKey())
+}
+
+func (qs *queues) ofKey(key queueKey) *queue {
+	if key == (queueKey{}) {
+		return &qs.main
+	}
+	return qs.others[key]
 }
 
 // subLimitOf returns the queue of the sub-limit that an ask waits for, nil if there is none.
@@ -116,36 +178,127 @@ func (qs *queues) subLimitOf(a *ask) *queue {
 	return qs.subLimits[a.request.subLimitKey]
 }
 
-// queued returns how many wait for the bucket: without those that a sub-limit holds back.
-func (qs *queues) queued(now time.Duration) (n int) {
+// lineOf returns the line in which the queue of an ask stands, nil if in none.
+func (qs *queues) lineOf(a *ask) *line {
+	if q := qs.find(a); q != nil {
+		return q.line
+	}
+	return nil
+}
+
+// standIn reports that one of them stands in a line.
+func (qs *queues) standIn(l *line) bool {
 	for q := range qs.all {
-		switch {
-		case q == &qs.main:
-			n = q.waiting.Len()
-		case q.open(now):
-			n += min(q.waiting.Len(), 1)
+		if q.line == l {
+			return true
 		}
 	}
-	return n
+	return false
 }
 
-// waiting returns how many wait, in all queues.
-func (qs *queues) waiting() (n int) {
+// wanted returns how many want something of the bucket now.
+func (qs *queues) wanted(now time.Duration) (n int) {
 	for q := range qs.all {
-		n += q.waiting.Len()
+		n += q.wanted(now)
 	}
 	return n
 }
 
-// first returns who leaves next: the one who arrived first of those who are first in a queue that is open, nil if there is none; and when
-// the next sub-limit opens, 0 if none does by itself. It forgets sub-limits that nobody needs any more.
-func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
-	qs := b.queues
-	if head := qs.main.waiting.Head(); head != nil {
-		first = head.Value
+// length returns how many wait, in all queues.
+func (qs *queues) length() int {
+	if qs == nil {
+		return 0
 	}
+	return qs.waiting
+}
+
+// ahead is how many leave before somebody: of the same queue, and of the whole bucket.
+type ahead struct{ own, all int }
+
+// ahead returns how many leave before an ask at its place, if groups take turns.
+func (qs *queues) ahead(a *ask, arrived time.Duration) ahead {
+	if qs == nil {
+		return ahead{}
+	}
+	own := 0
+	if q := qs.find(a); q != nil {
+		own = q.waiting.Before(arrived)
+	}
+	return qs.aheadOf(a, arrived, own)
+}
+
+// aheadOf is ahead for an ask with so many before it in its own queue. Those whom a sub-limit or a declared limit holds are before nobody
+// else.
+func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
+	n, weight, group := own, max(int(a.weight), 1), qs.ofKey(queueKey{group: a.group})
+	others, weights := qs.plain, qs.weights
+	if group != nil && group.waiting.Len() > 0 {
+		others, weights = others-group.waiting.Len(), weights-group.weight
+		if q := qs.find(a); q != group {
+			n += group.waiting.Before(arrived)
+		}
+	}
+	return ahead{own, n + min(others, (own/weight+1)*weights)}
+}
+
+// count takes in that so many more wait in a queue.
+func (qs *queues) count(q *queue, n int) {
+	qs.waiting += n
+	if !q.plain() {
+		return
+	}
+	qs.plain += n
+	switch q.waiting.Len() {
+	case 0:
+		qs.weights -= q.weight
+	case n: // it was empty
+		qs.weights += q.weight
+	}
+}
+
+// queueOf returns the queue in which an ask waits, making it if need be.
+func (b *bucket) queueOf(a *ask) *queue {
+	qs := b.makeQueues()
+	q := qs.find(a)
+	if q == nil {
+		q = &queue{bucket: b, key: a.queueKey(), weight: max(int(a.weight), 1)}
+		if qs.others == nil {
+			qs.others = make(map[queueKey]*queue)
+		}
+		qs.others[q.key] = q
+	}
+	return q
+}
+
+// settle puts a queue where it belongs when somebody has come or gone, or its sub-limit has opened or closed.
+func (b *bucket) settle(now time.Duration, q *queue) {
+	if q.line != nil {
+		if q.line.count(now, q) {
+			return
+		}
+		q.line = nil
+	}
+	qs, head := b.queues, q.waiting.Head()
+	switch {
+	case head == nil || !q.open(now):
+		qs.ready.Remove(&q.turn, q.key.group)
+	case !q.turn.Queued():
+		q.turn.Value, q.turn.Arrived = q, head.Arrived
+		qs.ready.Insert(&q.turn, q.key.group, q.weight)
+	case q.turn.Arrived != head.Arrived:
+		qs.ready.Move(&q.turn, head.Arrived, q.key.group)
+	}
+	if head == nil && !q.subLimit {
+		delete(qs.others, q.key)
+	}
+}
+
+// openSubLimits lets those go who waited for sub-limits whose hold is over, forgets sub-limits that nobody needs any more, and returns
+// when the next one opens, 0 if none does by itself.
+func (b *bucket) openSubLimits(now time.Duration) (opens time.Duration) {
+	qs := b.queues
 	if now < qs.heldUntil {
-		return first, qs.heldUntil
+		return qs.heldUntil
 	}
 	allHeld := true
 	for key, q := range qs.subLimits {
@@ -154,20 +307,43 @@ func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
 		if held && (opens == 0 || q.hold.Until() < opens) {
 			opens = q.hold.Until()
 		}
-		head := q.waiting.Head()
-		switch {
-		case head == nil && !held && !q.inFlight:
+		if q.line == nil {
+			b.settle(now, q)
+		}
+		if q.waiting.Len() == 0 && !held && !q.inFlight {
 			delete(qs.subLimits, key)
-		case head == nil:
-		case held || q.inFlight:
-		case first == nil || head.Arrived < first.Arrived:
-			first = head.Value
 		}
 	}
 	if allHeld {
 		qs.heldUntil = opens
 	}
+	return opens
+}
+
+// first returns who leaves next, nil if all wait in line, or for sub-limits; and when the next sub-limit opens, 0 if none does by itself.
+func (b *bucket) first(now time.Duration) (first *waiter, opens time.Duration) {
+	opens = b.openSubLimits(now)
+	if e := b.queues.ready.Head(); e != nil {
+		first = e.Value.waiting.Head().Value
+	}
 	return first, opens
+}
+
+// foremost is first, but if there is none of those in line the one who arrived first.
+func (b *bucket) foremost(now time.Duration) *waiter {
+	if b.queues == nil {
+		return nil
+	}
+	first, _ := b.first(now)
+	if first != nil {
+		return first
+	}
+	for q := range b.queues.all {
+		if head := q.waiting.Head(); q.line != nil && head != nil && (first == nil || head.Arrived < first.Arrived) {
+			first = head.Value
+		}
+	}
+	return first
 }
 
 // blocks reports that an ask has to wait behind others. To which queue it belongs can be told only by its key.
@@ -180,13 +356,14 @@ func (b *bucket) blocks(now time.Duration, a *ask) bool {
 		return true
 	}
 	first, _ := b.first(now)
-	return first != nil || !qs.of(a).open(now)
+	q := qs.find(a)
+	return first != nil || q != nil && (q.waiting.Len() > 0 || !q.open(now))
 }
 
 // makeQueues returns the queues, making them if need be.
 func (b *bucket) makeQueues() *queues {
 	if b.queues == nil {
-		b.queues = &queues{}
+		b.queues = &queues{main: queue{bucket: b, weight: 1}}
 		b.noteBusy()
 	}
 	return b.queues
@@ -195,14 +372,14 @@ func (b *bucket) makeQueues() *queues {
 // dropQueues drops the queues when nothing needs them.
 func (b *bucket) dropQueues() {
 	qs := b.queues
-	if qs.main.waiting.Len() == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
+	if qs.waiting == 0 && len(qs.subLimits) == 0 && qs.ordered == 0 {
 		qs.alarm.stop()
 		b.queues = nil
 		b.noteBusy()
 	}
 }
 
-// subLimit returns the queue of a sub-limit. If it has to be made, those who wait for that limit leave the main queue for it.
+// subLimit returns the queue of a sub-limit. If it has to be made, those who wait for that limit leave the others for it.
 func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
 	qs := b.makeQueues()
 	if q := qs.subLimits[key]; q != nil {
@@ -211,14 +388,18 @@ func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
 	if qs.subLimits == nil {
 		qs.subLimits = make(map[uint64]*queue)
 	}
-	q := &queue{}
-	for w := range qs.main.waiters {
-		if w.request.subLimitKey == key {
-			b.remove(w)
-			q.waiting.Insert(&w.Element)
+	q := &queue{bucket: b, weight: 1, subLimit: true}
+	for other := range qs.all {
+		for w := range other.waiters {
+			if !other.subLimit && w.request.subLimitKey == key {
+				b.remove(w)
+				q.waiting.Insert(&w.Element)
+				qs.count(q, 1)
+			}
 		}
 	}
 	qs.subLimits[key], qs.heldUntil = q, 0
+	b.settle(now, q)
 	return q
 }
 
@@ -246,7 +427,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 	b.insert(w)
 	b.manager().waiting.Add(1)
 	b.dispatchNow(now)
-	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w, b.queues.main.waiting.Before(w.Arrived)-1) {
+	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w, b.queues.ahead(&w.ask, w.Arrived-1)) {
 		b.refuseLate(now)
 	}
 	if w.Queued() {
@@ -259,9 +440,11 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 func (b *bucket) insert(w *waiter) {
 	w.bucket.Store(b)
 	b.arrived = max(b.arrived, w.Arrived) // it may have come from another bucket
-	qs := b.makeQueues()
-	qs.of(&w.ask).waiting.Insert(&w.Element)
-	qs.probed = qs.probed || w.reason == WaitsForProbe
+	q := b.queueOf(&w.ask)
+	q.waiting.Insert(&w.Element)
+	b.queues.count(q, 1)
+	b.queues.probed = b.queues.probed || w.reason == WaitsForProbe
+	b.settle(b.now(), q)
 }
 
 // probeOver notes of those who have waited for a probe what they wait for now that it is over.
@@ -288,7 +471,13 @@ func (b *bucket) remove(w *waiter) bool {
 	if !w.Queued() { // it has been resolved, and its request may be in use again
 		return false
 	}
-	return b.queues.of(&w.ask).waiting.Remove(&w.Element)
+	q := b.queues.find(&w.ask)
+	if q == nil || !q.waiting.Remove(&w.Element) {
+		return false
+	}
+	b.queues.count(q, -1)
+	b.settle(b.latest, q)
+	return true
 }
 
 // resolve tells a waiter, which is in no queue any more, what became of it.

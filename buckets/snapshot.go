@@ -95,6 +95,7 @@ const (
 	WaitsForWindow   WaitsFor = "window"    // the bucket is used up, or a 429 holds it
 	WaitsForSubLimit WaitsFor = "sub-limit" // a hidden limit on fields of the body
 	WaitsForShared   WaitsFor = "shared"    // the limit of a resource, used up by all its users
+	WaitsForDeclared WaitsFor = "declared"  // a limit of WithLimit
 	WaitsForGlobal   WaitsFor = "global"    // the global limit of the credential
 	WaitsForEdge     WaitsFor = "edge"      // the network in front of the server
 	WaitsForProbe    WaitsFor = "probe"     // the response to a request that was sent first
@@ -179,7 +180,7 @@ func (b *bucket) snapshot() BucketSnapshot {
 		Limit: window.Limit(), Period: window.Period(), Remaining: window.Remaining(now),
 		ResetAfter: max(window.Reset()-now, 0), HoldAfter: window.HoldWait(now),
 		SubLimitAfter: b.queues.longestHold(now),
-		InFlight:      window.InFlight(), Waiting: b.queues.waiting(),
+		InFlight:      window.InFlight(), Waiting: b.queues.length(),
 	}
 	if s.HoldAfter > 0 {
 		s.HoldClass = window.HoldClass(now)
@@ -226,14 +227,14 @@ func (group *limitGroup) named() string {
 
 // waitsFor returns what the first of those who wait waits for, and how long.
 func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
-	if b.queues.waiting() == 0 {
+	if b.queues.length() == 0 {
 		return WaitsForNothing, 0
 	}
-	first, _ := b.first(now)
+	first := b.foremost(now)
 	if first == nil {
 		return WaitsForSubLimit, b.queues.subLimitWait(now)
 	}
-	f := b.predict(now, &first.ask, 0)
+	f := b.predict(now, &first.ask, ahead{})
 	reason := b.reason(now, &first.ask, f)
 	if reason == WaitsForOutage || reason == WaitsForOrdered || reason == WaitsForProbe {
 		return reason, 0
@@ -243,10 +244,7 @@ func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
 
 // reason returns what somebody waits for in the bucket, of whom that is forecast.
 func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
-	var line *gate
-	if qs := b.queues; qs != nil {
-		line = qs.line
-	}
+	line := b.queues.lineOf(a)
 	switch q := b.queues.subLimitOf(a); {
 	case q != nil && !q.open(now):
 		return WaitsForSubLimit
@@ -254,7 +252,9 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 		return WaitsForOutage
 	case b.queues != nil && b.queues.ordered > 0 && b.serial(a):
 		return WaitsForOrdered
-	case f.class == ratelimits.ClassEdge || f.wait == 0 && line != nil && line == b.group.authentication.edge:
+	case f.limit != nil || f.wait == 0 && line != nil && line.above.declared():
+		return WaitsForDeclared
+	case f.class == ratelimits.ClassEdge || f.wait == 0 && line != nil && line == &b.group.authentication.edge.line:
 		return WaitsForEdge
 	case f.global || f.wait == 0 && line != nil:
 		return WaitsForGlobal
@@ -280,14 +280,13 @@ func (b *bucket) waited(now time.Duration) (waited time.Duration) {
 
 // predictNext returns how long a request like the first of those who wait would wait behind all of them, or any request if nobody waits.
 func (b *bucket) predictNext(now time.Duration) time.Duration {
-	like, ahead := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, 0
+	like, n := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, b.queues.length()
 	for q := range b.queues.all {
-		ahead += q.waiting.Len()
 		if head := q.waiting.Head(); head != nil && like.entry == nil {
 			like = &head.Value.ask
 		}
 	}
-	return b.predict(now, like, ahead).wait
+	return b.predict(now, like, ahead{n, n}).wait
 }
 
 // longestHold returns how long the longest hold of a sub-limit lasts.

@@ -150,7 +150,7 @@ func (b *bucket) rank() (rank time.Duration, busy bool) {
 	now := b.now()
 	b.noteBusy()
 	held := max(b.window.HoldWait(now), b.queues.longestHold(now))
-	if b.queues.waiting() == 0 && held == 0 {
+	if b.queues.length() == 0 && held == 0 {
 		return 0, false
 	}
 	return max(b.predictNext(now), b.waited(now)), true
@@ -233,7 +233,7 @@ func (g *gate) snapshot(now time.Duration) GateSnapshot {
 	s := GateSnapshot{
 		Class: g.class, Authentication: "-",
 		Limit: g.most(), Part: g.limit.Limit(), InUse: g.limit.InUse(now),
-		Waiting: g.line.waiting, Buckets: g.line.buckets.Len(),
+		Waiting: g.waiting, Buckets: g.queues.Len(),
 		HoldAfter: g.limit.HoldWait(now), Probing: g.probing,
 	}
 	if g.authentication != nil {
@@ -255,5 +255,5 @@ func (m *RESTBucketManager) GlobalWait(server, authorization string) time.Durati
 	if a == nil {
 		return 0
 	}
-	return a.global.predict(m.now(), 0).wait
+	return a.global.predict(m.now(), nil, 0).wait
 }

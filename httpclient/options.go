@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,8 +18,8 @@ const DefaultMaxBufferedBody = 1 << 20
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them
-// would have no effect.
-var ErrOptions = errors.New("bad options")
+// would have no effect or cannot be used. It is that of package buckets.
+var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
 type Option func(*settings)

@@ -57,6 +57,34 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
+// A limit that cannot be declared is told to every request, whether the manager is the transport's own or not.
+func TestEveryRequestFailsWithALimitThatCannotBeDeclared(t *testing.T) {
+	t.Parallel()
+	limit := buckets.WithLimit(buckets.ForAll(), 0, time.Second)
+	for name, option := range map[string]httpclient.Option{
+		"its own manager": httpclient.WithBuckets(limit),
+		"another manager": httpclient.WithManager(buckets.NewRESTBucketManager(limit)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := newScript(answer(http.StatusOK, "{}"))
+			transport := httpclient.NewTransport(option, httpclient.WithBase(below))
+			for range 2 {
+				var bodies ledger
+				r := newMessage(t)
+				r.Body = bodies.open(r.Body)
+				_, err := transport.RoundTrip(r)
+				require.ErrorIs(t, err, httpclient.ErrOptions)
+				assert.ErrorContains(t, err, "WithLimit(all requests 0 per 1s): a limit of 0: expected 1")
+				bodies.assertClosed(t)
+			}
+			assert.Empty(t, below.requests())
+			assert.NoError(t, transport.Shutdown(t.Context()))
+			assert.NoError(t, transport.Close())
+		})
+	}
+}
+
 func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()

@@ -39,7 +39,7 @@ type Transport struct {
 // runs a goroutine that removes idle buckets. Options are applied in order; a later one of the same name replaces an
 // earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
 //
-// NewTransport does not fail. With options that exclude each other every request fails with ErrOptions.
+// NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails with ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -62,8 +62,8 @@ func NewTransport(options ...Option) *Transport {
 		return t
 	case t.manager == nil:
 		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-		if err := t.manager.Start(); err != nil {
-			panic("httpclient: a new manager does not start: " + err.Error())
+		if err := t.manager.Start(); err != nil { // for its options
+			t.invalid = errors.Join(t.invalid, err)
 		}
 	}
 	t.limiter = t.manager
@@ -164,7 +164,7 @@ func (t *Transport) CloseIdleConnections() {
 //     routes without a success between them; and for ever after one to GET /users/@me or GET /gateway/bot. See
 //     ResetCredential
 //   - *routes.PathError for a malformed path or method
-//   - ErrOptions for options of NewTransport that exclude each other
+//   - ErrOptions for options of NewTransport that exclude each other or cannot be used
 //
 // The request is not modified, and its body is always closed, even during a read if the context ends. If closing does
 // not end the read, RoundTrip returns before it ends, as the contract of http.RoundTripper allows. A response with

@@ -42,7 +42,7 @@ func (w *Window) visit(v visitor) {
 	number(v, &since, math.MaxUint32)
 	w.countedAt = w.answered - since
 	number(v, &w.expired, math.MaxUint32)
-	flags(v, &w.unlimited, &w.recalled, &w.recentWhole, &w.probing, &w.probeOut, &w.alone)
+	flags(v, &w.unlimited, &w.declared, &w.recalled, &w.recentWhole, &w.probing, &w.probeOut, &w.alone)
 	v.span(&w.longest)
 	v.span(&w.recent)
 	v.high(&w.recentSince, w.recentSince != 0)

@@ -35,6 +35,9 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 			c.blind = unsaid
 		}
 	}
+	if w.declared {
+		c.blind = heard
+	}
 	if c.n > 0 {
 		w.outcome = now
 		w.ledger.add(&c)

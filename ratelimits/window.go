@@ -21,6 +21,7 @@ const LongestTrust = 24 * time.Hour
 //
 //	unknown   no response has named a limit: one request at a time is sent, to learn it
 //	unlimited responses carry no limit (Unlimit): everything is sent, until a response carries a limit
+//	declared  the limit is not the server's (Declare): responses only say when a request was over
 //	held      nothing is sent until a time, after a 429 or by Hold
 //	probing   after a hold: one request is sent, the others when it has succeeded
 //
@@ -39,6 +40,7 @@ type Window struct {
 	expired   uint32 // certain charges that have come back, wrapping, for the same reason
 
 	unlimited   bool
+	declared    bool // by somebody: responses say nothing of it
 	recalled    bool // what is known is from before the window was forgotten
 	probing     bool
 	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
@@ -177,6 +179,10 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
+	if w.declared {
+		w.chargeDeclared(received, p, &r)
+		return
+	}
 	switch {
 	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
 		w.observe(received, p, &r)
@@ -246,6 +252,23 @@ func (w *Window) charge(c *charge) {
 		c.reset.high = max(c.reset.high, c.received+w.longest+tick)
 	}
 	w.ledger.add(c)
+}
+
+// Declare sets a limit that responses do not name, of a new window: at most limit requests in any period. A request counts from when it is sent
+// until a period after its outcome. One that was refused with a 429 does not count from then on.
+func (w *Window) Declare(limit int, period time.Duration) {
+	w.limit, w.longest, w.declared = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), true
+}
+
+// chargeDeclared charges a request that is over.
+func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
+	w.probing = w.probing && !p.probe
+	if r.Class != ClassOK {
+		return
+	}
+	c := charge{received: received, reset: interval{p.sent + w.longest, received + w.longest}, n: 1, sure: 1}
+	c.travelled(p.sent)
+	w.ledger.add(&c)
 }
 
 // Recall gives a new window the limits that were known before the bucket was evicted. They may be outdated: one request

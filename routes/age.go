@@ -32,7 +32,7 @@ func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute,
 
 // deleteLane chooses by the last segment of the path, which is the message's id.
 func deleteLane(path string, now time.Time) Route {
-	created, ok := snowflakeTime(path[strings.LastIndexByte(path, '/')+1:])
+	created, ok := SnowflakeTime(path[strings.LastIndexByte(path, '/')+1:])
 	switch {
 	case !ok:
 		return DeleteMessage
@@ -45,9 +45,9 @@ func deleteLane(path string, now time.Time) Route {
 	}
 }
 
-// snowflakeTime returns when Discord made an id: the upper 42 bits are milliseconds since the beginning of 2015
-// (Discord's documentation).
-func snowflakeTime(id string) (time.Time, bool) {
+// SnowflakeTime returns when Discord made an id: the upper 42 bits are milliseconds since the beginning of 2015
+// (Discord's documentation). It reports false for an id that is not a number.
+func SnowflakeTime(id string) (time.Time, bool) {
 	number, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {
 		return time.Time{}, false

@@ -1,5 +1,7 @@
 package fifo
 
+import "time"
+
 // Turns is what waits in groups that take turns: as many of a group are first as its weight says, then it is the next group's turn (weighted
 // round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others; what has no
 // group is one together. The zero value is ready for use. It is not safe for concurrent use.
@@ -53,6 +55,14 @@ func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
 	g.weight = weight
 	g.queue.Insert(e)
 	t.length++
+}
+
+// Move lets e, which waits in the group, stand where one that arrived at the given time does. The group keeps its turn.
+func (t *Turns[T]) Move(e *Element[T], arrived time.Duration, group string) {
+	q := &t.turn(group).queue
+	q.Remove(e)
+	e.Arrived = arrived
+	q.Insert(e)
 }
 
 // Remove takes e out of its group, and reports whether it was there.
