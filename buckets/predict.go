@@ -13,7 +13,7 @@ type forecast struct {
 	wait   time.Duration
 	class  ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
 	global bool             // it is for the global limit or the edge rather than for the bucket
-	limit  *limitRule       // it is for this declared limit, nil if for none
+	limit  *declaredLimit   // it is for this one, nil if for none
 }
 
 // later returns the longer wait.
@@ -123,6 +123,10 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 	if f.wait > 0 || now > a.latest {
 		f.wait += waited // in all, as what it may wait
 	}
+	limit, period := b.window.Limit(), b.window.Period()
+	if f.limit != nil {
+		limit, period = f.limit.rule.limit, f.limit.rule.period
+	}
 	return &ratelimits.TooLongError{
 		Route:    a.request.Route.Route().String(),
 		Class:    f.class,
@@ -131,8 +135,8 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Waited:   waited,
 		Max:      a.longest,
 		Deadline: a.deadline,
-		Limit:    b.window.Limit(),
-		Period:   b.window.Period(),
+		Limit:    limit,
+		Period:   period,
 		Bucket:   b.group.named(),
 		Key:      b.limitKey(f),
 		Cause:    b.unreachable(now, a),
@@ -143,6 +147,8 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 func (b *bucket) limitKey(f forecast) string {
 	authentication := b.group.authentication
 	switch {
+	case f.limit != nil:
+		return f.limit.key.shown()
 	case f.class == ratelimits.ClassEdge:
 		return "edge " + b.server().name
 	case f.global:
