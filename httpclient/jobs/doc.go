@@ -19,14 +19,19 @@
 //
 // # When a job comes back
 //
-// A job occupies a worker while it waits, so it should wait for seconds at most; a longer wait is left to the job queue. Its time is the
-// predicted one, but behind all jobs that wait for the same limit and were snoozed before it, at the pace of the limit: 10,000 jobs on a
-// bucket of 5 a second are given the next 2,000 seconds. (A job queue need not be asked how many of them there are: it is enough to
-// remember for each limit when the last one comes back.) They come back half of the max wait early, because job queues look for due jobs
-// only every second or so: then the next ones wait in the process already, and no window is left empty. A random spread is added, so that several
-// processes do not come at the same moments.
+// A job occupies a worker while it waits, so it should wait for seconds at most; a longer wait is left to the job queue. A snoozed job comes
+// back at the predicted time, but behind all jobs that wait for the same limit and were snoozed before it, at the pace of that limit: 10,000
+// jobs on a bucket of 5 a second are given the next 2,000 seconds. For that it is enough to remember, for each limit, when the last one comes
+// back; the job queue is not asked.
 //
-// New jobs do not queue behind those that are snoozed: who comes when the wait is short goes first, and those displaced are snoozed again.
+// They come back half of the max wait early, because job queues look for due jobs only every second or so. Then the next ones wait in the
+// process already, and no window is left empty. A random spread is added, so that jobs of several processes do not come at the same moments.
+//
+// New jobs do not queue behind snoozed ones. One that comes when the wait is short goes first; a snoozed one that then finds no room is
+// snoozed again.
+//
+// Each process knows only what it has snoozed itself. Where n processes share a bucket, a job is snoozed about n times; that costs writes to
+// the job queue, and no time. What a process that ended had snoozed comes back at its times all the same.
 //
 // # What a job should be
 //
