@@ -90,7 +90,7 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
 	b.lock()
 	now := b.now()
-	if b.queues != nil || b.reading > 0 || !b.isFor(entry, major) || b.undiscovered(entry) ||
+	if b.queues != nil || b.reading > 0 || entry.rules != nil || !b.isFor(entry, major) || b.undiscovered(entry) ||
 		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
 		b.unlock()
 		return Lease{}, false
@@ -166,7 +166,10 @@ func (m *RESTBucketManager) request(ctx context.Context, r *Request, async *wait
 	if err := m.admits(r); err != nil {
 		return Lease{}, nil, err
 	}
-	a := m.ask(ctx, r)
+	a, err := m.ask(ctx, r)
+	if err != nil {
+		return Lease{}, nil, err
+	}
 	announced := !m.listens(ctx)
 	for {
 		lease, w, f, err := m.grantOrQueue(&a, announced, async)
@@ -257,11 +260,18 @@ func (a *ask) asked() time.Duration { return a.latest - a.longest }
 // longestWait is what any longer wait is cut to. It leaves room to add.
 const longestWait = 100 * 365 * 24 * time.Hour
 
-// ask works out what is asked for.
-func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
+// ask works out what is asked for. It calls functions of the caller's.
+func (m *RESTBucketManager) ask(ctx context.Context, r *Request) (ask, error) {
 	now := m.now()
 	entry := m.entry(r)
-	a := ask{request: r, ctx: ctx, entry: entry, comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt}
+	a := ask{
+		request: r, ctx: ctx, entry: entry, group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
+	}
+	a.weight = m.weightOf(a.group)
+	var err error
+	if a.limits, err = m.limitsOf(ctx, entry, r); err != nil {
+		return ask{}, err
+	}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -275,7 +285,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) ask {
 		}
 	}
 	a.longest, a.latest, a.atOnce = maxWait, now+maxWait, maxWait == 0
-	return a
+	return a, nil
 }
 
 // enter returns the bucket in which the ask has to wait, locked.

@@ -48,7 +48,8 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
 			[]string{"WithLimit(crossposts): two limits have this name: expected another one, of Named"}},
 		"no function of channels": {[]buckets.Option{buckets.WithWebhookChannels(nil)}, []string{"WithWebhookChannels(nil): expected a function"}},
-		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1), buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
+		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
+			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
 			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000", "WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
 				"WithLimit(b): a limit of -1: expected 1 to 1000000000"}},
 	} {

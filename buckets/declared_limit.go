@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"context"
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,9 +16,9 @@ import (
 // to, as a gate does.
 type declaredLimit struct {
 	line
-	rule    *limitRule
-	key     limitKey
-	evicted atomic.Bool // changed only under the lock
+	key        limitKey
+	credential string      // as all processes know it
+	evicted    atomic.Bool // changed only under the lock
 
 	// Guarded by the line's lock.
 	source
@@ -56,7 +58,7 @@ func (a *ask) takeDeclared(now time.Duration, p *gatePermits) above {
 			permit, ok, gone := d.take(now)
 			switch {
 			case gone:
-				d = d.manager.declaredLimit(d.rule, d.key)
+				d = d.manager.declaredLimit(d.key, d.credential)
 				a.limits.all[i] = d
 			case !ok:
 				return d
@@ -83,13 +85,30 @@ func (a *ask) useDeclared(p *gatePermits) (used []declaredPermit) {
 	return used
 }
 
-// declaredLimit returns the window of a rule for a key, made if there is none.
-func (m *RESTBucketManager) declaredLimit(rule *limitRule, key limitKey) *declaredLimit {
+// limitsOf returns the declared limits that apply to a request, made if there are none. It calls functions of the caller's.
+func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Request) (*limitSet, error) {
+	if e.rules == nil {
+		return nil, nil
+	}
+	keys, err := e.limitKeys(ctx, r)
+	if len(keys) == 0 || err != nil {
+		return nil, err
+	}
+	s := &limitSet{}
+	for _, key := range keys {
+		s.id = mix(s.id^maphash.Comparable(m.seed, key), m.buckets.seeds[0]) | 1
+		s.all = append(s.all, m.declaredLimit(key, e.authentication.credential))
+	}
+	return s, nil
+}
+
+// declaredLimit returns the window of a key, made if there is none. The credential is how all processes know that of the request.
+func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *declaredLimit {
 	for {
 		d, _ := m.limits.LoadOrCompute(key, func() (*declaredLimit, bool) {
-			d := &declaredLimit{rule: rule, key: key}
+			d := &declaredLimit{key: key, credential: credential}
 			d.manager, d.above = m, d
-			d.window.Declare(rule.limit, rule.period)
+			d.window.Declare(key.rule.limit, key.rule.period)
 			return d, false
 		})
 		if !d.evicted.Load() {
@@ -214,12 +233,84 @@ func (d *declaredLimit) close() {
 	d.forget()
 }
 
-// connect links the limit to those of other processes, if limits are shared.
-func (d *declaredLimit) connect() {}
+// connect links the limit to those of other processes, if limits are shared, once.
+func (d *declaredLimit) connect() {
+	session := d.manager.session()
+	if session == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link == nil && !d.evicted.Load() {
+		d.link = &sharedLink{arrivals: d.eachArrival}
+		d.link.remote = session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
+	}
+}
 
-// disconnect ends that.
-func (d *declaredLimit) disconnect() {}
+// disconnect ends that. The lock is held.
+func (d *declaredLimit) disconnect() {
+	if d.link != nil {
+		d.link.close()
+	}
+}
 
-func (d *declaredLimit) counted(time.Duration) {}
+// counted lets the others know how many wait.
+func (d *declaredLimit) counted(now time.Duration) {
+	if d.link != nil {
+		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
+	}
+}
 
-func (d *declaredLimit) outage(time.Duration) error { return nil }
+// eachArrival yields when the first of each queue arrived, for each of those who wait in it. The lock is held.
+func (d *declaredLimit) eachArrival(yield func(time.Duration) bool) {
+	for q := range d.queues.All {
+		for range q.place.waiting {
+			if !yield(q.place.first - HeadStart) {
+				return
+			}
+		}
+	}
+}
+
+// changed is called when other processes have something new to say of the limit.
+func (d *declaredLimit) changed() {
+	d.serve()
+	d.mu.Lock()
+	d.counted(d.manager.now())
+	err := d.link.remote.Err()
+	var buckets []*bucket
+	for q := range d.queues.All {
+		buckets = append(buckets, q.bucket)
+	}
+	d.mu.Unlock()
+	for _, b := range buckets { // it may be later than was thought
+		b.lock()
+		if now := b.now(); err == nil {
+			b.refuseLate(now)
+			b.refuseOverdue(now)
+		} else {
+			b.refuseStanding(now, &d.line, err)
+		}
+		b.unlock()
+	}
+}
+
+// refuseStanding tells all the same who stand in a line.
+func (b *bucket) refuseStanding(now time.Duration, l *line, err error) {
+	for q := range b.queues.all {
+		if q.line == l {
+			b.refuseQueue(q, err)
+		}
+	}
+	b.dispatchNow(now)
+}
+
+// outage returns what all are told who wait for the limit, if that is how it is when the others cannot be asked.
+func (d *declaredLimit) outage(time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.link == nil {
+		return nil
+	}
+	return d.link.remote.Err()
+}

@@ -16,6 +16,9 @@ func (m *RESTBucketManager) collect() {
 		}
 	}
 	m.counters.evicted.Add(int64(evicted))
+	for _, d := range m.limits.All() {
+		d.evictIdle(m.now())
+	}
 	m.collectUnused()
 	m.discord.budget.used(m.now()) // what other processes have used up is not told
 	m.settings.log.Flush(m.now(), false)

@@ -265,6 +265,9 @@ func (m *RESTBucketManager) clear() {
 		a.unlistForGood()
 		a.global.close()
 	}
+	for _, d := range m.limits.All() {
+		d.close()
+	}
 	for key, e := range m.entries.All() {
 		e.evicted.Store(true)
 		m.entries.Delete(key)

@@ -123,11 +123,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 	if f.wait > 0 || now > a.latest {
 		f.wait += waited // in all, as what it may wait
 	}
-	limit, period := b.window.Limit(), b.window.Period()
-	if f.limit != nil {
-		limit, period = f.limit.rule.limit, f.limit.rule.period
-	}
-	return &ratelimits.TooLongError{
+	tooLong := &ratelimits.TooLongError{
 		Route:    a.request.Route.Route().String(),
 		Class:    f.class,
 		Global:   f.global,
@@ -135,12 +131,17 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Waited:   waited,
 		Max:      a.longest,
 		Deadline: a.deadline,
-		Limit:    limit,
-		Period:   period,
+		Limit:    b.window.Limit(),
+		Period:   b.window.Period(),
 		Bucket:   b.group.named(),
 		Key:      b.limitKey(f),
 		Cause:    b.unreachable(now, a),
 	}
+	if f.limit != nil {
+		rule := f.limit.key.rule
+		tooLong.Declared, tooLong.Limit, tooLong.Period = rule.name, rule.limit, rule.period
+	}
+	return tooLong
 }
 
 // limitKey names what a wait in the bucket is for.
@@ -406,7 +407,10 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if e == nil {
 		return m.predictUnseen(r)
 	}
-	a := ask{request: &request, ctx: context.Background(), entry: e, comesBack: r.arrived != 0, exempt: e.exempt, ordered: m.settings.ordered}
+	a, err := m.ask(context.Background(), &request)
+	if err != nil {
+		return 0, WaitsForNothing, err
+	}
 	major := a.major()
 	group := e.groupOf(major)
 	if group.kind == unknownGroup {

@@ -34,6 +34,8 @@ type TooLongError struct {
 	Limit int
 	// Period is the length of the window, 0 if not known.
 	Period time.Duration
+	// Declared is the name of the declared limit (buckets.WithLimit) that causes the wait, of which Limit and Period are then; empty if none does.
+	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if not known or if it may contain a token.
 	Bucket string
 	// Key is the same for requests of one manager that wait for the same limit: of a bucket, of a credential, of the edge, a declared one.
@@ -76,6 +78,8 @@ func (e *TooLongError) Error() string {
 // reason says what is waited for, unless it is only the window.
 func (e *TooLongError) reason() string {
 	switch {
+	case e.Declared != "":
+		return fmt.Sprintf(" for the declared limit %q", e.Declared)
 	case e.Class == ClassEdge:
 		return " because the edge (Cloudflare) has refused this address"
 	case e.Class == ClassGlobal:

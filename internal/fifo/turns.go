@@ -34,6 +34,20 @@ func (t *Turns[T]) Head() *Element[T] {
 	return t.current.queue.Head()
 }
 
+// All yields all elements, those of the group first whose turn it is.
+func (t *Turns[T]) All(yield func(T) bool) {
+	for g := t.current; g != nil; {
+		for e := g.queue.Head(); e != nil; e = e.Next() {
+			if !yield(e.Value) {
+				return
+			}
+		}
+		if g = g.next; g == t.current {
+			return
+		}
+	}
+}
+
 // Spend says that one of the group is served whose turn it is.
 func (t *Turns[T]) Spend() {
 	if g := t.current; g != nil {

@@ -1,0 +1,240 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// rename is a request that changes a channel's name, edit one that changes something else of it. They are in one bucket.
+func rename(channel string) buckets.Request {
+	r := edit(channel)
+	r.Fields = func() []string { return []string{"name"} }
+	return r
+}
+
+func edit(channel string) buckets.Request {
+	return buckets.Request{Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return []string{"nsfw"} }}
+}
+
+func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
+		ample := limited("channel", 100, 90, time.Second)
+		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
+		for range 2 {
+			c := call(context.Background(), m, rename("1"))
+			require.True(t, c.granted())
+			c.update(ample)
+		}
+		third, fourth := call(context.Background(), m, rename("1")), call(context.Background(), m, rename("1"))
+		require.False(t, third.done())
+		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
+		for _, other := range []buckets.Request{edit("1"), rename("2")} {
+			c := call(context.Background(), m, other)
+			require.True(t, c.granted(), "%v is not subject to it", other)
+			c.update(ample)
+		}
+		wait(9 * time.Minute)
+		require.False(t, third.done())
+		wait(time.Minute + time.Second)
+		require.True(t, third.granted())
+		require.True(t, fourth.granted())
+		third.update(ample)
+		fourth.update(ample)
+		drained(t, m)
+	})
+}
+
+func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute), buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
+			buckets.Named("two"), buckets.PerMajor()))
+		ample := limited("messages", 100, 90, time.Second)
+		for range 2 {
+			discover(t, m, message(1), ample)
+		}
+		for waiting := range 6 {
+			predicted, because, err := m.Predict(request(message(1)))
+			require.NoError(t, err)
+			assert.Equal(t, buckets.WaitsForDeclared, because)
+			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second), "%d wait already", waiting)
+			m.AcquireFunc(context.Background(), request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
+		}
+		_, err := m.AcquireRequest(context.Background(), request(message(1)))
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, "two", tooLong.Declared)
+		assert.Equal(t, 2, tooLong.Limit)
+		assert.Equal(t, 20*time.Second, tooLong.Period)
+		assert.ErrorContains(t, err, `for the declared limit "two" (2 requests per 20s)`)
+		wait(time.Hour)
+		drained(t, m)
+	})
+}
+
+// What a request has of a declared limit it gives back if it was not sent, or was refused; else it counts for a period.
+func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end    func(c *caller)
+		counts bool
+	}{
+		"answered": {func(c *caller) { c.update(limited("messages", 100, 99, time.Second)) }, true},
+		"failed":   {func(c *caller) { c.update(plain(502)) }, true},
+		"lost":     {func(c *caller) { c.lease.Release() }, true},
+		"returned": {func(c *caller) { c.lease.Return() }, false},
+		"refused": {func(c *caller) {
+			c.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 99, time.Second))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
+				discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+				wait(2 * time.Minute)
+				c := ask(m, message(1))
+				require.True(t, c.granted())
+				next := ask(m, message(1))
+				require.False(t, next.done(), "one is in flight")
+				test.end(c)
+				wait(10 * time.Second)
+				assert.Equal(t, !test.counts, next.granted())
+				wait(51 * time.Second)
+				require.True(t, next.granted())
+				next.update(limited("messages", 100, 99, time.Second))
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
+		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+		all := asks(m, message(1), 3)
+		other := ask(m, message(2)) // in another bucket, for the same limit
+		all[0].cancel()
+		wait(61 * time.Second)
+		require.True(t, all[1].granted() != other.granted(), "one of them")
+		for _, c := range []*caller{all[1], other, all[2]} {
+			wait(61 * time.Second)
+			require.True(t, c.granted())
+			c.update(limited("messages", 100, 99, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+func TestCloseEndsTheWaitForADeclaredLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
+		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+		c := ask(m, message(1))
+		require.False(t, c.done())
+		m.Close()
+		synctest.Wait()
+		require.ErrorIs(t, c.failed(), buckets.ErrClosed)
+		require.NoError(t, m.Start())
+		c = ask(m, message(1))
+		require.True(t, c.granted(), "it has forgotten everything")
+		c.update(plain(200))
+	})
+}
+
+// limitedLog counts what a server has processed of each window of a declared limit.
+type limitedLog struct {
+	limit  int
+	period time.Duration
+	times  map[string][]time.Time
+}
+
+func (l *limitedLog) process(t require.TestingT, key string) {
+	now := time.Now()
+	l.times[key] = append(l.times[key], now)
+	if all := l.times[key]; len(all) > l.limit {
+		require.GreaterOrEqual(t, now.Sub(all[len(all)-1-l.limit]), l.period, "more than %d per %v of %q", l.limit, l.period, key)
+	}
+}
+
+// Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time that it takes is that of
+// the tightest one.
+func TestSchedulesOfDeclaredLimits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		perUser := &limitedLog{rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period")) * time.Second, nil}
+		perRoute := &limitedLog{rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period")) * time.Second, nil}
+		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [4]int {
+			return [4]int{rapid.IntRange(0, 3).Draw(t, "user"), rapid.IntRange(1, 2).Draw(t, "channel"), rapid.IntRange(0, 500).Draw(t, "pause"),
+				rapid.IntRange(0, 9).Draw(t, "cancel")}
+		}), 1, 40).Draw(t, "requests")
+		grouped := rapid.Bool().Draw(t, "groups")
+		synctest.Test(&testing.T{}, func(*testing.T) {
+			perUser.times, perRoute.times = map[string][]time.Time{}, map[string][]time.Time{}
+			config := one(discordsim.Rule{Quota: discordsim.Fixed(5, 2*time.Second)})
+			config.Latency = trip
+			server, err := discordsim.New(config)
+			require.NoError(t, err)
+			defer server.Close()
+			m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(10),
+				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perUser.limit, perUser.period, buckets.Named("user"),
+					buckets.PerKey(func(r *buckets.Request) string { return r.Group })),
+				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perRoute.limit, perRoute.period, buckets.Named("route")))
+			require.NoError(t, m.Start())
+			defer m.Close()
+			w := &world{Server: server, manager: m}
+			users := []string{"", "a", "b", "c"}
+			for i, r := range requests {
+				user, path := users[r[0]], "/channels/"+string(rune('0'+r[1]))+"/messages"
+				route, err := routes.Match("POST", path)
+				require.NoError(t, err)
+				ctx, cancel := context.Background(), func() {}
+				if r[3] == 0 {
+					ctx, cancel = context.WithTimeout(ctx, time.Second)
+				}
+				request := &buckets.Request{Route: route, Authorization: bot, Group: user}
+				if !grouped {
+					request.Group = users[min(r[0], 1)]
+				}
+				w.all.Go(func() {
+					defer cancel()
+					lease, err := m.AcquireRequest(ctx, request)
+					if err != nil {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+					if request.Group != "" {
+						perUser.process(t, request.Group)
+					}
+					perRoute.process(t, "")
+					response, err := w.attempt(context.Background(), "POST", path, i)
+					require.NoError(t, err)
+					lease.Update(response)
+				})
+				time.Sleep(time.Duration(r[2]) * time.Millisecond)
+			}
+			w.all.Wait()
+			require.Empty(t, server.Refusals())
+			s := m.Stats()
+			require.Zero(t, s.Waiting)
+			require.Zero(t, s.InFlight)
+		})
+	})
+}

@@ -1,0 +1,182 @@
+package buckets_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// queueUp lets n requests of a group wait, and notes the group's name in sent when one is sent. Each is answered at once.
+func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *[]string) {
+	for i := range n {
+		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
+		m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
+			if err == nil {
+				*sent = append(*sent, group)
+				lease.Update(r)
+			}
+		})
+	}
+	synctest.Wait()
+}
+
+func always(route routes.CompiledRoute) func(int) routes.CompiledRoute {
+	return func(int) routes.CompiledRoute { return route }
+}
+
+// With ten thousand of one group ahead, a request of another one leaves within one turn.
+func TestGroupsTakeTurnsInABucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		used := limited("messages", 5, 0, time.Second)
+		var sent []string
+		queueUp(m, always(message(1)), "a", 10_000, used, &sent)
+		queueUp(m, always(message(1)), "b", 1, used, &sent)
+		wait(1100 * time.Millisecond)
+		require.Len(t, sent, 5, "one window")
+		assert.Equal(t, []string{"a", "b", "a", "a", "a"}, sent)
+	})
+}
+
+// The same in line for the global limit, where those of one group wait in a thousand buckets.
+func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(5))
+		discover(t, m, message(1), plain(200)) // no limit but the global one
+		wait(5 * time.Second)
+		var sent []string
+		queueUp(m, message, "a", 1000, plain(200), &sent)
+		require.Len(t, sent, 5)
+		queueUp(m, always(message(5000)), "b", 2, plain(200), &sent)
+		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // in a bucket in which those of a wait, too
+		sent = nil
+		wait(4 * time.Second)
+		require.GreaterOrEqual(t, len(sent), 8)
+		assert.Equal(t, "abcabcaa", strings.Join(sent[:8], ""))
+	})
+}
+
+func TestWeightsOfGroups(t *testing.T) {
+	t.Parallel()
+	for name, weight := range map[string]func(string) int{
+		"weights": func(group string) int { return map[string]int{"a": 1, "b": 3, "c": -7}[group] },
+		"a panic": func(group string) int {
+			if group == "b" {
+				return 3
+			}
+			panic(group)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(0), buckets.WithGroupWeights(weight))
+				discover(t, m, message(1), limited("messages", 10, 0, time.Second))
+				used := limited("messages", 10, 0, time.Second)
+				var sent []string
+				for _, group := range []string{"a", "b", "c"} {
+					queueUp(m, always(message(1)), group, 20, used, &sent)
+				}
+				wait(1100 * time.Millisecond)
+				assert.Equal(t, "abbbcabbbc", strings.Join(sent, ""))
+			})
+		})
+	}
+}
+
+// Without groups, and inside of one, the order is that of arrival. Those without one are a group together.
+func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
+	t.Parallel()
+	for _, groups := range [][]string{{"", "", "", ""}, {"a", "a", "a", "a"}, {"", "a", "", "a"}} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+			var order []int
+			for i, group := range groups {
+				m.AcquireFunc(buckets.ContextWithGroup(context.Background(), group), &buckets.Request{Route: message(1), Authorization: bot},
+					func(lease buckets.Lease, err error) {
+						order = append(order, i)
+						lease.Update(limited("messages", 1, 0, time.Second))
+					})
+			}
+			wait(5 * time.Second)
+			assert.Equal(t, []int{0, 1, 2, 3}, order, "%q", groups)
+		})
+	}
+}
+
+// Who is refused stands first of its group again, and a group that has gone is forgotten.
+func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+		of := func(group string) *caller {
+			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+		}
+		first, second, other := of("a"), of("a"), of("b")
+		wait(1100 * time.Millisecond)
+		require.True(t, first.granted())
+		first.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		first.again(m)
+		wait(1100 * time.Millisecond)
+		require.True(t, other.granted(), "it is the turn of its group")
+		other.update(limited("messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		require.True(t, first.granted())
+		require.False(t, second.granted())
+		first.update(limited("messages", 1, 0, time.Second))
+		wait(1100 * time.Millisecond)
+		second.update(limited("messages", 1, 0, time.Second))
+		drained(t, m)
+	})
+}
+
+// A wait is predicted by the turns of the groups, not by the length of the whole queue.
+func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		var sent []string
+		queueUp(m, always(message(1)), "a", 1000, limited("messages", 5, 0, time.Second), &sent)
+		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
+		require.NoError(t, err)
+		assert.InDelta(t, time.Second, predicted, float64(100*time.Millisecond), "the first of its group")
+		predicted, _, err = m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
+		require.NoError(t, err)
+		assert.InDelta(t, 201*time.Second, predicted, float64(2*time.Second), "behind all of its group")
+	})
+}
+
+// A request in one group that leaves takes nobody along, whatever stands in line.
+func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), plain(200))
+		of := func(group string) *caller {
+			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+		}
+		gone, stays := of("a"), of("b")
+		gone.cancel()
+		synctest.Wait()
+		require.ErrorIs(t, gone.failed(), context.Canceled)
+		wait(3 * time.Second)
+		require.True(t, stays.granted())
+		stays.update(plain(200))
+		drained(t, m)
+	})
+}
