@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -98,16 +99,13 @@ func (p *Policy) Context(ctx context.Context) context.Context {
 type slot struct {
 	key  string        // of what it waits for
 	wait time.Duration // until it could go if no others were snoozed
-	pace time.Duration // between two of them
+	pace time.Duration // between two of them, 0: not known
 	lead time.Duration // by how much it is to come before its time
 }
 
 // afterTooLong returns how long a job is snoozed whose request would have waited too long.
 func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
-	s := slot{key: e.Key, wait: e.Wait - e.Waited, pace: globalPace, lead: min(max(e.Max, 0), p.settings.maxWait) / 2}
-	if s.key == "" {
-		s.key = e.Route
-	}
+	s := slot{key: cmp.Or(e.Key, e.Route), wait: e.Wait - e.Waited, lead: min(max(e.Max, 0), p.settings.maxWait) / 2}
 	if e.Wait <= 0 {
 		s.wait, s.lead = unpredicted, 0
 	}
@@ -122,16 +120,12 @@ const firstSweep = 1024
 
 // after gives a job the next free time of what it waits for, and returns how long it is until then.
 func (p *Policy) after(s slot) time.Duration {
-	pace := s.pace
-	if pace == 0 {
-		pace = globalPace
-	}
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := now.Add(max(s.wait, 0))
-	if last, ok := p.last[s.key]; ok && at.Before(last.Add(pace)) {
-		at = last.Add(pace)
+	if last, ok := p.last[s.key]; ok {
+		at = later(at, last.Add(cmp.Or(s.pace, globalPace)))
 	}
 	p.last[s.key] = at
 	if len(p.last) > p.sweep {
@@ -139,6 +133,13 @@ func (p *Policy) after(s slot) time.Duration {
 	}
 	spread := time.Duration(p.random() * float64(p.settings.spread))
 	return max(at.Sub(now)-s.lead+spread, 0)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // forget removes what nobody waits for any more.

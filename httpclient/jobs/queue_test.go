@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/jobs"
 	"github.com/ratelight/ratelight/httpclient/rest"
+	"github.com/ratelight/ratelight/routes"
 )
 
 const create = "POST /channels/{id}/messages"
@@ -180,5 +182,36 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 			assert.Less(t, e.done[job].Sub(start), few/limit*time.Second+2*time.Second)
 		}
 		assert.Empty(t, server.Avoidable())
+	})
+}
+
+// The seed's example (guild-queues-rate-limiting): ten changes of roles in ten seconds for each guild, which responses do not tell.
+func TestJobsComeBackAtThePaceOfADeclaredLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, guilds, limit, period = 600, 2, 10, 10 * time.Second
+		server := discordtest.NewServer(t, discordtest.Unlimited("*"), discordtest.Latency(10*time.Millisecond))
+		client := newClient(t, server, httpclient.WithBuckets(
+			buckets.WithLimit(buckets.ForRoute(routes.AddGuildMemberRole), limit, period, buckets.PerMajor())))
+		policy, err := jobs.New()
+		require.NoError(t, err)
+		e := &engine{policy: policy, workers: 50, interval: time.Second, work: func(ctx context.Context, job int) error {
+			_, err := client.Do(ctx, http.MethodPut, fmt.Sprintf("/guilds/%d/members/7/roles/8", 1+job%guilds), nil)
+			return err
+		}}
+		start := time.Now()
+		e.run(t, sequence(n))
+		ideal := (n/guilds/limit - 1) * period
+		assert.GreaterOrEqual(t, ideal.Seconds()/time.Since(start).Seconds(), 0.97)
+		sent := make(map[string][]time.Time)
+		for _, r := range server.Requests() {
+			sent[r.Path] = append(sent[r.Path], r.Time)
+		}
+		assert.Len(t, sent, guilds)
+		for _, times := range sent {
+			for i := limit; i < len(times); i++ {
+				assert.GreaterOrEqual(t, times[i].Sub(times[i-limit]), period)
+			}
+		}
 	})
 }
