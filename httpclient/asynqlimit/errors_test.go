@@ -83,8 +83,10 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		ids[payload] = info.ID
 	}
 	errs := &reported{all: make(map[string]string)}
-	start(t, address, asynq.Config{Concurrency: 10, ErrorHandler: errs, RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour }},
-		steps(discord))
+	start(t, address, asynq.Config{
+		Concurrency: 10, ErrorHandler: errs,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
+	}, steps(discord))
 	eventually(t, time.Minute, func() bool {
 		info, err := inspector.GetQueueInfo("default")
 		require.NoError(t, err)

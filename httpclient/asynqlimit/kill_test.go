@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/internal/redistest"
-
-	"github.com/hibiken/asynq"
 )
 
 // A worker process is killed while 1,000 tasks are under way, and another one takes over. asynq gives up a task a minute after its process

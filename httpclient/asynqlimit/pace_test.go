@@ -1,6 +1,7 @@
 package asynqlimit_test
 
 import (
+	"context"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -8,8 +9,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/assert"
-
-	"context"
 
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )

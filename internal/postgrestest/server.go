@@ -23,7 +23,8 @@ const (
 	RequireVariable = "RATELIGHT_REQUIRE_POSTGRES"
 )
 
-var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" + DirectoryVariable + " can name their directory)")
+var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" +
+	DirectoryVariable + " can name their directory)")
 
 // NewServer starts an empty server that listens at a Unix socket, and returns how to connect to it, as "keyword=value" pairs. It ends
 // with the test. Without a server installed the test is skipped, or fails if RequireVariable is 1.
