@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -187,11 +188,16 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	if r.Certain() > 0 {
 		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
 	}
-	return r.judged(line, failed, reasons)
+	return r.judged(line, failed, Targets{Certain: demand.MinEfficiency}, reasons)
 }
 
-// judged fails a run for a reason, unless all that was missed are times, which mean nothing on a machine that stalled.
-func (r *Result) judged(line string, failed bool, reasons []string) report.Verdict {
+// judged fails a run for a reason, unless all that was missed are times, by no more than this machine took away.
+func (r *Result) judged(line string, failed bool, least Targets, reasons []string) report.Verdict {
+	lost := r.Stalls.Longest + r.Stalls.Total
+	late := func(ideal time.Duration, least float64) bool {
+		return least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
+	}
+	failed = failed || late(r.Ideal.Certain, least.Certain) || late(r.Ideal.Omniscient, least.Omniscient) || least.P99 > 0 && r.Queued.P99-least.P99 > lost
 	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
 		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
 	}
@@ -209,7 +215,9 @@ func (r *Judged) Report(demand report.Demand) *report.Report {
 		return described
 	}
 	reasons := slices.Concat(r.Missed, demand.Missed(r.Refused.Total(), r.Certain()))
-	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, reasons)
+	least := s.Targets
+	least.Certain = max(least.Certain, demand.MinEfficiency)
+	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, least, reasons)
 	return described
 }
 
