@@ -60,22 +60,37 @@ func part(n float64, of int) float64 { return n / float64(max(of, 1)) }
 
 // sumUp works out what happened from what was observed.
 func (r *run) sumUp() (*result, error) {
-	seen := r.discord.Report()
+	seen, all := r.discord.Report(), work(slices.Concat(r.works...))
 	result := &result{
 		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
 		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,
 	}
-	all := work(slices.Concat(r.works...))
+	h := &history{works: r.works, window: r.quota.Period, planned: all.planned()}
+	var waits []time.Duration
+	for _, one := range r.requests {
+		result.count(one)
+		h.take(one, r.start)
+		passage := one.passage(r.start)
+		if len(passage.Sends) > 0 {
+			waits = append(waits, queued(passage))
+			result.meanWait += queued(passage)
+		}
+		if r.trace != nil {
+			r.trace.Passage(passage)
+		}
+	}
+	h.sort()
+	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.trace.Log()
+	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
 	if r.accidents == nil {
+		result.requests = r.Requests(r.options.Length)
 		var err error
 		if result.ideal, err = idealOf(all, r.quota); err != nil {
 			return nil, err
 		}
+	} else {
+		result.took = r.options.Length
 	}
-	h := r.history()
-	r.count(result)
-	result.log = r.trace.Log()
-	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
 	r.efforts(result)
 	for from := time.Duration(0); from < result.took; from += time.Second {
 		to := from + time.Second
@@ -93,46 +108,49 @@ func (r *run) sumUp() (*result, error) {
 	return result, nil
 }
 
-// history brings together what processes and the simulator say.
-func (r *run) history() *history {
-	h := &history{works: r.works, window: r.quota.Period, planned: work(slices.Concat(r.works...)).planned()}
-	for _, one := range r.requests {
-		for _, e := range r.events[one.sequence] {
-			at := e.At.Sub(r.start)
-			if e.Accepted > 0 {
-				h.served = append(h.served, served{one.place, one.bucket, one.arrived, e.SentAt.Sub(r.start), at})
-				h.processed = append(h.processed, at)
-			}
-			if e.Class != discordsim.ClassNone {
-				h.refused = append(h.refused, refusal{at, e.Major, e.Verdict == discordsim.Avoidable})
-			}
+// count counts what became of a request.
+func (r *result) count(one *request) {
+	if one.givenUp {
+		return
+	}
+	r.requests++
+	if one.failure != "" {
+		r.errors[one.failure]++
+		return
+	}
+	r.answered++
+	r.took = max(r.took, one.done)
+}
+
+// take brings together what processes and the simulator say of a request.
+func (h *history) take(one *request, start time.Time) {
+	for _, e := range one.events {
+		at := e.At.Sub(start)
+		if e.Accepted > 0 {
+			h.served = append(h.served, served{one.place, one.bucket, one.arrived, e.SentAt.Sub(start), at})
+			h.processed = append(h.processed, at)
 		}
-		if one.failure != "" && !one.givenUp {
-			h.failed = append(h.failed, one.done)
+		if e.Class != discordsim.ClassNone {
+			h.refused = append(h.refused, refusal{at, e.Major, e.Verdict == discordsim.Avoidable})
 		}
 	}
+	if one.failure != "" && !one.givenUp {
+		h.failed = append(h.failed, one.done)
+	}
+}
+
+func (h *history) sort() {
 	slices.SortFunc(h.served, func(a, b served) int { return cmp.Compare(a.processed, b.processed) })
 	slices.Sort(h.processed)
 	slices.Sort(h.failed)
-	return h
-}
-
-// queued is how long a request was held back by the client, round trips not counted.
-func (r *run) queued(one *request) (d time.Duration, sent bool) {
-	since := one.arrived
-	for _, e := range r.events[one.sequence] {
-		d += e.SentAt.Sub(r.start) - since
-		since = e.At.Sub(r.start)
-	}
-	return d, since != one.arrived
 }
 
 // passage is a request's way. When the client heard of a refusal is not known, only when that was sent.
-func (r *run) passage(one *request) report.Passage {
+func (one *request) passage(start time.Time) report.Passage {
 	passage := report.Passage{HandedOver: one.arrived, Done: one.done}
-	for i, e := range r.events[one.sequence] {
-		send := report.Send{At: e.SentAt.Sub(r.start), Back: e.At.Sub(r.start), Status: e.Status}
-		if i == len(r.events[one.sequence])-1 {
+	for i, e := range one.events {
+		send := report.Send{At: e.SentAt.Sub(start), Back: e.At.Sub(start), Status: e.Status}
+		if i == len(one.events)-1 {
 			send.Back = one.done
 		}
 		passage.Sends = append(passage.Sends, send)
@@ -140,36 +158,14 @@ func (r *run) passage(one *request) report.Passage {
 	return passage
 }
 
-// count counts what became of requests, and how long they waited.
-func (r *run) count(result *result) {
-	var waits []time.Duration
-	sum := time.Duration(0)
-	for _, one := range r.requests {
-		if r.trace != nil {
-			r.trace.Passage(r.passage(one))
-		}
-		if d, sent := r.queued(one); sent {
-			waits = append(waits, d)
-			sum += d
-		}
-		switch {
-		case one.givenUp:
-			continue
-		case one.failure == "":
-			result.answered++
-			result.took = max(result.took, one.done)
-		default:
-			result.errors[one.failure]++
-		}
-		result.requests++
+// queued is how long a request was held back by the client, round trips not counted.
+func queued(p report.Passage) (d time.Duration) {
+	since := p.HandedOver
+	for _, send := range p.Sends {
+		d += send.At - since
+		since = send.Back
 	}
-	if r.accidents == nil {
-		result.requests = r.Requests(r.options.Length)
-	} else {
-		result.took = r.options.Length
-	}
-	result.queued = load.Quantiles(waits)
-	result.meanWait = sum / time.Duration(max(len(waits), 1))
+	return d
 }
 
 // efforts takes over what the engine did, in all and in the second half of the time.
@@ -179,7 +175,7 @@ func (r *run) efforts(result *result) {
 	}
 	end, half, late := r.samples[len(r.samples)-1].effort, result.took/2, 0
 	for _, one := range r.requests {
-		if e := r.events[one.sequence]; len(e) > 0 && e[0].SentAt.Sub(r.start) >= half {
+		if e := one.events; len(e) > 0 && e[0].SentAt.Sub(r.start) >= half {
 			late++
 		}
 	}

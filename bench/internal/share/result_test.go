@@ -76,8 +76,7 @@ func TestCallsAreThoseOfTheTimeTheyFallInto(t *testing.T) {
 	event := func(at time.Duration) []discordsim.Event { return []discordsim.Event{{SentAt: time.Time{}.Add(at)}} }
 	r := &run{samples: []sample{
 		{0, effort{100, s}}, {0, effort{100, s}}, {s, effort{110, 2 * s}}, {3 * s, effort{130, 3 * s}}, {4 * s, effort{131, 4 * s}},
-	}, requests: []*request{{sequence: 1}, {sequence: 2}, {sequence: 3}, {sequence: 4}},
-		events: map[int64][]discordsim.Event{1: event(1), 2: event(3 * s), 3: event(4 * s)}}
+	}, requests: []*request{{events: event(1)}, {events: event(3 * s)}, {events: event(4 * s)}, {}}}
 	result := &result{requests: 31, took: 4 * s}
 	r.efforts(result)
 	assert.Equal(t, effort{31, 3 * s}, result.effort)
@@ -89,10 +88,6 @@ func TestCallsAreThoseOfTheTimeTheyFallInto(t *testing.T) {
 func TestTimeUnderWayIsNotQueued(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return time.Time{}.Add(d) }
-	r := &run{events: map[int64][]discordsim.Event{1: {{SentAt: at(15), At: at(40)}, {SentAt: at(47), At: at(60)}}}}
-	d, sent := r.queued(&request{sequence: 1, arrived: 10})
-	assert.True(t, sent)
-	assert.Equal(t, time.Duration(12), d)
-	_, sent = r.queued(&request{sequence: 2, arrived: 10})
-	assert.False(t, sent)
+	one := &request{arrived: 10, done: 61, events: []discordsim.Event{{SentAt: at(15), At: at(40)}, {SentAt: at(47), At: at(60)}}}
+	assert.Equal(t, time.Duration(12), queued(one.passage(time.Time{})))
 }

@@ -48,8 +48,7 @@ type run struct {
 	launched int
 	affected [][]affected // by each accident
 	requests []*request
-	events   map[int64][]discordsim.Event // by request
-	stalled  time.Duration                // the longest that the simulator was behind
+	stalled  time.Duration // the longest that the simulator was behind
 }
 
 // place is where a process is, and then the one that comes after it. The lock is held while there is none.
@@ -60,11 +59,11 @@ type place struct {
 
 // request is one that was made. Times count from the start.
 type request struct {
-	sequence      int64
 	place, bucket int
 	arrived, done time.Duration
 	failure       string // "": it came through
 	givenUp       bool   // at the end, when its process was ended, or when interrupted
+	events        []discordsim.Event
 }
 
 // sample is what the engine had done by a time.
@@ -77,7 +76,7 @@ type sample struct {
 func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works)), events: make(map[int64][]discordsim.Event)}
+	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works))}
 	if o.Record {
 		r.trace = &load.Trace{}
 	}
@@ -135,7 +134,8 @@ func (r *run) simulate() (err error) {
 		late := time.Since(event.At)
 		r.mu.Lock()
 		r.stalled = max(r.stalled, late)
-		r.events[event.Sequence] = append(r.events[event.Sequence], event)
+		one := r.requests[event.Sequence-1]
+		one.events = append(one.events, event)
 		r.mu.Unlock()
 		if traced != nil {
 			traced(event)
@@ -234,9 +234,9 @@ func (r *run) request(ctx context.Context, place, bucket int) (answered bool) {
 	r.places[place].RUnlock()
 	r.mu.Lock()
 	r.requests = append(r.requests, one)
-	one.sequence = int64(len(r.requests))
+	sequence := len(r.requests)
 	r.mu.Unlock()
-	if err := r.send(ctx, by, one); err != nil {
+	if err := r.send(ctx, by, bucket, sequence); err != nil {
 		one.failure, one.givenUp = err.Error(), ctx.Err() != nil || by.wanted.Load()
 	}
 	one.done = time.Since(r.start)
@@ -246,15 +246,15 @@ func (r *run) request(ctx context.Context, place, bucket int) (answered bool) {
 	return one.failure == ""
 }
 
-func (r *run) send(ctx context.Context, by *process, one *request) error {
-	url := fmt.Sprintf("http://%s/api/v10/channels/%d/messages", by.address, 900_000_000_000_000_000+one.bucket)
+func (r *run) send(ctx context.Context, by *process, bucket, sequence int) error {
+	url := fmt.Sprintf("http://%s/api/v10/channels/%d/messages", by.address, 900_000_000_000_000_000+bucket)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"content":"hello"}`))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Authorization", authorization)
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(discordsim.SequenceHeader, strconv.FormatInt(one.sequence, 10))
+	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
 	response, err := r.client.Do(request)
 	if err != nil {
 		return err
