@@ -82,7 +82,6 @@ func (r *Real) route() string {
 
 // facts are what loads and scenarios have in common.
 func (r *Result) facts(targets Targets) []report.Fact {
-	const overtaken = "requests that reached the server after a later one of their bucket"
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
 	until := "until the last request had an outcome"
 	if r.Answered == r.Requests {
@@ -122,10 +121,6 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99), Column: "\np99", Note: "the 99th percentile of that"},
 		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
 	)
-	if r.Judged {
-		facts = append(facts, report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
-			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"})
-	}
 	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
@@ -206,8 +201,11 @@ func (r *Result) judged(line string, failed bool, least Targets, reasons []strin
 
 // Report describes what happened.
 func (r *Judged) Report(demand report.Demand) *report.Report {
+	const overtaken = "requests that reached the server after a later one of their bucket"
 	s := r.Scenario
 	described := &report.Report{Name: s.Name, Title: "Scenario " + s.Name, About: []string{s.About}, Log: r.Log, Facts: append(r.facts(s.Targets),
+		report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
+			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"},
 		report.Fact{Name: "targets", Key: "targets", Value: report.List(s.Targets.List())},
 		report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})}
 	if r.Interrupted {
