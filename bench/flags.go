@@ -58,8 +58,12 @@ func (p *program) parse(arguments []string) (command, error) {
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
-		if step.Flag != nil {
-			given[step.Flag.Name] = true
+		if step.Flag == nil {
+			continue
+		}
+		given[step.Flag.Name] = true
+		if value := step.Flag.Target; value.Kind() == reflect.String && value.String() == "" {
+			return nil, misused("-%s is empty: expected a value", step.Flag.Name)
 		}
 	}
 	selected := parsed.Selected().Target.Addr().Interface().(command)

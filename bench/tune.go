@@ -79,11 +79,7 @@ many, 2 invalid flags or trace, 130 interrupted.
 
 func (c *tuneCommand) check(given map[string]bool) error {
 	if given["trace"] {
-		err := oneOf(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route")
-		if err == nil && c.Trace == "" {
-			err = errors.New("-trace is empty: expected the name of a file, or - for standard input")
-		}
-		if err != nil {
+		if err := oneOf(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route"); err != nil {
 			return err
 		}
 	} else if c.SkipBadLines {
