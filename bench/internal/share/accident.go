@@ -17,8 +17,9 @@ type accident struct {
 	// allowed is how many 429s cannot be helped afterwards, and in how many buckets at most; 0 buckets: in any number of them.
 	allowed, allowedBuckets int
 	// prepare is called at an earlier time, after the accident before it, unless it is nil.
-	prepareAt  time.Duration
-	prepare    func(*run) error
+	prepareAt time.Duration
+	prepare   func(*run) error
+	// begin says by itself whom it affects. end is called when an accident of the engine is over, and affects all; nil: of processes.
 	begin, end func(context.Context, *run) error
 }
 
@@ -42,18 +43,17 @@ const (
 
 // accidents are all that happen in a run.
 func accidents() []accident {
-	nothing := func(context.Context, *run) error { return nil }
 	kill := func(_ context.Context, r *run) error {
 		r.engine.own.Kill()
 		return nil
 	}
 	return []accident{{
-		name: "all processes are restarted, one after the other", at: restartedAt, until: restartedAt + restartedFor, end: nothing,
+		name: "all processes are restarted, one after the other", at: restartedAt, until: restartedAt + restartedFor,
 		begin: func(ctx context.Context, r *run) error {
 			return r.replaceFrom(ctx, 0, restartedFor/time.Duration(len(r.places)), (*process).end)
 		},
 	}, {
-		name: "half of the processes are killed, and started again", at: killedAt, until: killedAt, end: nothing,
+		name: "half of the processes are killed, and started again", at: killedAt, until: killedAt,
 		prepareAt: rolledBackTo, prepare: func(r *run) error { return r.engine.snapshot() },
 		begin: func(ctx context.Context, r *run) error {
 			return r.replaceFrom(ctx, (len(r.places)+1)/2, 0, (*process).shoot)
@@ -61,23 +61,14 @@ func accidents() []accident {
 	}, {
 		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
 		begin: func(_ context.Context, r *run) error { return r.engine.own.Pause() },
-		end: func(_ context.Context, r *run) error {
-			defer r.affectsAll()
-			return r.engine.own.Resume()
-		},
+		end:   func(_ context.Context, r *run) error { return r.engine.own.Resume() },
 	}, {
 		name: fmt.Sprintf("the engine is killed, and back as it was %g s before", (rolledBackAt - rolledBackTo).Seconds()),
 		at:   rolledBackAt, until: rolledBackAt + rolledBackFor, allowed: quota.Limit, allowedBuckets: 1,
-		begin: kill, end: func(ctx context.Context, r *run) error {
-			defer r.affectsAll()
-			return r.engine.rollBack(ctx)
-		},
+		begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.rollBack(ctx) },
 	}, {
 		name: fmt.Sprintf("the engine is killed, and back empty after %g s", emptiedFor.Seconds()), at: emptiedAt, until: emptiedAt + emptiedFor,
-		allowed: 2, begin: kill, end: func(ctx context.Context, r *run) error {
-			defer r.affectsAll()
-			return r.engine.own.Restart(ctx)
-		},
+		allowed: 2, begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.own.Restart(ctx) },
 	}}
 }
 
@@ -100,9 +91,15 @@ func (r *run) disturb(ctx context.Context) {
 		if fails(a.begin(ctx, r), a.name) {
 			return
 		}
+		if a.end == nil {
+			continue
+		}
 		over := !await(a.until)
 		if fails(a.end(context.WithoutCancel(ctx), r), "after "+a.name) || over {
 			return
+		}
+		for place := range r.places {
+			r.affects(place)
 		}
 	}
 }
@@ -119,12 +116,6 @@ func (r *run) affects(place int) {
 	defer r.mu.Unlock()
 	latest := &r.affected[len(r.affected)-1]
 	*latest = append(*latest, affected{time.Since(r.start), place})
-}
-
-func (r *run) affectsAll() {
-	for place := range r.places {
-		r.affects(place)
-	}
 }
 
 // replaceFrom has the processes from a place on ended by the function, one after the other or all at once, and others do what is left of

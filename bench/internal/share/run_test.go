@@ -71,7 +71,7 @@ func TestRunEndsWhenOneProcessFails(t *testing.T) {
 	s := alone(work{{at: time.Hour, count: 1}}, nil)
 	s.accidents = []accident{{at: 100 * ms, begin: func(_ context.Context, r *run) error {
 		return r.places[1].process.kill() // nobody wanted that
-	}, end: func(context.Context, *run) error { return nil }}}
+	}}}
 	o := options()
 	o.Length = time.Minute
 	begin := time.Now()
@@ -95,7 +95,7 @@ func TestProcessesThatAreEndedAreReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := alone(work{{}}, work{{bucket: 1, count: 1}, {bucket: 1, at: 100 * ms, count: 1}, {bucket: 1, at: 700 * ms, count: 1}})
-			s.accidents = []accident{{at: 300 * ms, until: 300 * ms, end: func(context.Context, *run) error { return nil },
+			s.accidents = []accident{{at: 300 * ms, until: 300 * ms,
 				begin: func(ctx context.Context, r *run) error { return r.replaceFrom(ctx, 0, 0, end) }}}
 			o := options()
 			r, err := runScenario(t.Context(), s, o)

@@ -205,17 +205,13 @@ func usedUp(processes int) []work {
 	works := make([]work, processes)
 	all := processes*each + common
 	for bucket := range all {
-		at := longWindow.Period * time.Duration(bucket) / time.Duration(all)
+		c := caller{at: longWindow.Period * time.Duration(bucket) / time.Duration(all), bucket: bucket}
 		for i := range works {
-			callers := 0
 			switch bucket / each {
 			case i:
-				callers = 2
+				works[i] = append(works[i], c, c)
 			case processes:
-				callers = 1
-			}
-			for range callers {
-				works[i] = append(works[i], caller{at: at, bucket: bucket})
+				works[i] = append(works[i], c)
 			}
 		}
 	}
