@@ -14,9 +14,9 @@ import (
 
 // commands are the command line. There is no shell completion: what is typed is `go run ./bench`, and no shell completes that.
 type commands struct {
-	Load     loadCommand     `cmd:"" default:"withargs" help:"Send a burst of requests to a simulated or a real server (the default)."`
+	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a burst of requests to a simulated or a real server (the default)."`
 	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
-	Tune     tuneCommand     `cmd:"" help:"Find the max rate limit to set."`
+	Tune     tuneCommand     `cmd:"" set:"latency=100ms" help:"Find the max rate limit to set."`
 	Share    shareCommand    `cmd:"" help:"Judge processes that share their limits."`
 	Soak     soakCommand     `cmd:"" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
 }
@@ -58,8 +58,12 @@ func (p *program) parse(arguments []string) (command, error) {
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
-		if step.Flag != nil {
-			given[step.Flag.Name] = true
+		if step.Flag == nil {
+			continue
+		}
+		given[step.Flag.Name] = true
+		if value := step.Flag.Target; value.Kind() == reflect.String && value.String() == "" {
+			return nil, misused("-%s is empty: expected a value", step.Flag.Name)
 		}
 	}
 	selected := parsed.Selected().Target.Addr().Interface().(command)

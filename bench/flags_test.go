@@ -75,6 +75,8 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		"share -disturb -min-efficiency 0.9":                 {"-min-efficiency has no effect together with -disturb"},
 		"share -disturb -length 39s":                         {"-length is 39", "1m10s or more"},
 		"share -outage fail":                                 {"-outage has an effect only together with -disturb"},
+		"-report=":                                           {"-report is empty"},
+		"tune -trace=":                                       {"-trace is empty"},
 		"tune -rate 1 -requests 5":                           {"-rate and -requests", "omit one of them"},
 		"tune -rate 1000 -duration 24h":                      {"-rate 1000", "86400000 requests"},
 		"tune -burst 100000 -burst-every 1ms":                {"-burst and -burst-every", "at most 10000000"},

@@ -23,7 +23,7 @@ type loadCommand struct {
 
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	bucket  `embed:"" set:"window=1s"`
-	network `embed:"" set:"latency=20ms" set:"jitter=10ms"`
+	network `embed:"" set:"jitter=10ms"`
 
 	Target string `group:"Real server, in place of the simulated one" placeholder:"URL" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
 	Path   string `group:"Real server, in place of the simulated one" placeholder:"PATH" default:"/api/v10/gateway" help:"Path of the GET requests."`

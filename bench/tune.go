@@ -35,7 +35,7 @@ type tuneCommand struct {
 	bucket      `embed:"" set:"window=5s"`
 	Rule        []string `group:"Simulated Discord" sep:"none" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
 	GlobalLimit int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
-	network     `embed:"" set:"latency=100ms" set:"jitter=50ms"`
+	network     `embed:"" set:"jitter=50ms"`
 
 	MaxRateLimits []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
 	Refused       float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
@@ -79,11 +79,7 @@ many, 2 invalid flags or trace, 130 interrupted.
 
 func (c *tuneCommand) check(given map[string]bool) error {
 	if given["trace"] {
-		err := oneOf(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route")
-		if err == nil && c.Trace == "" {
-			err = errors.New("-trace is empty: expected the name of a file, or - for standard input")
-		}
-		if err != nil {
+		if err := oneOf(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route"); err != nil {
 			return err
 		}
 	} else if c.SkipBadLines {

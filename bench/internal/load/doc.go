@@ -15,6 +15,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures by how much timers and answers came late ([Stalls]). Targets that a stalled machine makes a limiter miss are not
-// judged then.
+// Every run measures by how much timers and answers came late ([Stalls]). A run that missed only targets of time, by no more than that, is not
+// judged.
 package load

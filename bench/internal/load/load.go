@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	trace := NewTrace(config.Record)
-	to := destination{base: sockets(), request: config.Real.request}
+	to := destination{base: sockets(), offer: config.Real.offer}
 	if config.Real == nil {
 		if to, err = config.listen(trace); err != nil {
 			return Result{}, err
@@ -73,9 +74,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
 	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
-	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, func(n int) offer {
-		return offer{0, func(ctx context.Context) (*http.Request, error) { return to.request(ctx, n) }}
-	})
+	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, to.offer)
 	result := r.end(ctx, to.simulator, 0)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
@@ -86,9 +85,8 @@ func Run(ctx context.Context, config Config) (Result, error) {
 
 // destination is where requests go.
 type destination struct {
-	base http.RoundTripper // the transport below ours
-	// request makes the n-th request, counted from 0.
-	request   func(ctx context.Context, n int) (*http.Request, error)
+	base      http.RoundTripper  // the transport below ours
+	offer     func(n int) offer  // the n-th request, counted from 0
 	simulator *discordsim.Server // nil: a real server
 }
 
@@ -120,21 +118,22 @@ func (c *Config) listen(trace *Trace) (to destination, err error) {
 			return to, fmt.Errorf("simulated Discord: %w", err)
 		}
 	}
-	to.request = func(ctx context.Context, n int) (*http.Request, error) {
-		return message(ctx, http.MethodPost, baseURL+channel(n%s.Channels), n+1)
-	}
+	to.offer = func(n int) offer { return message(http.MethodPost, baseURL+channel(n%s.Channels), n+1) }
 	return to, nil
 }
 
-// message makes a request to a simulated Discord.
-func message(ctx context.Context, method, url string, number int) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, number)))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", authorization)
-	request.Header.Set("Content-Type", "application/json")
-	return request, nil
+// message is a request to a simulated Discord, at once, which has this place in the order of all.
+func message(method, url string, sequence int) offer {
+	return offer{0, func(ctx context.Context) (*http.Request, error) {
+		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, sequence)))
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Authorization", authorization)
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
+		return request, nil
+	}}
 }
 
 // secret is the token that is sent, empty if there is none.
@@ -149,7 +148,9 @@ func (c *Config) secret() string {
 	return token
 }
 
-func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
+func (r *Real) offer(int) offer { return offer{0, r.request} }
+
+func (r *Real) request(ctx context.Context) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Target.String()+r.Path, nil)
 	if err != nil {
 		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token

@@ -142,7 +142,7 @@ func TestRefusalsAreTheServersJudgement(t *testing.T) {
 		defer to.simulator.Close()
 		// Somebody else with the same credential uses up the whole second.
 		to.simulator.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
-		request, err := to.request(t.Context(), 0)
+		request, err := to.offer(0).request(t.Context())
 		require.NoError(t, err)
 		response, err := to.base.RoundTrip(request)
 		require.NoError(t, err)

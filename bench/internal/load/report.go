@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -81,7 +82,6 @@ func (r *Real) route() string {
 
 // facts are what loads and scenarios have in common.
 func (r *Result) facts(targets Targets) []report.Fact {
-	const overtaken = "requests that reached the server after a later one of their bucket"
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
 	until := "until the last request had an outcome"
 	if r.Answered == r.Requests {
@@ -121,10 +121,6 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99), Column: "\np99", Note: "the 99th percentile of that"},
 		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
 	)
-	if r.Judged {
-		facts = append(facts, report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
-			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"})
-	}
 	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
@@ -187,11 +183,16 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	if r.Certain() > 0 {
 		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
 	}
-	return r.judged(line, failed, reasons)
+	return r.judged(line, failed, Targets{Certain: demand.MinEfficiency}, reasons)
 }
 
-// judged fails a run for a reason, unless all that was missed are times, which mean nothing on a machine that stalled.
-func (r *Result) judged(line string, failed bool, reasons []string) report.Verdict {
+// judged fails a run for a reason, unless all that was missed are times, by no more than this machine took away.
+func (r *Result) judged(line string, failed bool, least Targets, reasons []string) report.Verdict {
+	lost := r.Stalls.Longest + r.Stalls.Total
+	late := func(ideal time.Duration, least float64) bool {
+		return least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
+	}
+	failed = failed || late(r.Ideal.Certain, least.Certain) || late(r.Ideal.Omniscient, least.Omniscient) || least.P99 > 0 && r.Queued.P99-least.P99 > lost
 	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
 		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
 	}
@@ -200,8 +201,11 @@ func (r *Result) judged(line string, failed bool, reasons []string) report.Verdi
 
 // Report describes what happened.
 func (r *Judged) Report(demand report.Demand) *report.Report {
+	const overtaken = "requests that reached the server after a later one of their bucket"
 	s := r.Scenario
 	described := &report.Report{Name: s.Name, Title: "Scenario " + s.Name, About: []string{s.About}, Log: r.Log, Facts: append(r.facts(s.Targets),
+		report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
+			Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"},
 		report.Fact{Name: "targets", Key: "targets", Value: report.List(s.Targets.List())},
 		report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})}
 	if r.Interrupted {
@@ -209,7 +213,9 @@ func (r *Judged) Report(demand report.Demand) *report.Report {
 		return described
 	}
 	reasons := slices.Concat(r.Missed, demand.Missed(r.Refused.Total(), r.Certain()))
-	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, reasons)
+	least := s.Targets
+	least.Certain = max(least.Certain, demand.MinEfficiency)
+	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, least, reasons)
 	return described
 }
 

@@ -28,10 +28,10 @@ type Result struct {
 	Errors map[string]int
 	// Took is the time from the start until the last request had an outcome; those that were given up have none.
 	Took time.Duration
-	// Refused counts 429s. Judged says that a simulator judged them; only then Avoidable, Excused and Inversions mean anything.
+	// Refused counts 429s. Judged says that a simulator judged them; only then Avoidable and Excused mean anything.
 	Refused, Avoidable, Excused discordsim.ByClass
 	Judged                      bool
-	Inversions                  int // requests that were overtaken in their bucket
+	Inversions                  int // requests of a scenario that were overtaken in their bucket
 	Ideal                       Ideal
 	Reading
 	Stalls      Stalls

@@ -1,11 +1,8 @@
 package load
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -55,7 +52,7 @@ func Scenarios() []Scenario {
 			s.server.Rules = []discordsim.Rule{{Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions", Quota: small}}
 			add := channel(1) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
 			for i := range s.offers {
-				s.offers[i] = simulated([]string{"PUT", "DELETE"}[i%2], add, i+1)
+				s.offers[i] = message([]string{"PUT", "DELETE"}[i%2], discordsim.BaseURL+add, i+1)
 			}
 			s.IdealBy = "the simulator's plans for one bucket with the requests of both routes"
 		}),
@@ -127,20 +124,9 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 		ideal: (*Scenario).planned,
 	}
 	for i := range count {
-		s.offers = append(s.offers, simulated("POST", channel(1), i+1))
+		s.offers = append(s.offers, message("POST", discordsim.BaseURL+channel(1), i+1))
 	}
 	return s
-}
-
-// simulated is a request to the simulator, at once, which has this place in the order of all.
-func simulated(method, path string, sequence int) offer {
-	return offer{0, func(ctx context.Context) (*http.Request, error) {
-		request, err := message(ctx, method, discordsim.BaseURL+path, sequence)
-		if err == nil {
-			request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-		}
-		return request, err
-	}}
 }
 
 const (
@@ -158,7 +144,7 @@ func (s Scenario) but(change func(*Scenario)) Scenario {
 // toChannels makes the same requests to more channels, which take turns.
 func (s *Scenario) toChannels(n int) {
 	for i := range s.Requests() * n {
-		s.offers = append(s.offers[:i], simulated("POST", channel(i%n), i+1))
+		s.offers = append(s.offers[:i], message("POST", discordsim.BaseURL+channel(i%n), i+1))
 	}
 	s.work = slices.Repeat(s.work, n)
 }

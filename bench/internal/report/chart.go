@@ -1,9 +1,7 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -19,31 +17,11 @@ type figure struct {
 	Open    bool  // the table is shown
 	Wide    bool  // as wide as the page, not half of it
 	Lanes   int
-	data    any // what the script draws; nil: there is nothing to draw
+	Data    any // what the script draws; nil: there is nothing to draw
 }
 
 // legend says what a mark means. The styles know the marks.
 type legend struct{ Mark, Name string }
-
-// Drawn reports whether there is a picture.
-func (f figure) Drawn() bool { return f.data != nil }
-
-// LaneHeight is in pixels. Few lanes can be high.
-func (f figure) LaneHeight() int {
-	switch {
-	case f.Lanes <= 2:
-		return 84
-	case f.Lanes <= 6:
-		return 54
-	}
-	return 38
-}
-
-// Data is what the script draws. What it contains cannot end the script element: JSON escapes angle brackets.
-func (f figure) Data() (template.JS, error) {
-	text, err := json.Marshal(f.data)
-	return template.JS(text), err
-}
 
 const (
 	mostPoints = 2000 // of a line
@@ -134,7 +112,7 @@ func curves(c Chart, lasted time.Duration, sync string) figure {
 			f.Legend = append(f.Legend, legend{fmt.Sprintf("line series-%d", i), s.Name})
 		}
 		if len(d.X) > 0 {
-			f.data = &data
+			f.Data = &data
 		}
 	}
 	if c.Marked > 0 && c.Marked <= len(c.Names) {

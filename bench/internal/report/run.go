@@ -67,7 +67,7 @@ func (log *Log) requests(sync string) (figure, []string) {
 	for _, passage := range log.Passages {
 		sent += len(passage.Sends)
 	}
-	f.data = data
+	f.Data = data
 	f.Summary = fmt.Sprintf("%s left the client. Each mark is where the server counted one, or several so near to each other that they would be one.", Counted(sent, "request"))
 	return f, notes
 }
