@@ -238,7 +238,7 @@ func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.predictPermit(d.now(now), d.before(q, ahead))
-	f.limit = d.key.rule
+	f.limit = d
 	return f
 }
 
