@@ -68,7 +68,7 @@ func (log *Log) requests(sync string) (figure, []string) {
 		sent += len(passage.Sends)
 	}
 	f.Data = data
-	f.Summary = fmt.Sprintf("%s left the client. Each mark is where the server counted one, or several that would lie on each other.", Counted(sent, "request"))
+	f.Summary = Counted(sent, "request") + " left the client. Each mark is where the server counted one, or several that would lie on each other."
 	return f, notes
 }
 

@@ -147,7 +147,8 @@ func ByClass(c discordsim.ByClass) Value {
 		n         int
 		name, key string
 	}{
-		{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"}, {c.Global, "global", "global"}, {c.Edge, "edge", "edge"},
+		{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"},
+		{c.Global, "global", "global"}, {c.Edge, "edge", "edge"},
 	} {
 		data[class.key] = class.n
 		if class.n > 0 {
