@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"reflect"
@@ -161,8 +162,8 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 	}))
 }
 
-// oneOf refuses a flag beside another one that leaves it without effect.
-func oneOf(given map[string]bool, beside string, flags ...string) error {
+// noEffect refuses a flag beside another one that leaves it without effect.
+func noEffect(given map[string]bool, beside string, flags ...string) error {
 	for _, name := range flags {
 		if given[name] {
 			return fmt.Errorf("-%s has no effect together with %s: omit one of them", name, beside)
@@ -173,26 +174,12 @@ func oneOf(given map[string]bool, beside string, flags ...string) error {
 
 const introduction = `Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord on this machine, and measures how long they wait, how many are refused, and how close the throughput is to that of an ideal client.`
 
-const examples = `
-Examples:
-  go run ./bench                                       the defaults: about 10 s
-  go run ./bench -requests 50                          fewer requests
-  go run ./bench -kind sliding -latency 100ms          another kind of bucket, longer round trips
-  go run ./bench -buckets 1 -limit 50 -global-limit 0  one large bucket, no global limit
-  go run ./bench -max-rate-limit 3s                    requests that would wait longer are refused
-  go run ./bench -report load.html                     charts of the run, to open in a browser
-  go run ./bench -json -min-efficiency 0.95            for a script
-  go run ./bench -target https://discord.com -requests 10   REAL requests: GET /api/v10/gateway
-  go run ./bench scenario                              test the limiter in difficult situations: about 20 s
-  go run ./bench scenario list                         their names
-  go run ./bench tune                                  which max rate limit to set, for a day of requests
-  go run ./bench share                                 4 processes that share limits: about 2 min
-  go run ./bench share -disturb                        what failures cost them: about 75 s
-  go run ./bench soak -length 10m                      memory, goroutines, tokens: find leaks
-
-Exit status of the built program (go run itself exits with 1 for all but 0): 0 success, 1 requests or a verdict failed,
-2 invalid flags, 130 interrupted.
-`
+var (
+	//go:embed help.txt
+	examples string
+	//go:embed help_tune.txt
+	tuneHelp string
+)
 
 // help is kong's, with examples or what else there is to say.
 func help(options kong.HelpOptions, ctx *kong.Context) error {

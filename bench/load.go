@@ -88,7 +88,7 @@ func (c *loadCommand) check(given map[string]bool) error {
 	if c.Requests == 0 {
 		c.Requests = 20
 	}
-	if err := oneOf(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
+	if err := noEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
 		return err
 	}
 	return c.checkTarget()

@@ -81,7 +81,7 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 	s := scenario{limits: usual}
 	config := s.config(0, 0)
 	config.Rules = append([]discordsim.Rule{
-		refuses(400, 400, `{"code":50035,"errors":{"content":{"_errors":[{"code":"BASE_TYPE_REQUIRED","message":"This field is required"}]}},"message":"Invalid Form Body"}`),
+		refuses(400, 400, `{"code":50035,"errors":{"content":{"_errors":[{"code":"BASE_TYPE_REQUIRED","message":"…"}]}},"message":"Invalid Form Body"}`),
 		refuses(403, 403, `{"message":"Missing Access","code":50001}`),
 		refuses(404, 404, `{"message":"Unknown Channel","code":10003}`),
 	}, config.Rules...)

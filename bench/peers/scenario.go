@@ -69,10 +69,12 @@ var endpoints = [kinds]struct{ method, path, body string }{
 	edit:    {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
 	remove:  {"DELETE", "/channels/{channel}/messages/{message}", ""},
 	react:   {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", ""},
-	upload:  {"POST", "/channels/{channel}/messages", "--x\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"file.bin\"\r\n\r\n{text}\r\n--x--\r\n"},
+	upload:  {"POST", "/channels/{channel}/messages", uploaded},
 	reply:   {"POST", "/interactions/{interaction}/{interaction.token}/callback", `{"type":4,"data":{"content":"{text}"}}`},
 	execute: {"POST", "/webhooks/{channel}/{webhook.token}", `{"content":"{text}"}`},
 }
+
+const uploaded = "--x\r\nContent-Disposition: form-data; name=f; filename=" + fileName + "\r\n\r\n{text}\r\n--x--\r\n"
 
 // What the libraries insist on in a message.
 const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,
@@ -115,33 +117,20 @@ func scenarios(quick bool) []scenario {
 		}
 		return n
 	}
+	inOne := func(n int, kinds ...kind) []call { return repeated(1, times(n), kinds...) }
 	return []scenario{
-		{
-			name: "one-channel", about: "messages to one channel with a limit of 5 in 5 s, as at Discord",
-			calls: repeated(1, times(25), send), limits: messages(discordsim.Fixed(5, 5*time.Second)),
-		},
-		{
-			name: "many-channels", about: "messages to 40 channels with a limit of 5 a second each, and the global limit of 50",
-			calls: repeated(40, times(10), send), limits: usual,
-		},
-		{name: "mixed", about: "all seven kinds of calls, on 3 channels", limits: usual, calls: slices.Concat(
+		{"one-channel", "messages to one channel, 5 in 5 s as at Discord", inOne(25, send), messages(discordsim.Fixed(5, 5*time.Second)), false},
+		{"many-channels", "messages to 40 channels, 5 a second in each and 50 in all", repeated(40, times(10), send), usual, false},
+		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
 			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
-		)},
+		), usual, false},
+		// 19 is no multiple of 5: one place lost would cost a whole window.
+		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second", inOne(19, send, edit), usual, true},
+		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s", inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
+		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s", inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
 		{
-			name: "one-limit", about: "messages and edits in one channel, whose routes share an undocumented limit of 5 a second",
-			calls: repeated(1, times(19), send, edit), limits: usual, oneLimit: true, // no multiple of 5: one place lost would cost a whole window
-		},
-		{
-			name: "sliding", about: "messages to one channel; each takes one of 5 places for a second",
-			calls: repeated(1, times(40), send), limits: messages(discordsim.Sliding(5, time.Second)),
-		},
-		{
-			name: "leaky", about: "messages to one channel; one of 5 places becomes free every 0.2 s",
-			calls: repeated(1, times(40), send), limits: messages(discordsim.Leaky(5, time.Second)),
-		},
-		{
-			name: "given-up", about: "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
-			calls: givenUp(times(20)), limits: messages(discordsim.Fixed(5, 3*time.Second)),
+			"given-up", "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
+			givenUp(times(20)), messages(discordsim.Fixed(5, 3*time.Second)), false,
 		},
 	}
 }

@@ -210,7 +210,7 @@ func Counted(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// part finds the fact that fills a column of the overview.
+// inColumn is the value of the fact that fills a column of the overview.
 func (r *Report) inColumn(column string) Value {
 	if i := slices.IndexFunc(r.Facts, func(f Fact) bool { return f.Column == column }); i >= 0 {
 		return r.Facts[i].Value

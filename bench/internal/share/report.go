@@ -61,12 +61,12 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
 	case r.stalled >= busy:
 		return report.Verdict{Status: report.Stalled, Reasons: reasons,
-			Line: fmt.Sprintf("this machine stalled: the simulated Discord was once %v behind; run it again when it has less to do", report.Time(r.stalled))}
+			Line: fmt.Sprintf("this machine stalled, by %v once; run it again when it has less to do", report.Time(r.stalled))}
 	case len(reasons) == 0 && r.targets.anything:
 		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
 	case len(reasons) == 0 && len(short) > 0:
 		return report.Verdict{Status: report.NotJudged,
-			Line: fmt.Sprintf("not judged, as that takes runs of %v: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
+			Line: fmt.Sprintf("it takes runs of %v to judge: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
 	}
 	return report.Judge("it reached its targets", reasons...)
 }
@@ -105,7 +105,8 @@ func (r *result) facts() []report.Fact {
 		{Name: "targets", Key: "targets", Value: report.List(r.targets.list())},
 	}
 	if !r.alone {
-		facts = append(facts, report.Fact{Key: engine("calls"), Value: report.Count(r.effort.calls)}, report.Fact{Key: engine("seconds"), Value: report.Time(r.effort.took)})
+		facts = append(facts, report.Fact{Key: engine("calls"), Value: report.Count(r.effort.calls)})
+		facts = append(facts, report.Fact{Key: engine("seconds"), Value: report.Time(r.effort.took)})
 	}
 	for _, fact := range []struct {
 		key   string
@@ -134,7 +135,7 @@ func (r *result) accidentTable() report.Table {
 	t := report.Table{Title: "accidents", Key: "accidents", Columns: []report.Column{
 		{Name: "accident", Key: "accident", Left: true}, {Name: "from", Key: "from"}, {Name: "to", Key: "to"},
 		{Name: "rate\nbefore", Key: "rate_before", Note: "requests that came through per second in the 5 or 6 s before it"},
-		{Name: "requests\nlost", Key: "requests_lost", Note: "how many fewer came through until the next accident than were made, or than at that rate where callers wait for answers"},
+		{Name: "requests\nlost", Key: "requests_lost", Note: "how many fewer came through until the next accident than were made, or than at that rate"},
 		{Name: "rate\nback after", Key: "back_after", Note: "time from its end until the rate was back"},
 		{Name: "each bucket\nserved after", Key: "served_after", Note: "the longest that requests waited after it until their bucket served one again"},
 		{Name: "429s", Key: "refused", Note: "in all until the next accident; those that a client would have avoided that knew all; in how many buckets"},
@@ -166,7 +167,8 @@ func orNever(d time.Duration) report.Value {
 
 // timeline is what happened in each second, with the accidents.
 func (r *result) timeline() report.Chart {
-	chart := report.Chart{Title: "In each second", X: report.Axis{Label: "time since the start", Unit: "s"}, Y: report.Axis{Label: "a second"}, Run: true}
+	chart := report.Chart{Title: "In each second", Run: true}
+	chart.X, chart.Y = report.Axis{Label: "time since the start", Unit: "s"}, report.Axis{Label: "a second"}
 	for _, line := range []struct {
 		name  string
 		value func(second) float64

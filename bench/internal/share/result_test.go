@@ -36,11 +36,14 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"disorder":                  {func(r *result) { r.inverted = 1 }, report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
 		"refused":                   {func(r *result) { r.refused.User = 2 }, report.Failed, "429s: 2, none wanted"},
 		"refused after an accident": {func(r *result) { r.refused.User, r.costs = 2, []cost{{accident: two, refused: 2}} }, report.Passed, ""},
-		"refused before it":         {func(r *result) { r.refused.User, r.costs = 3, []cost{{accident: two, refused: 2}} }, report.Failed, "429s before all accidents: 1, none wanted"},
-		"failed":                    {func(r *result) { r.answered, r.errors = 98, map[string]int{"away": 2} }, report.Failed, "not answered: 2 of 100 requests; 2 ended with: away"},
-		"interrupted":               {func(r *result) { r.answered, r.interrupted = 98, true }, report.Interrupted, ""},
-		"the machine stalled":       {func(r *result) { r.took, r.stalled = 21*time.Second, time.Second }, report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
-		"anything will do":          {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+		"refused before it": {func(r *result) { r.refused.User, r.costs = 3, []cost{{accident: two, refused: 2}} },
+			report.Failed, "429s before all accidents: 1, none wanted"},
+		"failed": {func(r *result) { r.answered, r.errors = 98, map[string]int{"away": 2} },
+			report.Failed, "not answered: 2 of 100 requests; 2 ended with: away"},
+		"interrupted": {func(r *result) { r.answered, r.interrupted = 98, true }, report.Interrupted, ""},
+		"the machine stalled": {func(r *result) { r.took, r.stalled = 21*time.Second, time.Second },
+			report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
+		"anything will do": {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
 		r := good()
 		test.change(r)
@@ -65,7 +68,9 @@ func TestResultIsShown(t *testing.T) {
 	require.NoError(t, parts.WriteJSON(&json))
 	assert.Regexp(t, `(?m)^x +ok +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
 	assert.Regexp(t, `(?m)^it is frozen +8 s +9 s +4\.5/s +0 +– +1\.00 s `, text.String())
-	for _, want := range []string{`"scenario": "x"`, `"calls_per_request": 0.1`, `"engine_calls": null`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`} {
+	for _, want := range []string{
+		`"scenario": "x"`, `"calls_per_request": 0.1`, `"engine_calls": null`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`,
+	} {
 		assert.Contains(t, json.String(), want)
 	}
 }

@@ -66,7 +66,8 @@ func (r *Result) judge() {
 	for i, round := range r.Rounds {
 		s := round.Stats
 		broken(s.Waiting+s.InFlight > 0, "after round %d, %d requests waited and %d were in flight", i+1, s.Waiting, s.InFlight)
-		broken(round.Kind == undisturbed && round.Avoidable.Total() > 0, "avoidable 429s in round %d, which was undisturbed: %v", i+1, report.ByClass(round.Avoidable))
+		avoidable := report.ByClass(round.Avoidable)
+		broken(round.Kind == undisturbed && round.Avoidable.Total() > 0, "avoidable 429s in round %d, which was undisturbed: %v", i+1, avoidable)
 		broken(round.Bans > 0, "%d bans for invalid requests in round %d", round.Bans, i+1)
 		refused += round.Refused.Total()
 		invalid += round.Invalid
@@ -83,7 +84,7 @@ func (r *Result) judge() {
 	broken(r.Goroutines[1] > r.Goroutines[0], "%d goroutines became %d", r.Goroutines[0], r.Goroutines[1])
 	if middle, last := r.heaps(); last > 0 {
 		first, end := r.Rounds[0].Heap, r.Rounds[len(r.Rounds)-1].Heap
-		broken(last > middle+middle/10+heapSlack, "the heap grew from %v to %v between the second and the last third", report.Bytes(middle), report.Bytes(last))
+		broken(last > middle+middle/10+heapSlack, "the heap grew from %v in the second third to %v in the last", report.Bytes(middle), report.Bytes(last))
 		broken(end > first+first/4+2*heapSlack, "the heap grew from %v after the warm-up to %v", report.Bytes(first), report.Bytes(end))
 	}
 }
@@ -118,26 +119,29 @@ func (r Result) Report() *report.Report {
 			{Name: "requests", Key: "requests", Value: report.Count(r.Made), Main: true},
 			{Name: "time taken", Key: "seconds", Value: report.Time(r.Took), Main: true},
 			{Name: "slowest request", Key: "slowest_seconds", Value: report.Time(r.Longest)},
-			{Name: "heap", Key: "heap_bytes", Value: report.Bytes(last), Remark: fmt.Sprintf("in the last third, %v in the second one", report.Bytes(middle)), Main: true},
+			{Name: "heap", Key: "heap_bytes", Value: report.Bytes(last), Main: true, Remark: fmt.Sprintf("at last, %v before", report.Bytes(middle))},
 			{Name: "goroutines", Key: "goroutines", Value: report.Count(r.Goroutines[1]), Remark: fmt.Sprintf("%d before", r.Goroutines[0])},
 		},
 	}
-	outcomes := report.Table{Title: "Outcomes", Key: "outcomes", Columns: []report.Column{{Name: "requests", Key: "requests"}, {Name: "outcome", Key: "outcome", Left: true}}}
+	outcomes := report.Table{Title: "Outcomes", Key: "outcomes", Columns: []report.Column{
+		{Name: "requests", Key: "requests"}, {Name: "outcome", Key: "outcome", Left: true},
+	}}
 	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
 		outcomes.Rows = append(outcomes.Rows, []report.Value{report.Count(r.Outcomes[outcome]), report.Text(outcome)})
 	}
 	rounds := report.Table{Title: "Rounds", Key: "rounds", Columns: []report.Column{
 		{Name: "round"}, {Name: "kind", Key: "kind", Left: true}, {Name: "429s", Key: "refused"}, {Name: "avoidable", Key: "avoidable"},
 		{Name: "invalid", Key: "invalid", Note: fmt.Sprintf("responses 401, 403 and 429; %d are allowed within %v", o.budget(), o.budgetPeriod())},
-		{Name: "bans", Key: "bans"}, {Name: "heap", Key: "heap_bytes", Note: "this and the following: afterwards, at rest"}, {Name: "goroutines", Key: "goroutines"},
-		{Name: "buckets", Key: "buckets", Note: fmt.Sprintf("that are known; at the end %d are held by an absurd response", r.Held)}, {Name: "routes", Key: "routes"}, {Name: "authentications", Key: "authentications"},
+		{Name: "bans", Key: "bans"}, {Name: "heap", Key: "heap_bytes", Note: "this and the following: afterwards, at rest"},
+		{Name: "goroutines", Key: "goroutines"}, {Name: "routes", Key: "routes"}, {Name: "authentications", Key: "authentications"},
+		{Name: "buckets", Key: "buckets", Note: fmt.Sprintf("that are known; at the end %d are held by an absurd response", r.Held)},
 	}}
 	end := Round{Kind: "at the end", Stats: r.Left, Heap: last, Goroutines: r.Goroutines[1]}
 	for i, round := range append(slices.Clone(r.Rounds), end) {
 		rounds.Rows = append(rounds.Rows, []report.Value{
 			report.Count(i + 1), report.Text(round.Kind), report.ByClass(round.Refused), report.ByClass(round.Avoidable), report.Count(round.Invalid),
 			report.Count(round.Bans), report.Bytes(round.Heap), report.Count(round.Goroutines),
-			report.Count(round.Stats.Buckets), report.Count(round.Stats.Routes), report.Count(round.Stats.Authentications),
+			report.Count(round.Stats.Routes), report.Count(round.Stats.Authentications), report.Count(round.Stats.Buckets),
 		})
 	}
 	document.Tables = []report.Table{outcomes, rounds}
