@@ -47,10 +47,17 @@ func (r *result) report(demand report.Demand) *report.Report {
 		Name: r.Name, Title: "Scenario " + r.Name, About: []string{r.About}, Verdict: r.verdict(demand), Facts: r.facts(), Log: r.log,
 		Tables: []report.Table{r.perSecond(), r.accidentTable()},
 	}
+	if r.stalled >= busy && described.Verdict.Status != report.Stalled {
+		described.Notes = []string{r.stall()}
+	}
 	if len(r.seconds) > 0 {
 		described.Charts = []report.Chart{r.timeline()}
 	}
 	return described
+}
+
+func (r *result) stall() string {
+	return fmt.Sprintf("this machine stalled, by %v once; run it again when it has less to do", report.Time(r.stalled))
 }
 
 func (r *result) verdict(demand report.Demand) report.Verdict {
@@ -59,9 +66,8 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 	switch {
 	case r.interrupted:
 		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
-	case r.stalled >= busy:
-		return report.Verdict{Status: report.Stalled, Reasons: reasons,
-			Line: fmt.Sprintf("this machine stalled, by %v once; run it again when it has less to do", report.Time(r.stalled))}
+	case len(reasons) > 0 && r.stalled >= busy:
+		return report.Verdict{Status: report.Stalled, Reasons: reasons, Line: r.stall()}
 	case len(reasons) == 0 && r.targets.anything:
 		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
 	case len(reasons) == 0 && len(short) > 0:

@@ -16,7 +16,7 @@ import (
 // good is a result with nothing wrong.
 func good() *result {
 	return &result{
-		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: DefaultLength,
+		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: 20 * time.Second,
 		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, callsEach: 0.1, pairs: 50,
 	}
 }
@@ -43,7 +43,8 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"interrupted": {func(r *result) { r.answered, r.interrupted = 98, true }, report.Interrupted, ""},
 		"the machine stalled": {func(r *result) { r.took, r.stalled = 21*time.Second, time.Second },
 			report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
-		"anything will do": {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+		"it stalled in vain": {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
+		"anything will do":   {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
 		r := good()
 		test.change(r)

@@ -126,7 +126,7 @@ func TestEngineIsRolledBackInARun(t *testing.T) {
 
 func TestScenariosAreFoundByName(t *testing.T) {
 	t.Parallel()
-	o := Options{Processes: 4, Length: DefaultLength}
+	o := Options{Processes: 4, Length: 20 * time.Second}
 	all, err := o.Find()
 	require.NoError(t, err)
 	assert.Equal(t, "one-bucket,own-buckets,foreign-traffic,one-bucket-alone,own-buckets-alone", strings.Join(names(all), ","))
@@ -138,7 +138,7 @@ func TestScenariosAreFoundByName(t *testing.T) {
 	o.Scenarios = []string{"none"}
 	_, err = o.Find()
 	assert.ErrorContains(t, err, `no scenario "none": choose among one-bucket, own-buckets, foreign-traffic, `)
-	assert.Len(t, Options{Processes: 1, Length: DefaultLength}.all(), 4, "nobody is foreign")
+	assert.Len(t, Options{Processes: 1, Length: 20 * time.Second}.all(), 4, "nobody is foreign")
 }
 
 // Each accident is over, and what it did has passed, before the next one.

@@ -45,12 +45,8 @@ type Options struct {
 	Done  func()
 }
 
-const (
-	// DefaultLength is how long a scenario takes, about.
-	DefaultLength = 20 * time.Second
-	// LengthOfAccidents is how long one takes at least in which accidents happen.
-	LengthOfAccidents = 70 * time.Second
-)
+// LengthOfAccidents is how long a scenario takes at least in which accidents happen.
+const LengthOfAccidents = 70 * time.Second
 
 // Run runs the scenarios. What was done before the context ended is shown. Errors are about processes or an engine that do not work, or
 // unknown names.
