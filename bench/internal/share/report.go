@@ -72,7 +72,7 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
 	case len(reasons) == 0 && len(short) > 0:
 		return report.Verdict{Status: report.NotJudged,
-			Line: fmt.Sprintf("not judged, as that takes runs of %v: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
+			Line: fmt.Sprintf("it takes runs of %v to judge: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
 	}
 	return report.Judge("it reached its targets", reasons...)
 }
