@@ -75,12 +75,12 @@ func (r *run) sumUp() (*result, error) {
 			waits = append(waits, queued(passage))
 			result.meanWait += queued(passage)
 		}
-		if r.trace != nil {
-			r.trace.Passage(passage)
+		if r.log != nil {
+			r.log.Add(passage)
 		}
 	}
 	h.sort()
-	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.trace.Log()
+	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.log
 	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
 	if r.accidents == nil {
 		result.requests = r.Requests(r.options.Length)

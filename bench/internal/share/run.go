@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -35,7 +36,7 @@ type run struct {
 	options Options
 	cancel  func()             // ends the run
 	engine  *engine            // nil: nothing is shared
-	trace   *load.Trace        // nil: nothing is recorded
+	log     *report.Log        // nil: nothing is recorded
 	discord *discordsim.Server // on the loopback interface
 	client  *http.Client       // to the processes
 	shared  assignment         // of all processes
@@ -76,10 +77,7 @@ type sample struct {
 func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works))}
-	if o.Record {
-		r.trace = &load.Trace{}
-	}
+	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works)), log: report.NewLog(o.Record)}
 	if !s.alone {
 		var err error
 		if r.engine, err = openEngine(ctx, o.Redis); err != nil {
@@ -105,7 +103,7 @@ func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	}
 	r.sample()
 	r.start = time.Now()
-	r.trace.Start(r.start)
+	r.log.Start(r.start)
 	r.work(ctx)
 	r.sample()
 	if r.failed != nil {
@@ -128,7 +126,7 @@ func (r *run) simulate() (err error) {
 		Rules:  []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: r.quota}},
 		Global: discordsim.Unlimited(), Latency: latency, Seed: r.options.Seed,
 	}
-	r.trace.Simulator(&config)
+	r.log.Observe(&config)
 	traced := config.Observe
 	config.Observe = func(event discordsim.Event) {
 		late := time.Since(event.At)
