@@ -59,8 +59,8 @@ func (r *result) efficiency() float64 {
 func part(n float64, of int) float64 { return n / float64(max(of, 1)) }
 
 // sumUp works out what happened from what was observed.
-func (r *run) sumUp() (*result, error) {
-	seen, all := r.discord.Report(), work(slices.Concat(r.works...))
+func (r *run) sumUp(seen discordsim.Report) (*result, error) {
+	all := work(slices.Concat(r.works...))
 	result := &result{
 		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
 		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,

@@ -108,11 +108,14 @@ func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	r.trace.Start(r.start)
 	r.work(ctx)
 	r.sample()
+	r.end()
+	seen := r.discord.Report()
+	r.mu.Lock() // what the simulator has not finished yet does not count
+	defer r.mu.Unlock()
 	if r.failed != nil {
 		return nil, r.failed
 	}
-	r.end()
-	return r.sumUp()
+	return r.sumUp(seen)
 }
 
 // fail ends the run.
