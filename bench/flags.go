@@ -172,7 +172,8 @@ func noEffect(given map[string]bool, beside string, flags ...string) error {
 	return nil
 }
 
-const introduction = `Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord on this machine, and measures how long they wait, how many are refused, and how close the throughput is to that of an ideal client.`
+const introduction = "Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord " +
+	"on this machine, and measures how long they wait, how many are refused, and how close the throughput is to that of an ideal client."
 
 var (
 	//go:embed help.txt

@@ -46,7 +46,8 @@ func (c *shareCommand) check(given map[string]bool) error {
 	case c.Processes < 2:
 		return errors.New("-disturb is given and -processes is 1: expected 2 or more, because half of them are killed")
 	case c.Redis != "":
-		return errors.New("-disturb is given together with -redis: omit one of them, because -disturb freezes, kills and rolls back the server, so the program has to start it itself")
+		return errors.New("-disturb is given together with -redis: omit one of them, " +
+			"because -disturb freezes, kills and rolls back the server, so the program has to start it itself")
 	case given["min-efficiency"]:
 		return errors.New("-min-efficiency has no effect together with -disturb: omit one of them, because there is no ideal to compare with")
 	case !given["length"]:

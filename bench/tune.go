@@ -129,7 +129,7 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 	end := strings.LastIndexByte(text, '=')
 	method, template, ok := strings.Cut(text[:max(end, 0)], " ")
 	if end < 0 || !ok {
-		return route, "", errors.New("expected a method, a space, the template of a path, = and a value, such as 'POST /channels/{channel_id}/messages=…'")
+		return route, "", errors.New("expected a method, a space, the template of a path, = and a value: 'POST /channels/{channel_id}/messages=…'")
 	}
 	template = strings.TrimSpace(template)
 	if segments := strings.Split(template, "/"); len(segments) > 3 && !strings.HasPrefix(segments[3], "{") &&

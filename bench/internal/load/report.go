@@ -91,7 +91,8 @@ func (r *Result) facts(targets Targets) []report.Fact {
 		{Name: "answered", Key: "answered", Value: answered, Remark: r.statuses(), Column: "answered", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.Took), Remark: until, Column: "time", Main: true},
 		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), targets.Certain), Main: true,
-			Remark: cmp.Or(r.Ideal.Missing, "of the certain ideal"), Column: "certain", Note: "efficiency against the ideal client that must be sure before it sends"},
+			Remark: cmp.Or(r.Ideal.Missing, "of the certain ideal"),
+			Column: "certain", Note: "efficiency against the ideal client that must be sure before it sends"},
 		{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
 			Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
@@ -111,16 +112,22 @@ func (r *Result) facts(targets Targets) []report.Fact {
 	if n := r.GivenUp(); n > 0 {
 		facts = append(facts, report.Fact{Name: "given up", Value: report.Count(n), Remark: "when interrupted"})
 	}
-	facts = append(facts,
-		report.Fact{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
+	return append(facts, r.times()...)
+}
+
+// times are how long requests waited, what the ideals are, and how busy the machine was.
+func (r *Result) times() []report.Fact {
+	facts := []report.Fact{
+		{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
 			Column: "in\nflight", Note: "most requests under way at once"},
-		report.Fact{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median), Main: true,
+		{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median), Main: true,
 			Remark: "held back by the client before each sending, round trips not counted",
 			Column: "queued\np50", Note: "time from handing a request to the client until it was sent: median"},
-		report.Fact{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.Queued.P90), Remark: "so many were not held back longer"},
-		report.Fact{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99), Column: "\np99", Note: "the 99th percentile of that"},
-		report.Fact{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
-	)
+		{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.Queued.P90), Remark: "so many were not held back longer"},
+		{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99),
+			Column: "\np99", Note: "the 99th percentile of that"},
+		{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
+	}
 	if r.Ideal.Missing == "" {
 		facts = append(facts,
 			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
@@ -192,7 +199,8 @@ func (r *Result) judged(line string, failed bool, least Targets, reasons []strin
 	late := func(ideal time.Duration, least float64) bool {
 		return least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
 	}
-	failed = failed || late(r.Ideal.Certain, least.Certain) || late(r.Ideal.Omniscient, least.Omniscient) || least.P99 > 0 && r.Queued.P99-least.P99 > lost
+	failed = failed || late(r.Ideal.Certain, least.Certain) || late(r.Ideal.Omniscient, least.Omniscient) ||
+		least.P99 > 0 && r.Queued.P99-least.P99 > lost
 	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
 		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
 	}

@@ -14,11 +14,11 @@ var (
 	large = discordsim.Fixed(50, time.Second)
 )
 
-// Scenarios returns them in the order in which they are shown: first those in which nobody and nothing disturbs the client, then those in
-// which somebody else, the server or a clock gets in the way.
-func Scenarios() []Scenario {
-	noHeaders, garbage := discordsim.NoHeaders(), discordsim.Garbage("NaN")
-	noHeaders.Every, garbage.Every = 4, 7
+// Scenarios returns them in the order in which they are shown.
+func Scenarios() []Scenario { return append(undisturbed(), disturbed()...) }
+
+// undisturbed are the scenarios in which nobody and nothing disturbs the client.
+func undisturbed() []Scenario {
 	return []Scenario{
 		burst("fixed-small", "one channel, 5 per second in fixed windows", small, 75),
 		burst("fixed-large", "one channel, 50 per second in fixed windows, round trip 100 ms", large, 750).but(func(s *Scenario) {
@@ -31,23 +31,25 @@ func Scenarios() []Scenario {
 		}),
 		burst("cold-burst", "1000 requests at once on a route never seen: 100 per second, raised global limit", discordsim.Fixed(100, time.Second), 1000).
 			but(func(s *Scenario) { s.server.Global = GlobalQuota(500, 0) }),
-		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).but(func(s *Scenario) {
-			// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
-			// would be measured.
-			s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
-			s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
-			s.Targets.Omniscient = 0.45
-		}),
+		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).
+			but(func(s *Scenario) {
+				// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
+				// would be measured.
+				s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
+				s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
+				s.Targets.Omniscient = 0.45
+			}),
 		burst("sliding-log", "one channel, 5 per second in a sliding log", discordsim.Sliding(5, time.Second), 75),
 		burst("leaky-bucket", "one channel, a leaky bucket of 5 that forgets one every 0.2 s", discordsim.Leaky(5, time.Second), 75),
-		burst("paced-sliding", "one channel, 5 per second in a sliding log, a message every 210 ms", discordsim.Sliding(5, time.Second), 90).but(func(s *Scenario) {
-			for i := range s.offers {
-				s.offers[i].due = time.Duration(i) * 210 * time.Millisecond
-			}
-			s.work[0].Every = 210 * time.Millisecond
-			s.IdealBy = "the simulator's plans for these arrivals"
-			s.Targets.P99 = 100 * time.Millisecond
-		}),
+		burst("paced-sliding", "one channel, 5 per second in a sliding log, a message every 210 ms", discordsim.Sliding(5, time.Second), 90).
+			but(func(s *Scenario) {
+				for i := range s.offers {
+					s.offers[i].due = time.Duration(i) * 210 * time.Millisecond
+				}
+				s.work[0].Every = 210 * time.Millisecond
+				s.IdealBy = "the simulator's plans for these arrivals"
+				s.Targets.P99 = 100 * time.Millisecond
+			}),
 		burst("one-hash", "two routes with one bucket hash on one channel: 5 per second together", small, 2*38).but(func(s *Scenario) {
 			s.server.Rules = []discordsim.Rule{{Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions", Quota: small}}
 			add := channel(1) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
@@ -66,6 +68,14 @@ func Scenarios() []Scenario {
 			s.ideal = slower((75 - 1) % small.Limit) // in the windows before, there is time to
 			s.Targets.InOrder = true
 		}),
+	}
+}
+
+// disturbed are those in which somebody else, the server or a clock gets in the way.
+func disturbed() []Scenario {
+	noHeaders, garbage := discordsim.NoHeaders(), discordsim.Garbage("NaN")
+	noHeaders.Every, garbage.Every = 4, 7
+	return []Scenario{
 		burst("shared-hidden", "one channel, 50 per second; the channel itself takes 10 per 3 s and no header says so", large, 60).but(func(s *Scenario) {
 			hidden := discordsim.Fixed(10, 3*time.Second)
 			s.server.Rules[0].Shared = &discordsim.SharedLimit{Quota: hidden}

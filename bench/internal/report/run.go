@@ -68,7 +68,7 @@ func (log *Log) requests(sync string) (figure, []string) {
 		sent += len(passage.Sends)
 	}
 	f.Data = data
-	f.Summary = fmt.Sprintf("%s left the client. Each mark is where the server counted one, or several so near to each other that they would be one.", Counted(sent, "request"))
+	f.Summary = Counted(sent, "request") + " left the client. Each mark is where the server counted one, or several that would lie on each other."
 	return f, notes
 }
 
@@ -99,7 +99,8 @@ func (log *Log) refusals() figure {
 			}
 		}
 	}
-	t := Table{Title: "429s", Columns: []Column{{Name: "class", Left: true}, {Name: "judged", Left: true}, {Name: "because", Left: true}, {Name: "429s"}}}
+	t := Table{Title: "429s", Columns: []Column{
+		{Name: "class", Left: true}, {Name: "judged", Left: true}, {Name: "because", Left: true}, {Name: "429s"}}}
 	n := 0
 	for _, why := range slices.SortedFunc(maps.Keys(reasons), func(a, b reason) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.judge, b.judge), cmp.Compare(a.because, b.because))
@@ -107,7 +108,7 @@ func (log *Log) refusals() figure {
 		t.Rows = append(t.Rows, []Value{Text(why.class), Text(why.judge), Text(why.because), Count(reasons[why])})
 		n += reasons[why]
 	}
-	return figure{Title: "429s by class", Wide: true, Table: t, Open: true, Summary: Counted(n, "refusal") + ", and why the simulator says that they were."}
+	return figure{Title: "429s by class", Wide: true, Table: t, Open: true, Summary: Counted(n, "refusal") + ", and why they were refused."}
 }
 
 // change is one more or one less of something.

@@ -146,7 +146,10 @@ func ByClass(c discordsim.ByClass) Value {
 	for _, class := range []struct {
 		n         int
 		name, key string
-	}{{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"}, {c.Global, "global", "global"}, {c.Edge, "edge", "edge"}} {
+	}{
+		{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"},
+		{c.Global, "global", "global"}, {c.Edge, "edge", "edge"},
+	} {
 		data[class.key] = class.n
 		if class.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", class.n, class.name))

@@ -23,7 +23,8 @@ type Discord struct {
 
 // Validate reports whether it can be simulated.
 func (d Discord) Validate() error {
-	_, err := discordsim.NewWorld(beginning, discordsim.Config{Rules: d.Rules, Default: &discordsim.Rule{Path: "**", Quota: d.Quota}, Global: d.global()})
+	config := discordsim.Config{Rules: d.Rules, Default: &discordsim.Rule{Path: "**", Quota: d.Quota}, Global: d.global()}
+	_, err := discordsim.NewWorld(beginning, config)
 	return err
 }
 

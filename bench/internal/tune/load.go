@@ -100,7 +100,8 @@ func nameOf(route routes.CompiledRoute) string {
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i, rule := range rules {
 		if !slices.ContainsFunc(l.queues, func(q queue) bool { return rule.Matches(q.route.Method(), q.route.Path()) }) {
-			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, strings.Join(l.routeNames(), "\n"))
+			names := strings.Join(l.routeNames(), "\n")
+			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, names)
 		}
 	}
 	return nil

@@ -166,8 +166,11 @@ var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 // acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
-	x.record.ask(x.queue)
-	if x.record.waiting[x.queue] == 1 {
+	r := &x.record
+	r.waiting[x.queue]++
+	r.all++
+	r.grown = append(r.grown, x.queue)
+	if r.waiting[x.queue] == 1 {
 		if x.lease, x.err = x.manager.AcquireRequest(atOnce, &x.request); x.err == nil {
 			x.waited = buckets.WaitsForNothing
 			x.answered()
@@ -189,7 +192,8 @@ func (x *exchange) acquire() bool {
 // answered takes in that the request may be sent, or why not.
 func (x *exchange) answered() {
 	waited := x.clock.now - x.asked
-	x.record.answered(x.queue)
+	x.record.waiting[x.queue]--
+	x.record.all--
 	x.record.wait(x.queue, x.waited, waited)
 	if x.err != nil {
 		x.record.refuse(x.queue, x.err)
@@ -222,7 +226,8 @@ func (x *exchange) proceed() {
 		x.acquire()
 		return
 	}
-	x.record.serve(x.queued, x.clock.now)
+	x.record.queued = append(x.record.queued, x.queued)
+	x.record.Makespan = x.clock.now
 	x.end()
 }
 

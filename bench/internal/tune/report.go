@@ -35,27 +35,28 @@ func (c *Config) about() []string {
 }
 
 func (r Report) verdict() report.Verdict {
-	acceptable := report.Share(r.Acceptable)
+	const smallestText = "%s is the smallest value that refuses %s or less (%s)"
+	acceptable, setting, share := report.Share(r.Acceptable), report.Setting, func(v Result) report.Value { return report.Share(v.Share()) }
 	if r.Recommended < 0 {
 		last := r.Results[len(r.Results)-1]
-		return report.Verdict{Status: report.Failed, Reasons: r.Bottleneck.advice(last),
-			Line: fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, report.Setting(last.MaxRateLimit), report.Share(last.Share()))}
+		line := fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, setting(last.MaxRateLimit), share(last))
+		return report.Verdict{Status: report.Failed, Line: line, Reasons: r.Bottleneck.advice(last)}
 	}
 	smallest := r.Results[r.Smallest]
-	line := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s)", report.Setting(smallest.MaxRateLimit), acceptable, report.Share(smallest.Share()))
+	line := fmt.Sprintf(smallestText, setting(smallest.MaxRateLimit), acceptable, share(smallest))
 	switch {
 	case r.Free >= 0 && r.Free != r.Smallest:
 		free := r.Results[r.Free]
-		line = fmt.Sprintf("%s; %s refuses nothing, but requests wait up to %s", line, report.Setting(free.MaxRateLimit), report.Time(free.Max))
+		line += fmt.Sprintf("; %s refuses nothing, but requests wait up to %s", setting(free.MaxRateLimit), report.Time(free.Max))
 		if r.Recommended == r.Free {
-			line = fmt.Sprintf("%s refuses nothing, and nobody waits longer than %s; %s would refuse %s", report.Setting(free.MaxRateLimit), report.Time(free.Max),
-				report.Setting(smallest.MaxRateLimit), report.Share(smallest.Share()))
+			line = fmt.Sprintf("%s refuses nothing, and nobody waits longer than %s; %s would refuse %s",
+				setting(free.MaxRateLimit), report.Time(free.Max), setting(smallest.MaxRateLimit), share(smallest))
 		}
 	case r.Smallest == 0:
 		line += "; smaller ones were not tried"
 	default:
 		smaller := r.Results[r.Smallest-1]
-		line += fmt.Sprintf("; %s refuses %s", report.Setting(smaller.MaxRateLimit), report.Share(smaller.Share()))
+		line += fmt.Sprintf("; %s refuses %s", setting(smaller.MaxRateLimit), share(smaller))
 	}
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: []string{r.Bottleneck.remains()}}
 }
@@ -68,7 +69,8 @@ func (b *Bottleneck) remains() string {
 	case b.Refused > 0:
 		return fmt.Sprintf("The bottleneck is %s (%d refused).", b.shownName(), b.Refused)
 	}
-	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.", b.shownName(), report.Time(b.Waited), report.Time(b.Longest))
+	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.",
+		b.shownName(), report.Time(b.Waited), report.Time(b.Longest))
 }
 
 func (b *Bottleneck) shownName() string {
@@ -87,7 +89,8 @@ func (b *Bottleneck) advice(last Result) []string {
 		return append(lines, fmt.Sprintf("%.3g requests per second are asked for, not only for a while, and it allows %.3g (%s).",
 			b.Asked, float64(b.Limit)/b.Period.Seconds(), allows), "No max rate limit helps against that; fewer requests do.")
 	case b.Limit > 0:
-		lines = append(lines, fmt.Sprintf("It allows %s, and for a while there is more to do: requests would have to wait for %s or more.", allows, report.Time(b.Longest)))
+		lines = append(lines, fmt.Sprintf("It allows %s, and for a while there is more to do: requests would have to wait for %s or more.",
+			allows, report.Time(b.Longest)))
 	}
 	return append(lines, fmt.Sprintf("Try values above %s, or spread the requests.", report.Setting(last.MaxRateLimit)))
 }
@@ -105,7 +108,8 @@ func (r Report) facts(c Config) []report.Fact {
 	}
 	facts := []report.Fact{
 		{Name: "recommended", Key: "recommended_seconds", Value: recommended.Bad(r.Recommended < 0), Remark: remark, Main: true},
-		{Name: "refused", Value: report.Share(v.Share()).Bad(r.Recommended < 0), Remark: fmt.Sprintf("%d of %s", v.Refused, report.Counted(v.Requests, "request")), Main: true},
+		{Name: "refused", Value: report.Share(v.Share()).Bad(r.Recommended < 0), Main: true,
+			Remark: fmt.Sprintf("%d of %s", v.Refused, report.Counted(v.Requests, "request"))},
 		{Name: "429s", Value: report.Count(v.Limited), Main: true},
 		{Name: "queued, median", Value: report.Time(v.Median), Main: true},
 		{Name: "queued, longest", Value: report.Time(v.Max), Main: true},
@@ -136,7 +140,8 @@ func (r Report) table() report.Table {
 		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
 		{Name: "refused", Key: "refused_early", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
 		{Name: "part", Key: "refused_early_share"},
-		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long the others were held back, round trips not counted: median, 99th percentile, longest"},
+		{Name: "queued\np50", Key: "queued_seconds.median",
+			Note: "how long the others were held back, round trips not counted: median, 99th percentile, longest"},
 		{Name: "\np99", Key: "queued_seconds.p99"},
 		{Name: "\nlongest", Key: "queued_seconds.max"},
 		{Name: "longest\nqueue", Key: "longest_queue", Note: "requests that waited at once for one route and channel"},

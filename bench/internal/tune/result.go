@@ -50,26 +50,13 @@ func (r *Result) Share() float64 {
 type record struct {
 	Result
 	queued  []time.Duration
-	waiting []int // now, in each queue
-	all     int   // now
+	waiting []int // requests that have asked and have no answer, in each queue
+	all     int   // the same in all
 	grown   []int // queues in which more may wait than before
 }
 
 func newRecord(l *Load) record {
 	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
-}
-
-// ask notes that a request wants to be sent.
-func (r *record) ask(queue int) {
-	r.waiting[queue]++
-	r.all++
-	r.grown = append(r.grown, queue)
-}
-
-// answered notes that it may be, or never will.
-func (r *record) answered(queue int) {
-	r.waiting[queue]--
-	r.all--
 }
 
 // wait notes for how long one has waited, and for what.
@@ -91,12 +78,6 @@ func (r *record) measure() {
 	}
 	r.grown = r.grown[:0]
 	r.MostWaiting = max(r.MostWaiting, r.all)
-}
-
-// serve notes a request that was answered by the server.
-func (r *record) serve(queued, at time.Duration) {
-	r.queued = append(r.queued, queued)
-	r.Makespan = at
 }
 
 // refuse notes a request that was not.
