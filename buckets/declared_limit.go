@@ -192,11 +192,11 @@ func (p declaredPermit) end(now time.Duration, o *outcome) {
 	d.moveOn(now)
 }
 
-// predictDeclared returns how long one of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
-func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast {
+// predict returns how long an ask of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
+func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f := d.predictPermit(d.now(now), d.before(q, ahead))
+	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
 	f.limit = d.key.rule
 	return f
 }
@@ -205,7 +205,7 @@ func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast
 func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecast) {
 	if a.limits != nil {
 		for _, d := range a.limits.all {
-			f = later(f, d.predict(now, q, ahead))
+			f = later(f, d.predict(now, a, q, ahead))
 		}
 	}
 	return f

@@ -90,13 +90,25 @@ func (l *line) count(now time.Duration, q *queue) bool {
 	return true
 }
 
-// before returns how many get a permit before one of a queue, nil if that stands nowhere, with so many ahead in it. The lock is held.
-func (l *line) before(q *queue, ahead int) int {
-	others, queues := l.waiting, l.queues.Len()
-	if q != nil && q.line == l && q.place.Queued() {
-		others, queues = others-q.place.waiting, queues-1
+// before returns how many get a permit before an ask of a queue, nil if that does not exist, with so many ahead in it. The lock is held.
+func (l *line) before(a *ask, q *queue, ahead int) int {
+	group := a.group
+	if q != nil {
+		group = q.key.group // those of a sub-limit are in none
 	}
-	return ahead + min(others, (ahead+1)*queues)
+	own, others, queues, first := l.queues.Group(group), l.waiting, 0, 0
+	if own != nil {
+		queues, first = own.Len(), own.Len()
+	}
+	if q != nil && q.line == l && q.place.Queued() {
+		others, queues, first = others-q.place.waiting, queues-1, own.Before(q.place.Arrived)-1
+	}
+	n := ahead + first + ahead*queues // before it in its group
+	of, ok := l.queues.Ahead(group, n, func(q *queue) int { return q.place.waiting })
+	if !ok { // its group's turn is after those of all others
+		of = (n/max(int(a.weight), 1) + 1) * l.queues.Weights()
+	}
+	return min(ahead+others, n+of)
 }
 
 // moveOn lets the line move when it can. The lock is held.

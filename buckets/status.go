@@ -255,5 +255,5 @@ func (m *RESTBucketManager) GlobalWait(server, authorization string) time.Durati
 	if a == nil {
 		return 0
 	}
-	return a.global.predict(m.now(), nil, 0).wait
+	return a.global.predict(m.now(), &ask{}, nil, 0).wait
 }
