@@ -22,7 +22,9 @@ type declaredLimit struct {
 
 	// Guarded by the line's lock.
 	source
-	clock time.Duration // the latest of all times that it was
+	clock  time.Duration // the latest of all times that it was
+	noted  int           // how many waited when that was noted last
+	listed bool          // among those for which somebody waits
 }
 
 // declaredPermit is what a request has of a declared limit.
@@ -229,6 +231,7 @@ func (d *declaredLimit) close() {
 	defer d.mu.Unlock()
 	d.evicted.Store(true)
 	d.end()
+	d.note()
 	d.disconnect()
 	d.forget()
 }
@@ -254,8 +257,9 @@ func (d *declaredLimit) disconnect() {
 	}
 }
 
-// counted lets the others know how many wait.
+// counted lets everybody know how many wait, in this process and others.
 func (d *declaredLimit) counted(now time.Duration) {
+	d.note()
 	if d.link != nil {
 		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
 	}
