@@ -104,6 +104,18 @@ func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Requ
 	return s, nil
 }
 
+// knownLimitsOf is limitsOf for a request that is not sent: limits of which nothing is known are left out.
+func (m *RESTBucketManager) knownLimitsOf(e *routeEntry, r *Request) (*limitSet, error) {
+	keys, err := e.limitKeys(context.Background(), r)
+	s := &limitSet{}
+	for _, key := range keys {
+		if d, ok := m.limits.Load(key); ok {
+			s.all = append(s.all, d)
+		}
+	}
+	return s, err
+}
+
 // declaredLimit returns the window of a key, made if there is none. The credential is how all processes know that of the request.
 func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *declaredLimit {
 	for {
@@ -111,6 +123,7 @@ func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *decl
 			d := &declaredLimit{key: key, credential: credential}
 			d.manager, d.above = m, d
 			d.window.Declare(key.rule.limit, key.rule.period)
+			d.doubt()
 			return d, false
 		})
 		if !d.evicted.Load() {
@@ -217,12 +230,34 @@ func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecas
 func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now = d.now(now); d.queues.Len() > 0 || d.window.InFlight() > 0 || d.window.Reset() > now {
+	if d.queues.Len() > 0 || !d.unused(d.now(now)) {
 		return
 	}
 	d.evicted.Store(true)
 	d.disconnect()
 	d.forget()
+}
+
+// awaitsDeclared returns WaitsForDeclared if an ask has to wait for a declared limit, though nobody may know how long, else WaitsForNothing.
+func (a *ask) awaitsDeclared(now time.Duration) WaitsFor {
+	if a.limits != nil && slices.ContainsFunc(a.limits.all, func(d *declaredLimit) bool { return d.refuses(now) }) {
+		return WaitsForDeclared
+	}
+	return WaitsForNothing
+}
+
+// refuses reports that a request that came now would have to wait.
+func (d *declaredLimit) refuses(now time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now = d.now(now)
+	at, ok := d.nextPermit(now)
+	return d.queues.Len() > 0 || !ok || at > now
+}
+
+// unused reports that nothing is charged. The lock is held.
+func (d *declaredLimit) unused(now time.Duration) bool {
+	return d.window.InFlight() == 0 && d.window.Reset() <= now
 }
 
 // close ends the limit. Leases that were taken before end as usual.

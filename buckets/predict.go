@@ -396,6 +396,9 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	request := *r
 	request.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
 	e, _ := m.findEntry(r.Route.Route(), m.hash(r))
+	if e == nil { // it may have been restored
+		e, _ = m.findEntry(r.Route.Route(), m.digestOf(r))
+	}
 	if e == nil {
 		return m.predictUnseen(r)
 	}
@@ -424,7 +427,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	}
 	f := b.predict(now, &a, n)
 	if at, ok := b.nextPermit(now); f.wait == 0 && ok && at <= now && !b.awaitsOutcome(&a) && !b.blocks(now, &a) {
-		return 0, WaitsForNothing, nil
+		return 0, a.awaitsDeclared(now), nil
 	}
 	because, f = b.outlook(now, &a, f)
 	return f.wait, because, nil
@@ -432,19 +435,28 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 
 // predictUnseen is Predict for a request in whose bucket nothing waits, and nothing is known but what stands above it.
 func (m *RESTBucketManager) predictUnseen(r *Request) (wait time.Duration, because WaitsFor, err error) {
-	now := m.now()
+	now, route := m.now(), r.Route.Route()
 	a, _ := m.authentications.Load(m.digestOf(r))
-	if a == nil {
-		return 0, WaitsForNothing, nil
+	known := a != nil
+	if !known {
+		a = &authentication{digest: m.digestOf(r), server: &server{name: r.Server}}
 	}
 	asked := &ask{group: r.Group, weight: m.weightOf(r.Group)}
-	f := a.edge.predict(now, asked, nil, 0)
-	if !r.Route.Route().GlobalExempt() {
-		f = later(f, a.global.predict(now, asked, nil, 0))
+	if asked.limits, err = m.knownLimitsOf(&routeEntry{manager: m, authentication: a, rules: m.rulesOf(route)}, r); err != nil {
+		return 0, WaitsForNothing, err
+	}
+	f := asked.predictDeclared(now, nil, 0)
+	if known {
+		f = later(f, a.edge.predict(now, asked, nil, 0))
+		if !route.GlobalExempt() {
+			f = later(f, a.global.predict(now, asked, nil, 0))
+		}
 	}
 	switch {
 	case f.wait == 0:
-		return 0, WaitsForNothing, nil
+		return 0, asked.awaitsDeclared(now), nil
+	case f.limit != nil:
+		return f.wait, WaitsForDeclared, nil
 	case f.class == ratelimits.ClassEdge:
 		return f.wait, WaitsForEdge, nil
 	}
