@@ -238,23 +238,6 @@ func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.forget()
 }
 
-// awaitsDeclared returns WaitsForDeclared if an ask has to wait for a declared limit, though nobody may know how long, else WaitsForNothing.
-func (a *ask) awaitsDeclared(now time.Duration) WaitsFor {
-	if a.limits != nil && slices.ContainsFunc(a.limits.all, func(d *declaredLimit) bool { return d.refuses(now) }) {
-		return WaitsForDeclared
-	}
-	return WaitsForNothing
-}
-
-// refuses reports that a request that came now would have to wait.
-func (d *declaredLimit) refuses(now time.Duration) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now = d.now(now)
-	at, ok := d.nextPermit(now)
-	return d.queues.Len() > 0 || !ok || at > now
-}
-
 // unused reports that nothing is charged. The lock is held.
 func (d *declaredLimit) unused(now time.Duration) bool {
 	return d.window.InFlight() == 0 && d.window.Reset() <= now

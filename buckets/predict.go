@@ -427,7 +427,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	}
 	f := b.predict(now, &a, n)
 	if at, ok := b.nextPermit(now); f.wait == 0 && ok && at <= now && !b.awaitsOutcome(&a) && !b.blocks(now, &a) {
-		return 0, a.awaitsDeclared(now), nil
+		return 0, WaitsForNothing, nil
 	}
 	because, f = b.outlook(now, &a, f)
 	return f.wait, because, nil
@@ -454,7 +454,7 @@ func (m *RESTBucketManager) predictUnseen(r *Request) (wait time.Duration, becau
 	}
 	switch {
 	case f.wait == 0:
-		return 0, asked.awaitsDeclared(now), nil
+		return 0, WaitsForNothing, nil
 	case f.limit != nil:
 		return f.wait, WaitsForDeclared, nil
 	case f.class == ratelimits.ClassEdge:
