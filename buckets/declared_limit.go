@@ -27,10 +27,11 @@ type declaredLimit struct {
 	listed bool          // among those for which somebody waits
 }
 
-// declaredPermit is what a request has of a declared limit.
+// declaredPermit is what a request has of a declared limit, or the queue in which it waits for something else, see keep.
 type declaredPermit struct {
 	limit  *declaredLimit
 	permit permit
+	until  time.Duration // it is kept, at the latest; 0: not kept yet
 }
 
 // limitSet is the declared limits that apply to a request. A nil one is none.
@@ -65,7 +66,7 @@ func (a *ask) takeDeclared(now time.Duration, p *gatePermits) above {
 			case !ok:
 				return d
 			default:
-				p.declared = append(p.declared, declaredPermit{d, permit})
+				p.declared = append(p.declared, declaredPermit{limit: d, permit: permit})
 			}
 		}
 	}
@@ -85,6 +86,46 @@ func (a *ask) useDeclared(p *gatePermits) (used []declaredPermit) {
 		return false
 	})
 	return used
+}
+
+// keep lets a queue keep permits of declared limits whose request cannot leave, because the bucket, or another limit, is used up. Without that,
+// requests that need less could use up one limit whenever the other has room. A permit is kept for a period at most, so that it costs no
+// more than one request: what takes longer must not hold up all others.
+func (b *bucket) keep(now time.Duration, q *queue, permits []declaredPermit) {
+	for _, p := range permits {
+		if p.until == 0 {
+			p.until = now + p.limit.key.rule.period
+		}
+		q.kept = append(q.kept, p)
+		b.queues.kept++
+	}
+}
+
+// takeKept takes what a queue has kept.
+func (b *bucket) takeKept(q *queue) (kept []declaredPermit) {
+	kept, q.kept = q.kept, nil
+	b.queues.kept -= len(kept)
+	return kept
+}
+
+// returnKept gives back what queues have kept for too long, and returns when there is more of that, 0 if never.
+func (b *bucket) returnKept(now time.Duration) (next time.Duration) {
+	if b.queues.kept == 0 {
+		return 0
+	}
+	for q := range b.queues.all {
+		for _, p := range b.takeKept(q) {
+			if now >= p.until {
+				p.giveBack(now)
+				continue
+			}
+			b.keep(now, q, []declaredPermit{p})
+			if next == 0 || p.until < next {
+				next = p.until
+			}
+		}
+	}
+	return next
 }
 
 // limitsOf returns the declared limits that apply to a request, made if there are none. It calls functions of the caller's.
@@ -212,7 +253,7 @@ func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
-	f.limit = d.key.rule
+	f.limit = d
 	return f
 }
 

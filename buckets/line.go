@@ -27,8 +27,9 @@ type above interface {
 	outage(now time.Duration) error
 }
 
-// line is the queues that stand before a gate or a declared limit, each at most once: groups take turns, and so do the queues of
-// each, one request each, so that a long queue does not hold up the others. A queue in which nobody waits any more leaves.
+// line is the queues that stand before a gate or a declared limit, each at most once. Groups take turns; inside of a group, before a gate, so
+// do the queues, one request each, so that a long queue does not hold up the others; before a declared limit the order is that of arrival. A queue
+// in which nobody waits any more leaves.
 type line struct {
 	manager *RESTBucketManager
 	above   above
@@ -52,9 +53,12 @@ type place struct {
 func (l *line) join(now time.Duration, q *queue) {
 	q.bucket.queues.ready.Remove(&q.turn, q.key.group)
 	q.line = l
-	l.latest++
 	p := &q.place
-	p.Value, p.Arrived, p.waiting, p.first = q, l.latest, q.wantedInLine(), q.waiting.Head().Arrived
+	p.Value, p.waiting, p.first = q, q.wantedInLine(), q.waiting.Head().Arrived
+	if p.Arrived = p.first; !l.above.declared() {
+		l.latest++
+		p.Arrived = l.latest
+	}
 	l.queues.Insert(&p.Element, q.key.group, q.weight)
 	l.waiting += p.waiting
 	l.above.counted(now)
@@ -87,6 +91,9 @@ func (l *line) count(now time.Duration, q *queue) bool {
 	n := q.wantedInLine()
 	l.waiting += n - p.waiting
 	p.waiting, p.first = n, head.Arrived
+	if l.above.declared() && p.Arrived != p.first {
+		l.queues.Move(&p.Element, p.first, q.key.group)
+	}
 	return true
 }
 

@@ -13,7 +13,7 @@ type forecast struct {
 	wait   time.Duration
 	class  ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
 	global bool             // it is for the global limit or the edge rather than for the bucket
-	limit  *limitRule       // it is for this declared limit, nil if for none
+	limit  *declaredLimit   // it is for this one, nil if for none
 }
 
 // declared returns the name of the declared limit that it is for, empty if it is for none.
@@ -21,7 +21,7 @@ func (f forecast) declared() string {
 	if f.limit == nil {
 		return ""
 	}
-	return f.limit.name
+	return f.limit.key.rule.name
 }
 
 // later returns the longer wait.
@@ -142,12 +142,28 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
 		Bucket:   b.group.named(),
+		Key:      b.limitKey(f),
 		Cause:    b.unreachable(now, a),
 	}
 	if f.limit != nil {
-		tooLong.Declared, tooLong.Limit, tooLong.Period = f.limit.name, f.limit.limit, f.limit.period
+		rule := f.limit.key.rule
+		tooLong.Declared, tooLong.Limit, tooLong.Period = rule.name, rule.limit, rule.period
 	}
 	return tooLong
+}
+
+// limitKey names what a wait in the bucket is for.
+func (b *bucket) limitKey(f forecast) string {
+	authentication := b.group.authentication
+	switch {
+	case f.limit != nil:
+		return f.limit.key.shown()
+	case f.class == ratelimits.ClassEdge:
+		return "edge " + b.server().name
+	case f.global:
+		return "global " + b.server().name + " " + authentication.shown()
+	}
+	return b.group.shown() + " " + b.group.route.String() + " " + b.major.String() + " " + authentication.shown()
 }
 
 // expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.

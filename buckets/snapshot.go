@@ -251,7 +251,7 @@ func (b *bucket) outlook(now time.Duration, a *ask, f forecast) (WaitsFor, forec
 		f = forecast{}
 	case WaitsForDeclared:
 		if line := b.queues.lineOf(a); f.limit == nil && line != nil {
-			f.limit = line.above.(*declaredLimit).key.rule
+			f.limit = line.above.(*declaredLimit)
 		}
 	default:
 		f.limit = nil
