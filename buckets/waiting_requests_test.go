@@ -27,20 +27,26 @@ func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40
+	one := func(int) int { return 1 }
+	inTurn := func(i int) int { return 1 + i%4 }
+	oneAfterTheOther := func(i int) int { return 1 + i/25 }
 	for name, test := range map[string]struct {
 		options  []buckets.Option
 		response ratelimits.Response
 		period   time.Duration
 		reason   buckets.WaitsFor
-		channels int
+		channel  func(i int) int
 	}{
-		"window":                     {nil, limited("messages", 3, 0, 2*time.Second), 2 * time.Second, buckets.WaitsForWindow, 1},
-		"global":                     {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, 1},
-		"global, of several buckets": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, 4},
+		"window":                     {nil, limited("messages", 3, 0, 2*time.Second), 2 * time.Second, buckets.WaitsForWindow, one},
+		"global":                     {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, one},
+		"global, of several buckets": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, inTurn},
 		"declared": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
-			plain(200), 20 * time.Second, buckets.WaitsForDeclared, 1},
+			plain(200), 20 * time.Second, buckets.WaitsForDeclared, one},
 		"declared, of several buckets": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
-			plain(200), 20 * time.Second, buckets.WaitsForDeclared, 4},
+			plain(200), 20 * time.Second, buckets.WaitsForDeclared, inTurn},
+		"declared, one bucket after the other": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
+			plain(200), 20 * time.Second, buckets.WaitsForDeclared, oneAfterTheOther},
+		"global, one bucket after the other": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, oneAfterTheOther},
 	} {
 		for _, groups := range []int{1, 3, 20} {
 			t.Run(name+", "+strconv.Itoa(groups)+" groups", func(t *testing.T) {
@@ -51,7 +57,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 					wait(time.Minute)
 					left := map[string][]time.Time{} // by who is told apart: group and channel
 					for i := range n {
-						channel, group := 1+i%test.channels, "group "+strconv.Itoa(i%groups)
+						channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
 						m.AcquireFunc(context.Background(), &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
 							func(lease buckets.Lease, err error) {
 								assert.NoError(t, err)
@@ -59,7 +65,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 								left[key] = append(left[key], time.Now())
 								lease.Update(test.response)
 							})
-						synctest.Wait()
+						wait(time.Millisecond) // so that the order is the same in all buckets
 					}
 					sent := map[string]int{}
 					for key, all := range left {
