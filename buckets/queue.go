@@ -240,7 +240,11 @@ func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
 			n += group.waiting.Before(arrived)
 		}
 	}
-	return ahead{own, n + min(others, (own/weight+1)*weights)}
+	of, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
+	if !ok {
+		of = min(others, (n/weight+1)*weights)
+	}
+	return ahead{own, n + of}
 }
 
 // count takes in that so many more wait in a queue.
