@@ -163,6 +163,11 @@ type limitKey struct {
 	rest       uint64 // a keyed hash of group and key, 0 if the rule has neither
 }
 
+// shown returns the key as it may be shown.
+func (k limitKey) shown() string {
+	return "declared " + k.rule.name + " " + strconv.FormatUint(k.credential&0xffffff, 16) + " " + k.major.String() + " " + strconv.FormatUint(k.rest, 16)
+}
+
 // limitKeys returns the windows of the declared limits that apply to a request, nil if none do. It calls functions of the caller's.
 func (e *routeEntry) limitKeys(ctx context.Context, r *Request) (keys []limitKey, err error) {
 	for _, rule := range e.rules {

@@ -19,18 +19,21 @@ type declaredLimit struct {
 	key        limitKey
 	credential string      // as all processes know it
 	evicted    atomic.Bool // changed only under the lock
+	shared     atomic.Bool // it is linked to those of other processes
 
 	// Guarded by the line's lock.
 	source
-	clock time.Duration // the latest of all times that it was
-	kept  keptPermits
-	told  []time.Duration // room for what others are told
+	clock  time.Duration   // the latest of all times that it was
+	noted  int             // how many waited when that was noted last
+	listed bool            // among those for which somebody waits
+	told   []time.Duration // room for what others are told
 }
 
-// declaredPermit is what a request has of a declared limit.
+// declaredPermit is what a request has of a declared limit, or the queue in which it waits for something else, see keep.
 type declaredPermit struct {
 	limit  *declaredLimit
 	permit permit
+	until  time.Duration // it is kept, at the latest; 0: not kept yet
 }
 
 // limitSet is the declared limits that apply to a request. A nil one is none.
@@ -65,7 +68,7 @@ func (a *ask) takeDeclared(now time.Duration, p *gatePermits) above {
 			case !ok:
 				return d
 			default:
-				p.declared = append(p.declared, declaredPermit{d, permit})
+				p.declared = append(p.declared, declaredPermit{limit: d, permit: permit})
 			}
 		}
 	}
@@ -87,6 +90,46 @@ func (a *ask) useDeclared(p *gatePermits) (used []declaredPermit) {
 	return used
 }
 
+// keep lets a queue keep permits of declared limits whose request cannot leave, because the bucket, or another limit, is used up. Without that,
+// requests that need less could use up one limit whenever the other has room. A permit is kept for a period at most, so that it costs no
+// more than one request: what takes longer must not hold up all others.
+func (b *bucket) keep(now time.Duration, q *queue, permits []declaredPermit) {
+	for _, p := range permits {
+		if p.until == 0 {
+			p.until = now + p.limit.keepTime()
+		}
+		q.kept = append(q.kept, p)
+		b.queues.kept++
+	}
+}
+
+// takeKept takes what a queue has kept.
+func (b *bucket) takeKept(q *queue) (kept []declaredPermit) {
+	kept, q.kept = q.kept, nil
+	b.queues.kept -= len(kept)
+	return kept
+}
+
+// returnKept gives back what queues have kept for too long, and returns when there is more of that, 0 if never.
+func (b *bucket) returnKept(now time.Duration) (next time.Duration) {
+	if b.queues.kept == 0 {
+		return 0
+	}
+	for q := range b.queues.all {
+		for _, p := range b.takeKept(q) {
+			if now >= p.until {
+				p.giveBack(now)
+				continue
+			}
+			b.keep(now, q, []declaredPermit{p})
+			if next == 0 || p.until < next {
+				next = p.until
+			}
+		}
+	}
+	return next
+}
+
 // limitsOf returns the declared limits that apply to a request, made if there are none. It calls functions of the caller's.
 func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Request) (*limitSet, error) {
 	if e.rules == nil {
@@ -104,6 +147,18 @@ func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Requ
 	return s, nil
 }
 
+// knownLimitsOf is limitsOf for a request that is not sent: limits of which nothing is known are left out.
+func (m *RESTBucketManager) knownLimitsOf(e *routeEntry, r *Request) (*limitSet, error) {
+	keys, err := e.limitKeys(context.Background(), r)
+	s := &limitSet{}
+	for _, key := range keys {
+		if d, ok := m.limits.Load(key); ok {
+			s.all = append(s.all, d)
+		}
+	}
+	return s, err
+}
+
 // declaredLimit returns the window of a key, made if there is none. The credential is how all processes know that of the request.
 func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *declaredLimit {
 	for {
@@ -111,6 +166,7 @@ func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *decl
 			d := &declaredLimit{key: key, credential: credential}
 			d.manager, d.above = m, d
 			d.window.Declare(key.rule.limit, key.rule.period)
+			d.doubt()
 			return d, false
 		})
 		if !d.evicted.Load() {
@@ -148,14 +204,14 @@ func (d *declaredLimit) take(now time.Duration) (p permit, ok, gone bool) {
 	if d.queues.Len() > 0 {
 		return p, false, false
 	}
-	ok = d.takeAny(d.now(now), &p)
+	ok = d.source.take(d.now(now), &p)
 	return p, ok, false
 }
 
 func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {
 	now = d.now(now)
 	permit := declaredPermit{limit: d}
-	if d.takeAny(now, &permit.permit) {
+	if d.source.take(now, &permit.permit) {
 		return gatePermits{declared: []declaredPermit{permit}}, 0, true
 	}
 	at, known := d.nextPermit(now)
@@ -166,10 +222,7 @@ func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait tim
 }
 
 func (d *declaredLimit) next(now time.Duration) (at time.Duration, known bool) {
-	if now = d.now(now); d.kept.any() {
-		return now, true
-	}
-	return d.nextPermit(now)
+	return d.nextPermit(d.now(now))
 }
 
 func (d *declaredLimit) needs(a *ask) bool {
@@ -184,16 +237,8 @@ func (d *declaredLimit) enqueue(now time.Duration, q *queue) {
 	d.join(now, q)
 }
 
-// giveBack gives back a permit that was not used.
-func (p declaredPermit) giveBack(now time.Duration) {
-	d := p.limit
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if now = d.now(now); !d.keep(now, p.permit) {
-		d.source.giveBack(now, &p.permit)
-	}
-	d.moveOn(now)
-}
+// giveBack gives back a permit whose request was not sent.
+func (p declaredPermit) giveBack(now time.Duration) { p.end(now, &outcome{}) }
 
 // end takes in the outcome of a request.
 func (p declaredPermit) end(now time.Duration, o *outcome) {
@@ -208,12 +253,12 @@ func (p declaredPermit) end(now time.Duration, o *outcome) {
 	d.moveOn(now)
 }
 
-// predictDeclared returns how long one of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
-func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast {
+// predict returns how long an ask of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
+func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f := d.predictPermit(d.now(now), d.before(q, ahead))
-	f.limit = d.key.rule
+	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
+	f.limit = d
 	return f
 }
 
@@ -221,7 +266,7 @@ func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast
 func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecast) {
 	if a.limits != nil {
 		for _, d := range a.limits.all {
-			f = later(f, d.predict(now, q, ahead))
+			f = later(f, d.predict(now, a, q, ahead))
 		}
 	}
 	return f
@@ -231,7 +276,7 @@ func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecas
 func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now = d.now(now); d.queues.Len() > 0 || d.window.InFlight() > 0 || d.window.Reset() > now {
+	if d.queues.Len() > 0 || !d.unused(d.now(now)) {
 		return
 	}
 	d.disconnect() // before there can be another one of that name
@@ -239,11 +284,17 @@ func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.forget()
 }
 
+// unused reports that nothing is charged. The lock is held.
+func (d *declaredLimit) unused(now time.Duration) bool {
+	return d.window.InFlight() == 0 && d.window.Reset() <= now
+}
+
 // close ends the limit. Leases that were taken before end as usual.
 func (d *declaredLimit) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end()
+	d.note()
 	d.disconnect()
 	d.evicted.Store(true)
 	d.forget()

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,15 +129,82 @@ func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		all := asks(m, message(1), 3)
+		wait(time.Second)
 		other := ask(m, message(2)) // in another bucket, for the same limit
 		all[0].cancel()
-		wait(61 * time.Second)
-		require.True(t, all[1].granted() != other.granted(), "one of them")
-		for _, c := range []*caller{all[1], other, all[2]} {
+		for _, c := range []*caller{all[1], all[2], other} {
+			require.False(t, c.done())
 			wait(61 * time.Second)
-			require.True(t, c.granted())
+			require.True(t, c.granted(), "first come, first served")
 			c.update(limited("messages", 100, 99, time.Second))
 		}
+		drained(t, m)
+	})
+}
+
+// A request to which two limits apply leaves although both are used up all the time by others, who need one of them.
+func TestWhoNeedsTwoLimitsIsNotPassedOverForEver(t *testing.T) {
+	t.Parallel()
+	for name, periods := range map[string][2]time.Duration{
+		"the first is slower": {5 * time.Second, 2 * time.Second}, "the second is slower": {2 * time.Second, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
+					buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[0], buckets.Named("group"), buckets.PerGroup()),
+					buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[1], buckets.Named("channel"), buckets.PerMajor()))
+				ample := limited("messages", 100, 99, time.Second)
+				discover(t, m, message(3), ample)
+				arrive := func(group string, channel int, granted *bool) {
+					request := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
+					m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
+						if err == nil {
+							time.AfterFunc(50*time.Millisecond, func() { lease.Update(ample) })
+							*granted = true
+
+						}
+					})
+				}
+				var others, both bool
+
+				for i := range 300 {
+					arrive("a", 10+i, &others)
+					arrive(strconv.Itoa(i), 1, &others)
+					if i == 10 {
+						arrive("a", 1, &both)
+					}
+					time.Sleep(time.Second)
+				}
+				synctest.Wait()
+				assert.True(t, both)
+			})
+		})
+	}
+}
+
+// One that waits for a bucket which is held keeps nothing of a limit that others can use.
+func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Second))
+		ample := limited("messages", 100, 99, time.Second)
+		for channel := range 2 {
+			discover(t, m, message(channel+1), ample)
+			wait(2 * time.Second)
+		}
+		first, held := ask(m, message(1)), ask(m, message(1))
+		require.True(t, first.granted())
+		first.update(inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 100, 0, time.Hour))
+		for range 10 {
+			c := ask(m, message(2))
+			wait(4 * time.Second)
+			require.True(t, c.granted())
+			c.update(ample)
+		}
+		wait(time.Hour)
+		require.True(t, held.granted())
+		held.update(ample)
 		drained(t, m)
 	})
 }
@@ -235,6 +303,8 @@ func TestSchedulesOfDeclaredLimits(t *testing.T) {
 			s := m.Stats()
 			require.Zero(t, s.Waiting)
 			require.Zero(t, s.InFlight)
+			require.Equal(t, map[string]int{"user": 0, "route": 0}, s.Declared)
+			require.Zero(t, m.Status(0).DeclaredTotal)
 		})
 	})
 }

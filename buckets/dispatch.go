@@ -125,9 +125,12 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			b.resolve(w, Lease{}, err)
 			continue
 		}
+		q := qs.find(&w.ask)
+		p.declared = append(p.declared, b.takeKept(q)...)
 		if missing := b.takeAbove(now, &w.ask, p); missing != nil {
-			if q := qs.find(&w.ask); missing.outage(now) != nil {
-				b.refuseQueue(q, missing.outage(now))
+			b.keep(now, q, w.useDeclared(p))
+			if err := missing.outage(now); err != nil {
+				b.refuseQueue(q, err)
 			} else {
 				missing.enqueue(now, q)
 			}
@@ -141,6 +144,9 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		qs.ready.Spend()
 		b.remove(w)
 		b.resolve(w, lease, nil)
+	}
+	if next := b.returnKept(now); next > 0 && (wake == 0 || next < wake) {
+		wake = next
 	}
 	if wake > 0 {
 		b.wakeAt(now, wake)
@@ -190,6 +196,8 @@ func (b *bucket) serve(q *queue, p gatePermits) {
 	now := b.now()
 	q.line = nil
 	if b.queues.has(q) {
+		b.keep(now, q, p.declared)
+		p.declared = nil
 		b.settle(now, q)
 	}
 	b.dispatch(now, &p)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // Acquire promises a TooLongError also when a later response makes the wait too long. Those who wait for their window, and so
@@ -206,5 +207,44 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 		wait(11 * time.Second)
 		assert.True(t, waiting[0].granted())
 		require.NoError(t, m.Close())
+	})
+}
+
+// Whoever makes refused requests again later spaces them by what they wait for.
+func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+		refused := func(channel int, authorization string) string {
+			r := buckets.Request{Route: message(channel), Authorization: authorization}
+			return tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r)).Key
+		}
+		bucket := refused(1, bot)
+		assert.Equal(t, bucket, refused(1, bot))
+		discover(t, m, message(2), limited("messages", 5, 0, 10*time.Second))
+		assert.NotEqual(t, bucket, refused(2, bot), "another channel")
+		m.Throttle(time.Minute)
+		global := refused(1, bot)
+		assert.NotEqual(t, bucket, global)
+		assert.Equal(t, global, refused(2, bot))
+		assert.NotEqual(t, global, refused(3, "Bot other"), "another credential")
+	})
+}
+
+func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.PerMajor()))
+		refused := func(channel int) string {
+			discover(t, m, message(channel), limited("messages", 5, 4, 10*time.Second))
+			r := buckets.Request{Route: message(channel), Authorization: bot}
+			err := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
+			assert.NotEmpty(t, err.Declared)
+			again := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
+			assert.Equal(t, err.Key, again.Key)
+			return err.Key
+		}
+		assert.NotEqual(t, refused(1), refused(2), "another channel")
 	})
 }

@@ -59,6 +59,7 @@ type queues struct {
 	waiting   int                 // how many wait, in all of them
 	plain     int                 // of these, how many wait for nothing but the bucket
 	weights   int                 // of the groups to which these belong
+	kept      int                 // permits of declared limits that queues keep
 	heldUntil time.Duration       // until then each sub-limit is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
@@ -83,6 +84,7 @@ type queue struct {
 	turn    fifo.Element[*queue] // among those that are ready
 	line    *line                // in which it stands, or by which it is about to be served; nil if none
 	place   place                // there, guarded by that line
+	kept    []declaredPermit
 
 	subLimit bool // it is that of a sub-limit
 	hold     ratelimits.Throttle
@@ -246,7 +248,11 @@ func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
 			n += group.waiting.Before(arrived)
 		}
 	}
-	return ahead{own, n + min(others, (own/weight+1)*weights)}
+	of, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
+	if !ok {
+		of = min(others, (n/weight+1)*weights)
+	}
+	return ahead{own, n + of}
 }
 
 // count takes in that so many more wait in a queue.
@@ -296,8 +302,13 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 	case q.turn.Arrived != head.Arrived:
 		qs.ready.Move(&q.turn, head.Arrived, q.key.group)
 	}
-	if head == nil && !q.subLimit {
-		delete(qs.others, q.key)
+	if head == nil {
+		for _, p := range b.takeKept(q) {
+			p.giveBack(now)
+		}
+		if !q.subLimit {
+			delete(qs.others, q.key)
+		}
 	}
 }
 

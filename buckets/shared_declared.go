@@ -9,67 +9,16 @@ import (
 // limit, of others, and of its bucket. Each has to be asked for, and the answer takes its time. So what was granted is kept for a moment,
 // while the others are asked.
 
-// keepTime is how long that is: longer than an answer takes, and most buckets' windows; but not so long that it holds others up for
-// much longer than the limits do.
+// keepTime is how long that is: longer than an answer takes, and most buckets' windows; but not so long that it holds others up for much
+// longer than the limits do, or that they take a permit for that of a request that will never be answered.
 const keepTime = 2 * time.Second
 
-// keptPermits are those of a declared limit that processes share which nobody could use yet, as something else was missing.
-type keptPermits struct {
-	all   []keptPermit // in the order of their ends
-	alarm alarm
-}
-
-type keptPermit struct {
-	permit
-	until time.Duration
-}
-
-func (k *keptPermits) any() bool { return len(k.all) > 0 }
-
-// take takes the latest of them.
-func (k *keptPermits) take() (p permit, ok bool) {
-	last := len(k.all) - 1
-	if last < 0 {
-		return p, false
+// keepTime is how long a permit of the limit is kept whose request waits for something else: a period, less if processes share it.
+func (d *declaredLimit) keepTime() time.Duration {
+	if period := d.key.rule.period; !d.shared.Load() || period < keepTime {
+		return period
 	}
-	p, k.all = k.all[last].permit, k.all[:last]
-	return p, true
-}
-
-// takeAny takes a permit that was kept, or a new one. The lock is held.
-func (d *declaredLimit) takeAny(now time.Duration, p *permit) (ok bool) {
-	if *p, ok = d.kept.take(); ok {
-		return true
-	}
-	return d.source.take(now, p)
-}
-
-// keep keeps a permit for a moment, if others would have to be asked for the next one. The lock is held.
-func (d *declaredLimit) keep(now time.Duration, p permit) bool {
-	if d.link.alone(now) || d.evicted.Load() || d.manager.closed() {
-		return false
-	}
-	until := now + keepTime
-	d.kept.all = append(d.kept.all, keptPermit{p, until})
-	d.kept.alarm.set(d.manager.settings.clock, now, until, d.returnKept)
-	return true
-}
-
-// returnKept gives back what was kept for too long.
-func (d *declaredLimit) returnKept() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.kept.alarm.rang()
-	now := d.now(d.manager.now())
-	for d.kept.any() {
-		first := &d.kept.all[0]
-		if first.until > now {
-			d.kept.alarm.set(d.manager.settings.clock, now, first.until, d.returnKept)
-			return
-		}
-		d.source.giveBack(now, &first.permit)
-		d.kept.all = slices.Delete(d.kept.all, 0, 1)
-	}
+	return keepTime
 }
 
 // connect links the limit to those of other processes, if limits are shared, once.
@@ -82,6 +31,7 @@ func (d *declaredLimit) connect() {
 	defer d.mu.Unlock()
 	if d.link == nil && !d.evicted.Load() {
 		d.tells = true
+		d.shared.Store(true)
 		d.link = &sharedLink{arrivals: d.eachArrival}
 		d.link.remote = session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
 	}
@@ -89,18 +39,14 @@ func (d *declaredLimit) connect() {
 
 // disconnect ends that. The lock is held.
 func (d *declaredLimit) disconnect() {
-	if d.link == nil {
-		return
+	if d.link != nil {
+		d.link.close()
 	}
-	d.kept.alarm.stop()
-	for p, ok := d.kept.take(); ok; p, ok = d.kept.take() {
-		d.source.giveBack(d.clock, &p)
-	}
-	d.link.close()
 }
 
-// counted lets the others know how many wait.
+// counted lets everybody know how many wait, in this process and others.
 func (d *declaredLimit) counted(now time.Duration) {
+	d.note()
 	if d.link != nil && !d.evicted.Load() {
 		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
 	}
@@ -187,11 +133,11 @@ func (b *bucket) declaredCanTell(now time.Duration, a *ask, w *waiter, n ahead) 
 		return true
 	}
 	d, ok := q.line.above.(*declaredLimit)
-	return !ok || d.canTell(now, q, n.own)
+	return !ok || d.canTell(now, a, q, n.own)
 }
 
 // canTell reports that it is known whether one of a queue in line can take a permit at once, with so many ahead in it.
-func (d *declaredLimit) canTell(now time.Duration, q *queue, ahead int) bool {
+func (d *declaredLimit) canTell(now time.Duration, a *ask, q *queue, ahead int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.link == nil || d.evicted.Load() {
@@ -201,7 +147,7 @@ func (d *declaredLimit) canTell(now time.Duration, q *queue, ahead int) bool {
 	if at, known := d.next(now); known && at <= now {
 		return false // somebody is about to
 	}
-	f := d.link.remote.Predict(now, d.before(q, ahead))
+	f := d.link.remote.Predict(now, d.before(a, q, ahead))
 	return f.Own || f.Certain || d.link.remote.Err() != nil
 }
 

@@ -85,7 +85,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 		"one limit":           {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
 		"a slow bucket, too":  {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
 		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 73 * time.Second},
-		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 200 * time.Second},
+		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
 		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},
 	} {
 		for _, term := range []time.Duration{0, 3 * time.Second} {

@@ -38,6 +38,9 @@ type TooLongError struct {
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if not known or if it may contain a token.
 	Bucket string
+	// Key is the same for requests of one manager that wait for the same limit: of a bucket, of a credential, of the edge, a declared one.
+	// Whoever makes such requests again later can space them by it. It contains no token, and means nothing else; it can be empty.
+	Key string
 	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
 	// find it. It is nil where limits alone are the reason.
 	Cause error

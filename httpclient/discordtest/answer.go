@@ -53,8 +53,11 @@ var bucketHeaders = []string{
 
 // serve replaces an answer by what a handler writes.
 func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) {
+	if r.answerRepeated(response) {
+		return
+	}
 	defer r.caught("Handle")
-	r.answered(0) // until it has returned
+	r.answered(0, nil) // until it has returned
 	recorder := httptest.NewRecorder()
 	handler(recorder, r.replay())
 	if !slices.Contains([]int{http.StatusNoContent, http.StatusNotModified}, recorder.Code) {
@@ -68,14 +71,20 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 		}
 	}
 	response.Status = recorder.Code
-	r.answered(recorder.Code)
+	r.answered(recorder.Code, response.Body)
 }
 
-// answered notes the status of the answer.
-func (r *record) answered(status int) {
+// answered notes the answer. A message that it refuses was not created.
+func (r *record) answered(status int, body []byte) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	r.Status = status
+	if m := r.message; m != nil && status != 0 {
+		m.body = body
+		if status >= http.StatusMultipleChoices {
+			m.created = time.Time{} // so that it is forgotten
+		}
+	}
 }
 
 // caught cuts the connection when a function of the test's has panicked, and fails the test unless that was what it wanted. It is to be

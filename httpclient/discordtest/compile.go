@@ -34,7 +34,8 @@ func usualLimits() []discordsim.Rule {
 // compile turns rules into what the engine understands.
 func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	config := discordsim.Config{Enter: s.enter(rules), Observe: s.observe}
-	limits := make(map[operation]int) // index of its rule in config.Rules
+	config.Faults = append(config.Faults, s.enforceNonces()) // the first, as its change of the answer is the last
+	limits := make(map[operation]int)                        // index of its rule in config.Rules
 	for i, r := range rules {
 		switch {
 		case r.wrong != nil:

@@ -64,6 +64,11 @@
 // Limits are counted as by Discord: for each value of the Authorization header and for each major parameter (channel,
 // guild, webhook).
 //
+// # Nonces
+//
+// As at Discord, a message with a nonce and enforce_nonce is created once: if its author has created one with the same nonce in the five
+// minutes before, the answer is that to the first one, and [Request.Repeated] is set. It counts for the limits all the same.
+//
 // # Refused and avoidable
 //
 // [Server.Refused] returns all requests that were answered with a 429. [Server.Avoidable] returns those of them that a

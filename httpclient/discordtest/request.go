@@ -26,6 +26,9 @@ type Request struct {
 	Refused Class
 	// Avoidable reports that a correct client would not have caused this 429.
 	Avoidable bool
+	// Repeated reports a message that was not created, because its author had created one with the same nonce and enforce_nonce in the five
+	// minutes before. It was answered like the first one.
+	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
 }
@@ -48,8 +51,9 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool // by the number of a rule: whether it is about this request, and its When, too
-	used     []kind // of answers and faults, one at the most of each
+	wanted   []bool   // by the number of a rule: whether it is about this request, and its When, too
+	used     []kind   // of answers and faults, one at the most of each
+	message  *message // with an enforced nonce: the one that was created, nil if there is none
 }
 
 // enter takes a request down and asks the rules' functions about it, in its own goroutine and under no lock.

@@ -1,0 +1,36 @@
+package asynqlimit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// The tasks of the second guild are the last in asynq's own queue, and the first guild's take minutes.
+func TestTasksOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
+	t.Parallel()
+	const many, few = 1000, 10
+	server := discordtest.NewServer(t, discordtest.Window(create, 5, time.Second), discordtest.GlobalLimit(100_000))
+	discord := newDiscord(server.URL)
+	t.Cleanup(func() { _ = discord.Close() })
+	address, client, _ := newQueue(t)
+	enqueue(t, client, "1", many)
+	enqueue(t, client, "2", few)
+	start(t, address, asynq.Config{Concurrency: 100, DelayedTaskCheckInterval: time.Second}, send(discord))
+	sent := func(channel string) (n int) {
+		for _, r := range server.Requests() {
+			if strings.HasSuffix(r.Path, "/channels/"+channel+"/messages") {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, time.Minute, func() bool { return sent("2") == few })
+	assert.Less(t, sent("1"), many/2, "the first guild's are still to come")
+	assert.Empty(t, server.Avoidable())
+}

@@ -1,0 +1,156 @@
+package asynqlimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/asynqlimit"
+	"github.com/ratelight/ratelight/httpclient/jobs"
+	"github.com/ratelight/ratelight/httpclient/rest"
+	"github.com/ratelight/ratelight/internal/redistest"
+)
+
+// workerVariable names the environment variable that makes the test's program a worker process, with the Redis server and the Discord in the
+// next two.
+const (
+	workerVariable  = "ASYNQLIMIT_WORKER"
+	redisVariable   = "ASYNQLIMIT_REDIS"
+	discordVariable = "ASYNQLIMIT_DISCORD"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) == "1" {
+		fmt.Fprintln(os.Stderr, workForEver(os.Getenv(redisVariable), os.Getenv(discordVariable)))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const create = "POST /channels/{id}/messages"
+
+// message is the payload of a task: one message to a channel.
+type message struct {
+	Channel string `json:"channel"`
+	Content string `json:"content"`
+}
+
+// newDiscord returns a client of the fake Discord at a URL, whose global limit is none.
+func newDiscord(url string) *rest.Client {
+	return rest.New("token", rest.WithBaseURL(url+"/api/v10"), rest.WithTransport(
+		httpclient.WithBuckets(buckets.WithGlobalLimit(100_000)), httpclient.WithLogger(slog.New(slog.DiscardHandler))))
+}
+
+// send returns a handler that sends messages.
+func send(discord *rest.Client) asynq.Handler {
+	return asynqlimit.JSON(func(ctx context.Context, m message) error {
+		body := jobs.WithNonce(map[string]string{"content": m.Content}, asynqlimit.Nonce(ctx))
+		return discord.DoJSON(ctx, http.MethodPost, "/channels/"+m.Channel+"/messages", body, nil)
+	})
+}
+
+// quiet is a logger for what the tests provoke.
+type quiet struct{}
+
+func (quiet) Debug(...any) {}
+func (quiet) Info(...any)  {}
+func (quiet) Warn(...any)  {}
+func (quiet) Error(...any) {}
+func (quiet) Fatal(...any) { os.Exit(1) }
+
+// newServer starts a server with everything as it is by default, but for what the configuration says.
+func newServer(address string, config asynq.Config, handler asynq.Handler, options ...jobs.Option) (*asynq.Server, error) {
+	limiter, err := asynqlimit.New(options...)
+	if err != nil {
+		return nil, err
+	}
+	config.Logger = quiet{}
+	server := asynq.NewServer(asynq.RedisClientOpt{Addr: address}, limiter.Configure(config))
+	return server, server.Start(limiter.Middleware(handler))
+}
+
+// start starts a server until the test ends.
+func start(t *testing.T, address string, config asynq.Config, handler asynq.Handler, options ...jobs.Option) {
+	t.Helper()
+	server, err := newServer(address, config, handler, options...)
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+}
+
+// newQueue starts a Redis server.
+func newQueue(t *testing.T) (address string, client *asynq.Client, inspector *asynq.Inspector) {
+	t.Helper()
+	address = redistest.NewEngine(t).Address()
+	client = asynq.NewClient(asynq.RedisClientOpt{Addr: address})
+	inspector = asynq.NewInspector(asynq.RedisClientOpt{Addr: address})
+	t.Cleanup(func() { assert.NoError(t, errors.Join(client.Close(), inspector.Close())) })
+	return address, client, inspector
+}
+
+// enqueue adds n messages for a channel in the order of their contents, which are their ids, too.
+func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
+	t.Helper()
+	for i := range n {
+		content := fmt.Sprintf("%s-%d", channel, i)
+		payload, err := json.Marshal(message{channel, content})
+		require.NoError(t, err)
+		_, err = client.EnqueueContext(t.Context(), asynq.NewTask("message", payload), asynq.TaskID(content), asynq.Retention(time.Hour))
+		require.NoError(t, err)
+	}
+}
+
+// eventually waits until something is so. It is no measure of anything: it ends a test that would never end.
+func eventually(t *testing.T, longest time.Duration, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "it never comes to that")
+	}
+}
+
+// completed returns how many tasks are.
+func completed(t *testing.T, inspector *asynq.Inspector) int {
+	t.Helper()
+	info, err := inspector.GetQueueInfo("default")
+	require.NoError(t, err)
+	return info.Completed
+}
+
+// workForEver works messages until the process is killed.
+func workForEver(address, discord string) error {
+	if _, err := newServer(address, asynq.Config{Concurrency: 100}, send(newDiscord(discord))); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, os.Stdin) // which ends with the test
+	return errors.Join(errors.New("the test has ended"), err)
+}
+
+// startProcess starts a worker process. It ends with the test.
+func startProcess(t *testing.T, address, discord string) *exec.Cmd {
+	t.Helper()
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), workerVariable+"=1", redisVariable+"="+address, discordVariable+"="+discord)
+	process.Stderr = os.Stderr
+	_, err := process.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, process.Start())
+	t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait() // of one that was killed
+	})
+	return process
+}

@@ -1,0 +1,77 @@
+package discordtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// nonceTime is how long a nonce is remembered. Discord says "a few minutes" (its documentation).
+const nonceTime = 5 * time.Minute
+
+// message is one that was created with a nonce and enforce_nonce. Its body is guarded by the server's lock.
+type message struct {
+	created time.Time
+	body    []byte // of the answer
+}
+
+// enforceNonces returns what answers a message whose nonce its author has used shortly before: with the answer to the first, without creating
+// another one. The engine calls it in the order of processing, under its lock, when the rules have made the answer.
+func (s *Server) enforceNonces() discordsim.Fault {
+	created := make(map[string]*message)
+	create := discordsim.Rule{Method: http.MethodPost, Path: "/channels/{id}/messages"}
+	return discordsim.Fault{
+		Also: true,
+		When: func(call discordsim.Call) bool {
+			rec := call.Request.Value.(*record)
+			return create.Matches(rec.Method, rec.Path) && bytes.Contains(rec.Body, []byte(`"enforce_nonce"`))
+		},
+		Edit: func(call discordsim.Call, response *discordsim.Response) {
+			rec := call.Request.Value.(*record)
+			key := rec.enforcedNonce()
+			if key == "" || response.Status >= http.StatusMultipleChoices {
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			first := created[key]
+			if first == nil || call.Now.Sub(first.created) >= nonceTime {
+				rec.message = &message{created: call.Now, body: response.Body}
+				created[key] = rec.message
+				return
+			}
+			rec.Repeated, rec.message = true, first
+			response.Body = first.body
+		},
+	}
+}
+
+// enforcedNonce returns what must not be used twice, "" if nothing.
+func (r *record) enforcedNonce() string {
+	var fields struct {
+		Nonce   json.RawMessage `json:"nonce"`
+		Enforce bool            `json:"enforce_nonce"`
+	}
+	if json.Unmarshal(r.Body, &fields) != nil || !fields.Enforce {
+		return ""
+	}
+	switch nonce := string(fields.Nonce); nonce {
+	case "", "null", `""`:
+		return ""
+	default:
+		return r.Header.Get("Authorization") + " " + nonce
+	}
+}
+
+// answerRepeated answers a message that is not created again, when Handle answers those that are.
+func (r *record) answerRepeated(response *discordsim.Response) bool {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	if r.Repeated {
+		response.Body = r.message.body
+	}
+	return r.Repeated
+}

@@ -1,0 +1,112 @@
+package jobs_test
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/jobs"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// refused is the error of a request that would wait, to a bucket of 5 in 10 s, without any wait in the process.
+func refused(key string, wait time.Duration) error {
+	return &ratelimits.TooLongError{Key: key, Wait: wait, Limit: 5, Period: 10 * time.Second}
+}
+
+func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
+	t.Parallel()
+	wait, ok := buckets.MaxWait(exact(t).Context(t.Context()))
+	assert.True(t, ok)
+	assert.Equal(t, jobs.DefaultMaxWait, wait)
+}
+
+// The seed's formula: the next window, and a whole one more for each window that those before need.
+func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := exact(t)
+		for i := range 1000 {
+			window := 30*time.Second + time.Duration(i/5)*10*time.Second
+			after := policy.Decide(refused("a", 30*time.Second)).After
+			assert.GreaterOrEqual(t, after, window)
+			assert.Less(t, after, window+10*time.Second)
+		}
+	})
+}
+
+func TestJobsThatWaitForDifferentLimitsAreIndependent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := exact(t)
+		for range 100 {
+			policy.Decide(refused("a", time.Minute))
+		}
+		assert.Equal(t, time.Minute, policy.Decide(refused("b", time.Minute)).After)
+	})
+}
+
+func TestASnoozeThatIsOverIsNotCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := exact(t)
+		for range 10 {
+			policy.Decide(refused("a", time.Minute))
+		}
+		time.Sleep(time.Minute + 20*time.Second)
+		assert.Equal(t, 10*time.Second, policy.Decide(refused("a", 10*time.Second)).After)
+	})
+}
+
+func TestJobsOfAnUnknownLimitComeBackNoFasterThanTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"no limit known":   &ratelimits.TooLongError{Key: "a", Wait: time.Minute},
+		"the global limit": &ratelimits.TooLongError{Key: "a", Wait: time.Minute, Global: true, Limit: 1000, Period: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				policy := exact(t)
+				for range 50 {
+					policy.Decide(err)
+				}
+				assert.Equal(t, time.Minute+time.Second, policy.Decide(err).After)
+			})
+		})
+	}
+}
+
+func TestSpreadIsAddedByChance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := jobs.New(jobs.WithSpread(10 * time.Second))
+		require.NoError(t, err)
+		different := make(map[time.Duration]bool)
+		for i := range 100 {
+			after := policy.Decide(refused(strconv.Itoa(i), time.Minute)).After
+			assert.GreaterOrEqual(t, after, time.Minute)
+			assert.Less(t, after, time.Minute+10*time.Second)
+			different[after] = true
+		}
+		assert.Greater(t, len(different), 90)
+	})
+}
+
+// What is over is forgotten: a policy lives as long as its process, and there are many channels.
+func TestAPolicyStaysSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := exact(t)
+		decide := func(i int) { policy.Decide(refused(strconv.Itoa(i%100_000), time.Second)) }
+		for i := range 100_000 {
+			decide(i)
+			time.Sleep(time.Millisecond)
+		}
+		assert.Less(t, policy.Remembered(), 5000)
+	})
+}

@@ -1,0 +1,148 @@
+// Package postgrestest starts a real PostgreSQL server for a test. It needs the server's programs, not a driver.
+package postgrestest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// DirectoryVariable names the environment variable that says where initdb and postgres are.
+	DirectoryVariable = "RATELIGHT_POSTGRES_BIN"
+	// RequireVariable names the environment variable that, set to 1, makes tests fail that lack a server.
+	RequireVariable = "RATELIGHT_REQUIRE_POSTGRES"
+)
+
+var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" +
+	DirectoryVariable + " can name their directory)")
+
+// NewServer starts an empty server that listens at a Unix socket, and returns how to connect to it, as "keyword=value" pairs. It ends
+// with the test. Without a server installed the test is skipped, or fails if RequireVariable is 1.
+func NewServer(t testing.TB) string {
+	t.Helper()
+	programs, err := installed()
+	if err != nil {
+		if os.Getenv(RequireVariable) == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not the test's, which only its user may enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	if err := giveAway(directory); err != nil {
+		t.Fatal(err)
+	}
+	cluster := filepath.Join(directory, "data")
+	initialize := exec.Command(filepath.Join(programs, "initdb"), "--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync",
+		"--encoding", "UTF8", "--locale", "C")
+	initialize.Dir = directory
+	unprivileged(initialize)
+	if output, err := initialize.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, output)
+	}
+	server := exec.Command(filepath.Join(programs, "postgres"), "-D", cluster, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off",
+		"-c", "max_connections=200")
+	server.Dir = directory
+	unprivileged(server)
+	stop, err := start(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return "host=" + directory + " user=postgres dbname=postgres sslmode=disable"
+}
+
+// installed returns the directory of the server's programs.
+func installed() (string, error) {
+	if named := os.Getenv(DirectoryVariable); named != "" {
+		return named, nil
+	}
+	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // no pattern is malformed
+	slices.Reverse(candidates)
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil { // it looks for others beside itself
+			candidates = append(candidates, filepath.Dir(path))
+		}
+	}
+	for _, directory := range candidates {
+		if _, err := exec.LookPath(filepath.Join(directory, "postgres")); err == nil {
+			return directory, nil
+		}
+	}
+	return "", errNotInstalled
+}
+
+// start starts the server and returns when it accepts connections.
+func start(server *exec.Cmd) (stop func(), err error) {
+	log := &watched{text: "ready to accept connections", found: make(chan struct{})}
+	server.Stdout, server.Stderr = log, log
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		// The signal of a parent's death comes when the thread ends that started the process, not the program. This one is kept.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := server.Start()
+		started <- err
+		if err == nil {
+			_ = server.Wait()
+		}
+		close(ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	stop = func() {
+		_ = server.Process.Signal(os.Interrupt) // without waiting for clients
+		<-ended
+	}
+	select {
+	case <-log.found:
+		return stop, nil
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		stop()
+	}
+	return nil, fmt.Errorf("postgres does not start: %s", log)
+}
+
+// watched is a log in which a text is waited for.
+type watched struct {
+	text  string
+	found chan struct{}
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := strings.Contains(w.log.String(), w.text)
+	if before {
+		return len(p), nil // it is of no interest any more
+	}
+	n, err := w.log.Write(p)
+	if strings.Contains(w.log.String(), w.text) {
+		close(w.found)
+	}
+	return n, err
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}

@@ -1,0 +1,41 @@
+package postgrestest
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// other returns whose the server is: PostgreSQL refuses to be root's. nil: whoever runs the test.
+func other() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, wrongUser := strconv.ParseUint(u.Uid, 10, 32)
+		gid, wrongGroup := strconv.ParseUint(u.Gid, 10, 32)
+		if wrongUser == nil && wrongGroup == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	return nil
+}
+
+// giveAway lets the server's user write to a directory.
+func giveAway(directory string) error {
+	if u := other(); u != nil {
+		return os.Chown(directory, int(u.Uid), int(u.Gid))
+	}
+	return nil
+}
+
+// unprivileged runs a command as the server's user. The system kills it when this process dies, however that comes.
+func unprivileged(command *exec.Cmd) {
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: other(), Pdeathsig: syscall.SIGKILL}
+}

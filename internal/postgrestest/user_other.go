@@ -1,0 +1,11 @@
+//go:build !linux
+
+package postgrestest
+
+import "os/exec"
+
+// giveAway does nothing: the server is the user's who runs the test.
+func giveAway(string) error { return nil }
+
+// unprivileged does nothing: only the end of the test ends the server here.
+func unprivileged(*exec.Cmd) {}
