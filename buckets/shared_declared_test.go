@@ -58,18 +58,6 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 	return last.Sub(start)
 }
 
-// exceeded counts the requests that were processed beyond the limit.
-func (l *limitedLog) exceeded() (n int) {
-	for _, all := range l.times {
-		for i := l.limit; i < len(all); i++ {
-			if all[i].Sub(all[i-l.limit]) < l.period {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // Managers that share a declared limit keep it together, and are as fast as one, whatever else their requests wait for.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
@@ -93,9 +81,9 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
 					t.Parallel()
 					bubble(t, func(t *testing.T) {
-						perRoute := &limitedLog{5, 10 * time.Second, map[string][]time.Time{}}
-						perGroup := &limitedLog{2, 4 * time.Second, map[string][]time.Time{}}
-						perChannel := &limitedLog{3, time.Minute, map[string][]time.Time{}}
+						perRoute := newLimitedLog(5, 10*time.Second)
+						perGroup := newLimitedLog(2, 4*time.Second)
+						perChannel := newLimitedLog(3, time.Minute)
 						logs := map[string][]*limitedLog{
 							"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
 							"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
@@ -112,7 +100,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 								case perChannel:
 									key = strconv.Itoa(channel)
 								}
-								log.times[key] = append(log.times[key], time.Now())
+								log.process(key)
 							}
 						})
 						for _, log := range logs {
