@@ -3,14 +3,18 @@ package fifo
 import "time"
 
 // Turns is what waits in groups that take turns: as many of a group are first as its weight says, then it is the next group's turn (weighted
-// round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others; what has no
-// group is one together. The zero value is ready for use. It is not safe for concurrent use.
+// round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others, unless it left in
+// the middle of its turn and nobody has been served since; what has no group is one together. The zero value is ready for use. It is not safe for concurrent use.
 type Turns[T any] struct {
 	unnamed turn[T]
 	named   map[string]*turn[T]
 	current *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
 	length  int
 	weights int // of all groups in the ring
+
+	// The group that left in the middle of its turn, and how many more of it may go; 0: none.
+	left string
+	rest int
 }
 
 // turn is a group, which is in the ring while something of it waits.
@@ -50,6 +54,7 @@ func (t *Turns[T]) All(yield func(T) bool) {
 
 // Spend says that one of the group is served whose turn it is.
 func (t *Turns[T]) Spend() {
+	t.rest = 0
 	if g := t.current; g != nil {
 		if g.left--; g.left <= 0 {
 			g.left, t.current = g.weight, g.next
@@ -64,6 +69,9 @@ func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
 	if g.next == nil {
 		g.left = weight
 		t.link(g)
+		if t.rest > 0 && group == t.left {
+			g.left, t.current, t.rest = min(t.rest, weight), g, 0
+		}
 	}
 	t.weights += weight - g.weight
 	g.weight = weight
@@ -90,6 +98,9 @@ func (t *Turns[T]) Remove(e *Element[T], group string) bool {
 	}
 	t.length--
 	if g.queue.Len() == 0 {
+		if g == t.current && g.left < g.weight {
+			t.left, t.rest = group, g.left
+		}
 		t.unlink(g)
 		delete(t.named, group)
 	}
