@@ -234,7 +234,9 @@ func (d *declaredLimit) declared() bool { return true }
 func (d *declaredLimit) enqueue(now time.Duration, q *queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.join(now, q)
+	if !d.evicted.Load() { // else there is another one, of which the bucket asks next
+		d.join(now, q)
+	}
 }
 
 // giveBack gives back a permit whose request was not sent.

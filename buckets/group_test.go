@@ -137,6 +137,24 @@ func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 	}
 }
 
+// Where requests move to another bucket, because it is learnt where their route belongs, the group whose request arrived first is first there.
+func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
+	t.Parallel()
+	for range 20 { // what is in no order comes out right sometimes
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			probe := ask(m, message(1))
+			var sent []string
+			for _, group := range []string{"a", "b", "c", "d"} {
+				queueUp(m, always(message(1)), group, 2, limited("messages", 1, 0, time.Second), &sent)
+			}
+			probe.update(limited("messages", 1, 0, time.Second))
+			wait(9 * time.Second)
+			require.Equal(t, "abcdabcd", strings.Join(sent, ""))
+		})
+	}
+}
+
 // Who is refused stands first of its group again, and a group that has gone is forgotten.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 	t.Parallel()
@@ -244,6 +262,25 @@ func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
 		wait(3 * time.Second)
 		require.True(t, stays.granted())
 		stays.update(plain(200))
+		drained(t, m)
+	})
+}
+
+// A queue leaves the line for the global limit with each of its requests, but its group has its whole turn all the same.
+func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1),
+			buckets.WithGroupWeights(func(group string) int { return map[string]int{"a": 1, "b": 3}[group] }))
+		discover(t, m, message(1), plain(200))
+		wait(2 * time.Second)
+		var sent []string
+		queueUp(m, always(message(1)), "a", 10, plain(200), &sent)
+		queueUp(m, always(message(2)), "b", 10, plain(200), &sent)
+		sent = nil
+		wait(9 * time.Second)
+		assert.Contains(t, strings.Join(sent, ""), "abbbabbb")
+		wait(time.Minute)
 		drained(t, m)
 	})
 }

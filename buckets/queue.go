@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +87,7 @@ type queue struct {
 	line    *line                // in which it stands, or by which it is about to be served; nil if none
 	place   place                // there, guarded by that line
 	kept    []declaredPermit
+	passed  *line // that of a gate, where it had its turn, and nobody of it has left since, for want of something else
 
 	subLimit bool // it is that of a sub-limit
 	hold     ratelimits.Throttle
@@ -150,6 +153,17 @@ func (qs *queues) all(yield func(*queue) bool) {
 			return
 		}
 	}
+}
+
+// byArrival returns the queues in which somebody waits, by when the first of each arrived.
+func (qs *queues) byArrival() (all []*queue) {
+	for q := range qs.all {
+		if q.waiting.Len() > 0 {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b *queue) int { return cmp.Compare(a.waiting.Head().Arrived, b.waiting.Head().Arrived) })
+	return all
 }
 
 // has reports whether the queue is one of them.
@@ -303,6 +317,7 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 		qs.ready.Move(&q.turn, head.Arrived, q.key.group)
 	}
 	if head == nil {
+		q.passed = nil
 		for _, p := range b.takeKept(q) {
 			p.giveBack(now)
 		}
