@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -59,15 +60,15 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	trace := NewTrace(config.Record)
+	log := report.NewLog(config.Record)
 	to := destination{base: sockets(), offer: config.Real.offer}
 	if config.Real == nil {
-		if to, err = config.listen(trace); err != nil {
+		if to, err = config.listen(log); err != nil {
 			return Result{}, err
 		}
 		defer to.simulator.Close()
 	}
-	r := newRun(config.Requests, trace, to.base,
+	r := newRun(config.Requests, log, to.base,
 		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
 		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
@@ -98,13 +99,13 @@ func sockets() http.RoundTripper {
 }
 
 // listen starts a simulated Discord. Its seconds, in which the global limit is counted, begin now.
-func (c *Config) listen(trace *Trace) (to destination, err error) {
+func (c *Config) listen(log *report.Log) (to destination, err error) {
 	s := c.Simulated
 	simulator := discordsim.Config{
 		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
 		Global: GlobalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
 	}
-	trace.Simulator(&simulator)
+	log.Observe(&simulator)
 	server, err := discordsim.New(simulator)
 	if err != nil {
 		return to, err

@@ -15,7 +15,7 @@ import (
 // request was handed over; the round tripper from Below goes below the transport under test and notes when a request comes out of it.
 // A Meter is safe for concurrent use. Use NewMeter.
 type Meter struct {
-	trace *Trace // nil: nothing is recorded
+	log *report.Log // nil: nothing is recorded
 
 	mu       sync.Mutex
 	queued   []time.Duration
@@ -23,8 +23,8 @@ type Meter struct {
 	reading  Reading
 }
 
-// NewMeter returns a meter that has seen nothing. Each request is recorded in the trace, unless that is nil.
-func NewMeter(trace *Trace) *Meter { return &Meter{trace: trace} }
+// NewMeter returns a meter that has seen nothing. Each request is recorded in the log, unless that is nil.
+func NewMeter(log *report.Log) *Meter { return &Meter{log: log} }
 
 // Queued is how long requests were held back. All zero if none was sent.
 type Queued struct {
@@ -66,7 +66,7 @@ type watch struct {
 	waiting time.Time // since when it has been held back
 	queued  time.Duration
 	sends   int
-	log     []report.Send // kept if there is a trace
+	log     []report.Send // kept if there is a log
 }
 
 type watchKey struct{}
@@ -88,8 +88,8 @@ func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 		m.queued = append(m.queued, w.queued)
 		m.mu.Unlock()
 	}
-	if m.trace != nil {
-		m.trace.Passage(report.Passage{HandedOver: m.trace.since(start), Done: m.trace.since(time.Now()), Sends: w.log})
+	if m.log != nil {
+		m.log.Add(report.Passage{HandedOver: m.log.Since(start), Done: m.log.Since(time.Now()), Sends: w.log})
 	}
 }
 
@@ -114,8 +114,8 @@ func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
 	b.meter.leave(back.Sub(sent), err)
 	if w != nil {
 		w.waiting = back
-		if trace := b.meter.trace; trace != nil {
-			w.log = append(w.log, newSend(trace.since(sent), trace.since(back), response))
+		if log := b.meter.log; log != nil {
+			w.log = append(w.log, newSend(log.Since(sent), log.Since(back), response))
 		}
 	}
 	return response, err

@@ -168,11 +168,11 @@ func (i *idle) CloseIdleConnections() { *i.closed = true }
 func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		trace := &Trace{}
-		trace.Start(time.Now())
-		m := NewMeter(trace)
+		log := report.NewLog(true)
+		log.Start(time.Now())
+		m := NewMeter(log)
 		do(t, m, holds(m.Below(refuses(takes(100*ms))), 300*ms))
-		seen := func() []report.Passage { return trace.Log().Passages }
+		seen := func() []report.Passage { return log.Passages }
 		require.Len(t, seen(), 1)
 		assert.Equal(t, report.Passage{Done: 400 * ms, Sends: []report.Send{
 			{At: 300 * ms, Back: 400 * ms, Status: http.StatusTooManyRequests, Class: ratelimits.ClassGlobal},
@@ -187,7 +187,7 @@ func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 		_, err = m.Do(&http.Client{Transport: m.Below(broken{})}, request)
 		require.ErrorIs(t, err, assert.AnError)
 		assert.Equal(t, []report.Send{{At: 400 * ms, Back: 400 * ms}}, seen()[2].Sends)
-		assert.Equal(t, 400*ms, trace.Log().Lasted)
+		assert.Equal(t, 400*ms, log.Lasted)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -22,7 +23,7 @@ type run struct {
 	transport *httpclient.Transport
 	client    *http.Client
 	stalls    func() Stalls
-	trace     *Trace
+	log       *report.Log
 	done      func() // may be nil
 	secret    string // that no error may show
 	mayFail   bool   // an answer of status 400 or more is an answer
@@ -32,9 +33,9 @@ type run struct {
 }
 
 // newRun begins a run that makes so many requests, over a transport that limits what it sends to another one.
-func newRun(requests int, trace *Trace, base http.RoundTripper, options ...httpclient.Option) *run {
-	r := &run{start: time.Now(), meter: NewMeter(trace), trace: trace, stalls: WatchStalls(), result: newResult(requests)}
-	trace.Start(r.start)
+func newRun(requests int, log *report.Log, base http.RoundTripper, options ...httpclient.Option) *run {
+	r := &run{start: time.Now(), meter: NewMeter(log), log: log, stalls: WatchStalls(), result: newResult(requests)}
+	log.Start(r.start)
 	r.transport = httpclient.NewTransport(append(options, httpclient.WithBase(r.meter.Below(base)))...)
 	r.client = &http.Client{
 		Transport:     r.transport,
@@ -124,7 +125,7 @@ func (r *run) end(ctx context.Context, server *discordsim.Server, slowest time.D
 	r.transport.CloseIdleConnections()
 	_ = r.transport.Close() // the error is always nil
 	result := r.result
-	result.Interrupted, result.Stalls, result.Reading, result.Log = ctx.Err() != nil, r.stalls(), r.meter.Read(), r.trace.Log()
+	result.Interrupted, result.Stalls, result.Reading, result.Log = ctx.Err() != nil, r.stalls(), r.meter.Read(), r.log
 	result.observe(stats)
 	if server != nil {
 		report := server.Report()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -41,12 +42,12 @@ type Judged struct {
 // Run runs the scenario and judges it. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a scenario that makes no sense.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
-	config, trace := s.begin(time.Now()), NewTrace(settings.Record)
+	config, log := s.begin(time.Now()), report.NewLog(settings.Record)
 	config.Seed = settings.Seed
 	if settings.RealTime {
 		config.Tolerance = realTolerance
 	}
-	trace.Simulator(&config)
+	log.Observe(&config)
 	server, err := discordsim.New(config)
 	if err != nil {
 		return Judged{}, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -57,7 +58,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Judged, error) {
 		limits = append(limits, buckets.WithOrdered())
 	}
 	// What is judged is the limiter alone.
-	r := newRun(s.Requests(), trace, server.RoundTripper(),
+	r := newRun(s.Requests(), log, server.RoundTripper(),
 		httpclient.WithBuckets(limits...), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0))
 	r.done = settings.Done
 	patient, giveUp := context.WithTimeout(ctx, patience)

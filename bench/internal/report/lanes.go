@@ -107,7 +107,7 @@ func (log *Log) lanes() (others, buckets []*lane) {
 		}
 		others = append(others, l)
 		for _, use := range limit.Uses {
-			if use.Taken && !use.Foreign {
+			if use.Taken && use.Who != discordsim.Foreign {
 				l.mark(use.At, heightOf(limit, use), accepted)
 			}
 		}
@@ -172,7 +172,7 @@ func newLane(limit *Limit) *lane {
 		l.label = strings.TrimSpace(l.label + " " + limit.Class.String() + " limit")
 	}
 	for _, use := range limit.Uses {
-		if use.Foreign && use.Taken {
+		if use.Who == discordsim.Foreign && use.Taken {
 			l.mark(use.At, heightOf(limit, use), foreign)
 		}
 	}
@@ -185,9 +185,9 @@ func heightOf(limit *Limit, use Use) float64 {
 	case limit.Quota.Limit == 0:
 		return 0.5
 	case limit.Quota.Kind == discordsim.KindLeaky: // it leaks one request in this part of the period
-		return use.ResetAfter.Seconds() / limit.Quota.Period.Seconds() * float64(limit.Quota.Limit)
+		return use.State.ResetAfter.Seconds() / limit.Quota.Period.Seconds() * float64(limit.Quota.Limit)
 	}
-	return float64(use.Used)
+	return float64(use.State.Limit - use.State.Remaining)
 }
 
 // drawn is the lane for the script.
@@ -221,8 +221,8 @@ func (l *lane) windows() (spans []time.Duration) {
 		return nil
 	}
 	for _, use := range l.limit.Uses {
-		opens, closes := use.At, use.At+use.ResetAfter
-		if use.ResetAfter == 0 || len(spans) > 0 && spans[len(spans)-1] == closes {
+		opens, closes := use.At, use.At+use.State.ResetAfter
+		if use.State.ResetAfter == 0 || len(spans) > 0 && spans[len(spans)-1] == closes {
 			continue
 		}
 		if l.limit.Quota.Aligned {

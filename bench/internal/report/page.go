@@ -32,6 +32,8 @@ type section struct {
 func newSection(r *Report) section {
 	s := section{Report: r, ID: cmp.Or(r.Name, "run")}
 	log := cmp.Or(r.Log, new(Log))
+	log.mu.Lock() // a simulator that is closed may still have something to say
+	defer log.mu.Unlock()
 	for _, chart := range r.Charts {
 		s.Figures = append(s.Figures, curves(chart, log.Lasted, s.ID))
 	}

@@ -46,17 +46,19 @@ func everything(text string) *report.Report {
 
 // busy is what happened while so many requests, a millisecond apart, went to one bucket of five. The last one is refused.
 func busy(requests int) *report.Log {
-	limit := &report.Limit{Class: discordsim.ClassUser, Hash: "a", Major: "900000000000000007", Quota: discordsim.Fixed(5, time.Second)}
+	seen := discordsim.LimitUse{Class: discordsim.ClassUser, Hash: "a", Major: "900000000000000007", Quota: discordsim.Fixed(5, time.Second), Taken: true}
+	limit := &report.Limit{LimitUse: seen}
 	log := &report.Log{Lasted: time.Duration(requests) * ms, Limits: []*report.Limit{limit}}
 	for i := range requests {
 		at := time.Duration(i) * ms
 		log.Passages = append(log.Passages, report.Passage{Done: at + ms, Sends: []report.Send{{At: at, Back: at + ms, Status: 200, Class: ratelimits.ClassOK}}})
-		call := report.Call{At: at, Operation: "POST", Bucket: limit, Use: i, Status: 200}
+		call := report.Call{Event: discordsim.Event{Operation: "POST", Status: 200}, At: at, Bucket: limit, Use: i}
 		if i == requests-1 {
 			call.Status, call.Class, call.Verdict, call.Because = 429, discordsim.ClassUser, discordsim.Avoidable, "five were counted"
 		}
 		log.Calls = append(log.Calls, call)
-		limit.Uses = append(limit.Uses, report.Use{At: at, Taken: true, Used: i%5 + 1, ResetAfter: time.Second})
+		seen.State = discordsim.State{Limit: 5, Remaining: 4 - i%5, ResetAfter: time.Second}
+		limit.Uses = append(limit.Uses, report.Use{LimitUse: seen, At: at})
 	}
 	return log
 }

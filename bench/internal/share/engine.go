@@ -22,8 +22,6 @@ type engine struct {
 	url    string
 	own    *redistest.Engine // nil: somebody else's
 	client rueidis.Client
-
-	before, latest effort // of earlier lives, and of this one
 }
 
 // effort is what an engine has done for scripts.
@@ -86,7 +84,7 @@ func application() string { return fmt.Sprintf("ratelight-bench-%x", rand.Uint64
 //	cmdstat_evalsha:calls=12,usec=345,usec_per_call=28.75,rejected_calls=0,failed_calls=0
 var scripts = regexp.MustCompile(`cmdstat_eval(?:sha)?(?:_ro)?:calls=(\d+),usec=(\d+)`)
 
-// effort is what it has done so far, for one caller at a time. What it did in an earlier life since it was last asked is not known.
+// effort is what it has done since it was started.
 func (e *engine) effort(ctx context.Context) (effort, error) {
 	var now effort
 	for _, node := range e.client.Nodes() {
@@ -100,11 +98,7 @@ func (e *engine) effort(ctx context.Context) (effort, error) {
 			now = now.plus(effort{calls, time.Duration(took) * time.Microsecond})
 		}
 	}
-	if now.calls < e.latest.calls {
-		e.before = e.before.plus(e.latest)
-	}
-	e.latest = now
-	return e.before.plus(now), nil
+	return now, nil
 }
 
 func (e effort) plus(other effort) effort  { return effort{e.calls + other.calls, e.took + other.took} }

@@ -2,7 +2,6 @@ package share
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,15 +18,6 @@ func TestEngineIsStartedAndEnded(t *testing.T) {
 	after, err := engine.effort(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 1, after.minus(before).calls)
-
-	require.NoError(t, engine.own.Restart(t.Context()))
-	require.Eventually(t, func() bool {
-		_, err = engine.effort(t.Context())
-		return err == nil
-	}, 10*time.Second, time.Millisecond)
-	again, err := engine.effort(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, after.calls, again.calls, "what it did in its first life is not forgotten")
 
 	named, err := openEngine(t.Context(), engine.url)
 	require.NoError(t, err)

@@ -78,15 +78,9 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 }
 
 func (r *result) facts() []report.Fact {
-	calls, later, inverted := report.Number(r.callsEach, 3, ""), report.Number(r.lateEach, 3, ""), report.Value{}
-	each := report.Time(r.effort.took / time.Duration(max(r.requests, 1)))
-	engine := func(key string) string { return "engine." + key }
-	if r.alone {
-		calls, later, each = report.Value{}, report.Value{}, report.Value{}
-		engine = func(string) string { return "engine" } // null
-	}
+	inverted := report.Value{}
 	if r.pairs > 0 {
-		inverted = report.Share(part(float64(r.inverted), r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
+		inverted = report.Share(part(r.inverted, r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
 	}
 	facts := []report.Fact{
 		{Name: "answered", Value: report.Text(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests), Column: "answered", Main: true},
@@ -96,10 +90,6 @@ func (r *result) facts() []report.Fact {
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.took), Remark: "by " + processes(len(r.works)), Column: "time", Main: true},
 		{Name: "inverted pairs", Value: inverted, Remark: fmt.Sprintf("%d of %d", r.inverted, r.pairs), Main: true, Column: "inverted\npairs",
 			Note: "of pairs of requests that two processes made one after the other: how many changed places, from a bucket's second window on"},
-		{Name: "calls per request", Key: engine("calls_per_request"), Value: calls, Column: "calls per request\nin all", Main: true,
-			Note: "scripts that the engine ran for each request, in all and in the second half; and its own time for each request"},
-		{Name: "calls, second half", Key: engine("calls_per_request_second_half"), Value: later, Column: "\n2nd half"},
-		{Name: "engine time each", Value: each, Column: "engine\ntime each"},
 		{Name: "queued, mean", Key: "queued_mean_seconds", Value: report.Time(r.meanWait), Column: "queued\nmean",
 			Note: "time from handing a request to a client until it was sent: mean, that of the ideal client, median, 99th percentile"},
 		{Name: "ideal's mean", Key: "ideal_queued_mean_seconds", Value: report.Stated(r.ideal.meanWait), Column: "\nideal"},
@@ -110,9 +100,14 @@ func (r *result) facts() []report.Fact {
 		{Name: "certain ideal", Key: "ideal_seconds", Value: report.Stated(r.ideal.took)},
 		{Name: "targets", Key: "targets", Value: report.List(r.targets.list())},
 	}
-	if !r.alone {
-		facts = append(facts, report.Fact{Key: engine("calls"), Value: report.Count(r.effort.calls)})
-		facts = append(facts, report.Fact{Key: engine("seconds"), Value: report.Time(r.effort.took)})
+	if r.effort.calls == 0 {
+		facts = append(facts, report.Fact{Key: "engine"}) // null
+	} else {
+		facts = append(facts, report.Fact{
+			Name: "calls per request", Key: "engine.calls_per_request", Value: report.Number(r.callsEach(), 3, ""), Main: true,
+			Column: "calls per\nrequest", Note: "scripts that the engine ran for each request",
+		}, report.Fact{Name: "calls", Key: "engine.calls", Value: report.Count(r.effort.calls)},
+			report.Fact{Name: "their time", Key: "engine.seconds", Value: report.Time(r.effort.took), Remark: "of the engine"})
 	}
 	for _, fact := range []struct {
 		key   string
@@ -129,9 +124,9 @@ func (r *result) facts() []report.Fact {
 }
 
 func (r *result) perSecond() report.Table {
-	t := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}, {Key: "engine_calls"}}}
+	t := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}}}
 	for _, s := range r.seconds {
-		t.Rows = append(t.Rows, []report.Value{report.Count(s.served), report.Count(s.refused), report.Count(s.errors), report.Number(s.calls, 1, "")})
+		t.Rows = append(t.Rows, []report.Value{report.Count(s.served), report.Count(s.refused), report.Count(s.errors)})
 	}
 	return t
 }
@@ -175,21 +170,15 @@ func orNever(d time.Duration) report.Value {
 func (r *result) timeline() report.Chart {
 	chart := report.Chart{Title: "In each second", Run: true}
 	chart.X, chart.Y = report.Axis{Label: "time since the start", Unit: "s"}, report.Axis{Label: "a second"}
-	for _, line := range []struct {
-		name  string
-		value func(second) float64
-	}{
-		{"requests", func(s second) float64 { return float64(s.served) }}, {"engine calls", func(s second) float64 { return s.calls }},
-		{"429s", func(s second) float64 { return float64(s.refused) }}, {"errors", func(s second) float64 { return float64(s.errors) }},
-	} {
-		series := report.Series{Name: line.name, Step: true}
-		for i, s := range r.seconds {
-			series.Points = append(series.Points, report.Point{X: float64(i), Y: line.value(s)})
-		}
-		if slices.ContainsFunc(series.Points, func(p report.Point) bool { return p.Y > 0 }) {
-			chart.Series = append(chart.Series, series)
+	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}
+	for i, s := range r.seconds {
+		for j, n := range []int{s.served, s.refused, s.errors} {
+			lines[j].Points = append(lines[j].Points, report.Point{X: float64(i), Y: float64(n)})
 		}
 	}
+	chart.Series = slices.DeleteFunc(lines, func(s report.Series) bool {
+		return !slices.ContainsFunc(s.Points, func(p report.Point) bool { return p.Y > 0 })
+	})
 	for i, c := range r.costs {
 		chart.Events = append(chart.Events, report.Event{From: c.at.Seconds(), To: c.until.Seconds(), Name: fmt.Sprintf("%d: %s", i+1, c.name)})
 	}

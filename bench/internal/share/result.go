@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -27,8 +26,7 @@ type result struct {
 	// The simulator's view of refusals. It takes all processes for one client.
 	refused, avoidable, excused discordsim.ByClass
 	pairs, inverted             int
-	effort                      effort  // of the engine
-	callsEach, lateEach         float64 // of scripts for each request, in all and in the second half
+	effort                      effort // of the engine, if something is shared and nothing happens to it
 	seconds                     []second
 	costs                       []cost
 	// stalled is how far behind the simulated Discord once was.
@@ -42,7 +40,6 @@ type result struct {
 // second is what happened in one second.
 type second struct {
 	served, refused, errors int
-	calls                   float64 // of the engine; NaN: not known
 }
 
 // busy is from where on a simulator that is behind spoils the figures: a fifth of a window.
@@ -56,11 +53,14 @@ func (r *result) efficiency() float64 {
 	return r.ideal.took.Seconds() / r.took.Seconds()
 }
 
-func part(n float64, of int) float64 { return n / float64(max(of, 1)) }
+// callsEach is how many scripts the engine ran for each request.
+func (r *result) callsEach() float64 { return part(r.effort.calls, r.requests) }
+
+func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
 // sumUp works out what happened from what was observed.
-func (r *run) sumUp() (*result, error) {
-	seen, all := r.discord.Report(), work(slices.Concat(r.works...))
+func (r *run) sumUp(seen discordsim.Report) (*result, error) {
+	all := work(slices.Concat(r.works...))
 	result := &result{
 		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
 		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,
@@ -75,12 +75,12 @@ func (r *run) sumUp() (*result, error) {
 			waits = append(waits, queued(passage))
 			result.meanWait += queued(passage)
 		}
-		if r.trace != nil {
-			r.trace.Passage(passage)
+		if r.log != nil {
+			r.log.Add(passage)
 		}
 	}
 	h.sort()
-	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.trace.Log()
+	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.log
 	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
 	if r.accidents == nil {
 		result.requests = r.Requests(r.options.Length)
@@ -91,10 +91,9 @@ func (r *run) sumUp() (*result, error) {
 	} else {
 		result.took = r.options.Length
 	}
-	r.efforts(result)
 	for from := time.Duration(0); from < result.took; from += time.Second {
 		to := from + time.Second
-		s := second{served: within(h.processed, from, to), errors: within(h.failed, from, to), calls: r.callsUntil(to) - r.callsUntil(from)}
+		s := second{served: within(h.processed, from, to), errors: within(h.failed, from, to)}
 		s.refused, _, _ = h.refusals(from, to)
 		result.seconds = append(result.seconds, s)
 	}
@@ -168,37 +167,6 @@ func queued(p report.Passage) (d time.Duration) {
 	return d
 }
 
-// efforts takes over what the engine did, in all and in the second half of the time.
-func (r *run) efforts(result *result) {
-	if r.samples == nil {
-		return
-	}
-	end, half, late := r.samples[len(r.samples)-1].effort, result.took/2, 0
-	for _, one := range r.requests {
-		if e := one.events; len(e) > 0 && e[0].SentAt.Sub(r.start) >= half {
-			late++
-		}
-	}
-	result.effort = end.minus(r.samples[0].effort)
-	result.callsEach = part(float64(result.effort.calls), result.requests)
-	result.lateEach = part(float64(end.calls)-r.callsUntil(half), late)
-}
-
-// callsUntil is how many calls the engine had done by a time, NaN if that is not known. Those between two samples are spread over the
-// time between.
-func (r *run) callsUntil(at time.Duration) float64 {
-	i := slices.IndexFunc(r.samples, func(s sample) bool { return s.at >= at })
-	if i < 0 || i == 0 && r.samples[0].at > at {
-		return math.NaN()
-	}
-	to := r.samples[i]
-	if to.at == at {
-		return float64(to.effort.calls)
-	}
-	from := r.samples[i-1]
-	return float64(from.effort.calls) + float64(at-from.at)/float64(to.at-from.at)*float64(to.effort.calls-from.effort.calls)
-}
-
 // judge compares the result with the targets.
 func (r *result) judge() {
 	t := r.targets
@@ -223,7 +191,7 @@ func (r *result) judge() {
 	miss(r.inverted > 0 && t.inOrder, "inverted pairs from the second window on: %d of %d, none wanted", r.inverted, r.pairs)
 	if len(r.notJudged()) == 0 && unanswered == 0 {
 		miss(r.efficiency() < t.certain, "%.4f of the certain ideal, at least %.2f wanted", r.efficiency(), t.certain)
-		miss(t.callsEach > 0 && r.callsEach > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", r.callsEach, t.callsEach)
+		miss(t.callsEach > 0 && r.callsEach() > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", r.callsEach(), t.callsEach)
 	}
 	for _, c := range r.costs {
 		r.missed = append(r.missed, c.missed(t)...)

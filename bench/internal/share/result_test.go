@@ -1,7 +1,6 @@
 package share
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 func good() *result {
 	return &result{
 		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: 20 * time.Second,
-		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, callsEach: 0.1, pairs: 50,
+		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, effort: effort{calls: 10}, pairs: 50,
 	}
 }
 
@@ -32,7 +31,7 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"good":                      {func(*result) {}, report.Passed, ""},
 		"slow":                      {func(r *result) { r.took = 21 * time.Second }, report.Failed, "0.9333 of the certain ideal, at least 0.97 wanted"},
 		"slow, short":               {func(r *result) { r.took, r.length = 21*time.Second, 3*time.Second }, report.NotJudged, ""},
-		"talkative":                 {func(r *result) { r.callsEach = 0.11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
+		"talkative":                 {func(r *result) { r.effort.calls = 11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
 		"disorder":                  {func(r *result) { r.inverted = 1 }, report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
 		"refused":                   {func(r *result) { r.refused.User = 2 }, report.Failed, "429s: 2, none wanted"},
 		"refused after an accident": {func(r *result) { r.refused.User, r.costs = 2, []cost{{accident: two, refused: 2}} }, report.Passed, ""},
@@ -61,34 +60,19 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 func TestResultIsShown(t *testing.T) {
 	t.Parallel()
 	r := good()
-	r.seconds = []second{{served: 5, calls: 3}, {served: 4, refused: 1, calls: math.NaN()}}
+	r.seconds = []second{{served: 5}, {served: 4, refused: 1}}
 	r.costs = []cost{{accident: accident{name: "it is frozen", at: 8 * time.Second, until: 9 * time.Second}, before: 4.5, back: -1, served: time.Second}}
 	var text, json strings.Builder
 	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{}), good().report(report.Demand{})}}
 	require.NoError(t, parts.WriteText(&text))
 	require.NoError(t, parts.WriteJSON(&json))
-	assert.Regexp(t, `(?m)^x +ok +100/100 +0\.980 +0 +20\.00 s +0 % +0\.100 +0\.000 `, text.String())
+	assert.Regexp(t, `(?m)^x +ok +100/100 +0\.980 +0 +20\.00 s +0 % `, text.String())
 	assert.Regexp(t, `(?m)^it is frozen +8 s +9 s +4\.5/s +0 +– +1\.00 s `, text.String())
 	for _, want := range []string{
-		`"scenario": "x"`, `"calls_per_request": 0.1`, `"engine_calls": null`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`,
+		`"scenario": "x"`, `"calls_per_request": 0.1`, `"back_after": null`, `"rate_before": 4.5`, `"requests": 100`,
 	} {
 		assert.Contains(t, json.String(), want)
 	}
-}
-
-func TestCallsAreThoseOfTheTimeTheyFallInto(t *testing.T) {
-	t.Parallel()
-	const s = time.Second
-	event := func(at time.Duration) []discordsim.Event { return []discordsim.Event{{SentAt: time.Time{}.Add(at)}} }
-	r := &run{samples: []sample{
-		{0, effort{100, s}}, {0, effort{100, s}}, {s, effort{110, 2 * s}}, {3 * s, effort{130, 3 * s}}, {4 * s, effort{131, 4 * s}},
-	}, requests: []*request{{events: event(1)}, {events: event(3 * s)}, {events: event(4 * s)}, {}}}
-	result := &result{requests: 31, took: 4 * s}
-	r.efforts(result)
-	assert.Equal(t, effort{31, 3 * s}, result.effort)
-	assert.Equal(t, []float64{1, 5.5}, []float64{result.callsEach, result.lateEach})
-	assert.Equal(t, []float64{100, 110, 120, 130}, []float64{r.callsUntil(0), r.callsUntil(s), r.callsUntil(2 * s), r.callsUntil(3 * s)})
-	assert.True(t, math.IsNaN(r.callsUntil(5*s)))
 }
 
 func TestTimeUnderWayIsNotQueued(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -25,8 +26,6 @@ const (
 	// patience is how long after its length a run may go on until its requests are held never to be answered. The alternative to an
 	// answer that does not come is a benchmark that does not end.
 	patience = time.Minute
-	// sampled is how often the engine is asked for what it has done, and answersWithin how long that may take.
-	sampled, answersWithin = time.Second, 300 * time.Millisecond
 )
 
 // run is a scenario under way.
@@ -35,13 +34,12 @@ type run struct {
 	options Options
 	cancel  func()             // ends the run
 	engine  *engine            // nil: nothing is shared
-	trace   *load.Trace        // nil: nothing is recorded
+	log     *report.Log        // nil: nothing is recorded
 	discord *discordsim.Server // on the loopback interface
 	client  *http.Client       // to the processes
 	shared  assignment         // of all processes
 	places  []place
 	start   time.Time
-	samples []sample
 
 	mu       sync.Mutex
 	failed   error // why it is worth nothing
@@ -66,20 +64,11 @@ type request struct {
 	events        []discordsim.Event
 }
 
-// sample is what the engine had done by a time.
-type sample struct {
-	at     time.Duration
-	effort effort
-}
-
 // runScenario runs a scenario. It stops early when the context ends. The error is about processes or an engine that do not work.
 func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works))}
-	if o.Record {
-		r.trace = &load.Trace{}
-	}
+	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works)), log: report.NewLog(o.Record)}
 	if !s.alone {
 		var err error
 		if r.engine, err = openEngine(ctx, o.Redis); err != nil {
@@ -103,16 +92,29 @@ func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	if err := launching.Wait(); err != nil {
 		return nil, err
 	}
-	r.sample()
+	before, err := r.effort(ctx)
+	if err != nil {
+		return nil, err
+	}
 	r.start = time.Now()
-	r.trace.Start(r.start)
+	r.log.Start(r.start)
 	r.work(ctx)
-	r.sample()
+	after, err := r.effort(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	r.end()
+	seen := r.discord.Report()
+	r.mu.Lock() // what the simulator has not finished yet does not count
+	defer r.mu.Unlock()
 	if r.failed != nil {
 		return nil, r.failed
 	}
-	r.end()
-	return r.sumUp()
+	result, err := r.sumUp(seen)
+	if err == nil {
+		result.effort = after.minus(before)
+	}
+	return result, err
 }
 
 // fail ends the run.
@@ -128,7 +130,7 @@ func (r *run) simulate() (err error) {
 		Rules:  []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: r.quota}},
 		Global: discordsim.Unlimited(), Latency: latency, Seed: r.options.Seed,
 	}
-	r.trace.Simulator(&config)
+	r.log.Observe(&config)
 	traced := config.Observe
 	config.Observe = func(event discordsim.Event) {
 		late := time.Since(event.At)
@@ -184,8 +186,7 @@ func (r *run) end() {
 	group.Wait()
 }
 
-// work makes all requests, asks the engine once a second for what it has done, and has accidents happen. It returns when all is done,
-// or the context ends.
+// work makes all requests, and has accidents happen. It returns when all is done, or the context ends.
 func (r *run) work(ctx context.Context) {
 	longest := 2*r.options.Length + patience
 	if r.accidents != nil {
@@ -193,14 +194,8 @@ func (r *run) work(ctx context.Context) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.start.Add(longest))
 	defer cancel()
-	var watching, calling sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() {
-		for n := time.Duration(0); load.Pause(ctx, time.Until(r.start.Add(n*sampled))) == nil; n++ {
-			r.sample()
-		}
-	})
-	watching.Go(func() { r.disturb(ctx) })
+	var disturbing, calling sync.WaitGroup
+	disturbing.Go(func() { r.disturb(ctx) })
 	for i, work := range r.works {
 		for _, c := range work {
 			calling.Go(func() {
@@ -214,7 +209,7 @@ func (r *run) work(ctx context.Context) {
 	if r.accidents != nil {
 		<-ctx.Done()
 	}
-	cancel()
+	disturbing.Wait()
 }
 
 // call makes the requests of a caller, one after the other.
@@ -267,20 +262,10 @@ func (r *run) send(ctx context.Context, by *process, bucket, sequence int) error
 	return err
 }
 
-// sample asks the engine for what it has done. It leaves out what the engine does not say: it may be frozen, or gone.
-func (r *run) sample() {
-	if r.engine == nil {
-		return
+// effort is what the engine has done so far, if nothing happens to it.
+func (r *run) effort(ctx context.Context) (effort, error) {
+	if r.engine == nil || r.accidents != nil {
+		return effort{}, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answersWithin)
-	defer cancel()
-	effort, err := r.engine.effort(ctx)
-	if err != nil {
-		return
-	}
-	at := time.Duration(0)
-	if !r.start.IsZero() {
-		at = time.Since(r.start)
-	}
-	r.samples = append(r.samples, sample{at, effort})
+	return r.engine.effort(ctx)
 }

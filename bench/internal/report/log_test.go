@@ -1,4 +1,4 @@
-package load
+package report_test
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func at(d time.Duration) time.Time { return start.Add(d) }
 
 // simulate makes a world that a trace listens to.
-func simulate(t *testing.T, changes ...func(*discordsim.Config)) (*Trace, func(now time.Duration, path string)) {
+func simulate(t *testing.T, changes ...func(*discordsim.Config)) (*report.Log, func(now time.Duration, path string)) {
 	t.Helper()
 	config := discordsim.Config{
 		Rules:  []discordsim.Rule{{Path: "**", Hash: "h", Quota: discordsim.Fixed(2, time.Second)}},
@@ -25,34 +25,41 @@ func simulate(t *testing.T, changes ...func(*discordsim.Config)) (*Trace, func(n
 	for _, change := range changes {
 		change(&config)
 	}
-	trace := &Trace{}
-	trace.Start(start)
-	trace.Simulator(&config)
+	log := report.NewLog(true)
+	log.Start(start)
+	log.Observe(&config)
 	world, err := discordsim.NewWorld(start, config)
 	require.NoError(t, err)
-	return trace, func(now time.Duration, path string) {
+	return log, func(now time.Duration, path string) {
 		world.Handle(at(now), discordsim.Request{Method: "POST", Path: path, Authorization: "Bot a"})
 	}
 }
 
 func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
 	t.Parallel()
-	trace, send := simulate(t)
+	log, send := simulate(t)
 	send(0, "/channels/1/messages")
 	send(10*ms, "/channels/2/messages")
 	send(20*ms, "/channels/1/messages")
 	send(30*ms, "/channels/1/messages") // the bucket is full
 	send(40*ms, "/channels/2/messages") // so is the global limit
-	log := trace.Log()
 	require.Len(t, log.Limits, 3)
 	global, one, two := log.Limits[0], log.Limits[1], log.Limits[2]
 	assert.Equal(t, discordsim.ClassGlobal, global.Class)
 	assert.Equal(t, "1", one.Major)
-	assert.Equal(t, []report.Use{
-		{At: 0, Taken: true, Used: 1, ResetAfter: time.Second},
-		{At: 20 * ms, Taken: true, Used: 2, ResetAfter: 980 * ms},
-		{At: 30 * ms, Taken: false, Used: 2, ResetAfter: 970 * ms},
-	}, one.Uses)
+	require.Len(t, one.Uses, 3)
+	for i, want := range []struct {
+		at         time.Duration
+		taken      bool
+		remaining  int
+		resetAfter time.Duration
+	}{{0, true, 1, time.Second}, {20 * ms, true, 0, 980 * ms}, {30 * ms, false, 0, 970 * ms}} {
+		use := one.Uses[i]
+		assert.Equal(t, want.at, use.At)
+		assert.Equal(t, want.taken, use.Taken)
+		assert.Equal(t, want.remaining, use.State.Remaining)
+		assert.Equal(t, want.resetAfter, use.State.ResetAfter)
+	}
 	assert.Len(t, two.Uses, 1)
 	assert.Equal(t, discordsim.Fixed(4, time.Second), global.Quota)
 	assert.Len(t, global.Uses, 5)
@@ -74,11 +81,10 @@ func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
 
 func TestUncountedCallHasNoUse(t *testing.T) {
 	t.Parallel()
-	trace, send := simulate(t, func(c *discordsim.Config) { c.Faults = []discordsim.Fault{{Every: 2, Uncounted: true}} })
+	log, send := simulate(t, func(c *discordsim.Config) { c.Faults = []discordsim.Fault{{Every: 2, Uncounted: true}} })
 	for range 2 {
 		send(0, "/channels/1/messages")
 	}
-	log := trace.Log()
 	assert.Equal(t, 0, log.Calls[0].Use)
 	assert.Equal(t, -1, log.Calls[1].Use)
 	assert.NotNil(t, log.Calls[1].Bucket)
@@ -86,7 +92,7 @@ func TestUncountedCallHasNoUse(t *testing.T) {
 
 func TestOthersAndBlocksAreRecorded(t *testing.T) {
 	t.Parallel()
-	trace, send := simulate(t, func(c *discordsim.Config) {
+	log, send := simulate(t, func(c *discordsim.Config) {
 		c.Blocks = []discordsim.GlobalBlock{{From: 5 * time.Second, Until: 6 * time.Second}}
 		c.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: "Bot a"},
@@ -94,10 +100,9 @@ func TestOthersAndBlocksAreRecorded(t *testing.T) {
 		}}
 	})
 	send(20*ms, "/channels/1/messages")
-	log := trace.Log()
-	assert.Equal(t, []report.Block{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
+	assert.Equal(t, []discordsim.GlobalBlock{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
 	assert.Len(t, log.Calls, 1)
 	bucket := log.Calls[0].Bucket
-	assert.Equal(t, []bool{true, false}, []bool{bucket.Uses[0].Foreign, bucket.Uses[1].Foreign})
+	assert.Equal(t, []discordsim.Consumer{discordsim.Foreign, discordsim.Own}, []discordsim.Consumer{bucket.Uses[0].Who, bucket.Uses[1].Who})
 	assert.Equal(t, 1, log.Calls[0].Use)
 }
