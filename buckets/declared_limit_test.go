@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,10 +231,13 @@ func TestCloseEndsTheWaitForADeclaredLimit(t *testing.T) {
 type limitedLog struct {
 	limit  int
 	period time.Duration
+	mu     sync.Mutex
 	times  map[string][]time.Time
 }
 
 func (l *limitedLog) process(t require.TestingT, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
 	l.times[key] = append(l.times[key], now)
 	if all := l.times[key]; len(all) > l.limit {
@@ -246,8 +250,8 @@ func (l *limitedLog) process(t require.TestingT, key string) {
 func TestSchedulesOfDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		perUser := &limitedLog{rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period")) * time.Second, nil}
-		perRoute := &limitedLog{rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period")) * time.Second, nil}
+		perUser := &limitedLog{rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period")) * time.Second, sync.Mutex{}, nil}
+		perRoute := &limitedLog{rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period")) * time.Second, sync.Mutex{}, nil}
 		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [4]int {
 			return [4]int{rapid.IntRange(0, 3).Draw(t, "user"), rapid.IntRange(1, 2).Draw(t, "channel"), rapid.IntRange(0, 500).Draw(t, "pause"),
 				rapid.IntRange(0, 9).Draw(t, "cancel")}
