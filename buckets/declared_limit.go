@@ -213,7 +213,10 @@ func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait tim
 		return gatePermits{declared: []declaredPermit{permit}}, 0, true
 	}
 	at, known := d.nextPermit(now)
-	return p, max(at-now, precision), known
+	if !known {
+		return p, 0, false
+	}
+	return p, max(at-now, precision), true
 }
 
 func (d *declaredLimit) next(now time.Duration) (at time.Duration, known bool) {
@@ -229,7 +232,9 @@ func (d *declaredLimit) declared() bool { return true }
 func (d *declaredLimit) enqueue(now time.Duration, q *queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.join(now, q)
+	if !d.evicted.Load() { // else there is another one, of which the bucket asks next
+		d.join(now, q)
+	}
 }
 
 // giveBack gives back a permit whose request was not sent.

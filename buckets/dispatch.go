@@ -128,7 +128,9 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		q := qs.find(&w.ask)
 		p.declared = append(p.declared, b.takeKept(q)...)
 		if missing := b.takeAbove(now, &w.ask, p); missing != nil {
-			b.keep(now, q, w.useDeclared(p))
+			if missing.declared() || q.passed != nil { // else it would keep for long what others can use, and not have it when it is its turn
+				b.keep(now, q, w.useDeclared(p))
+			}
 			if err := missing.outage(now); err != nil {
 				b.refuseQueue(q, err)
 			} else {
@@ -142,6 +144,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			break
 		}
 		qs.ready.Spend()
+		q.passed = nil
 		b.remove(w)
 		b.resolve(w, lease, nil)
 	}
@@ -194,6 +197,9 @@ func (b *bucket) serve(q *queue, p gatePermits) {
 	b.lock()
 	defer b.unlock()
 	now := b.now()
+	if !q.line.above.declared() {
+		q.passed = q.line
+	}
 	q.line = nil
 	if b.queues.has(q) {
 		b.keep(now, q, p.declared)

@@ -268,3 +268,22 @@ func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A queue leaves the line for the global limit with each of its requests, but its group has its whole turn all the same.
+func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1),
+			buckets.WithGroupWeights(func(group string) int { return map[string]int{"a": 1, "b": 3}[group] }))
+		discover(t, m, message(1), plain(200))
+		wait(2 * time.Second)
+		var sent []string
+		queueUp(m, always(message(1)), "a", 10, plain(200), &sent)
+		queueUp(m, always(message(2)), "b", 10, plain(200), &sent)
+		sent = nil
+		wait(9 * time.Second)
+		assert.Contains(t, strings.Join(sent, ""), "abbbabbb")
+		wait(time.Minute)
+		drained(t, m)
+	})
+}

@@ -60,7 +60,11 @@ func (l *line) join(now time.Duration, q *queue) {
 		l.latest++
 		p.Arrived = l.latest
 	}
-	l.queues.Insert(&p.Element, q.key.group, q.weight)
+	if q.passed == l {
+		l.queues.Return(&p.Element)
+	} else {
+		l.queues.Insert(&p.Element, q.key.group, q.weight)
+	}
 	l.waiting += p.waiting
 	l.above.counted(now)
 	l.moveOn(now)

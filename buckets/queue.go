@@ -85,6 +85,7 @@ type queue struct {
 	line    *line                // in which it stands, or by which it is about to be served; nil if none
 	place   place                // there, guarded by that line
 	kept    []declaredPermit
+	passed  *line // that of a gate, where it had its turn, and nobody of it has left since, for want of something else
 
 	subLimit bool // it is that of a sub-limit
 	hold     ratelimits.Throttle
@@ -295,6 +296,7 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 		qs.ready.Move(&q.turn, head.Arrived, q.key.group)
 	}
 	if head == nil {
+		q.passed = nil
 		for _, p := range b.takeKept(q) {
 			p.giveBack(now)
 		}

@@ -7,11 +7,12 @@ import "time"
 // group is one together. A group that runs out in the middle of its turn and comes back before the next one is served goes on with it.
 // The zero value is ready for use. It is not safe for concurrent use.
 type Turns[T any] struct {
-	unnamed turn[T]
-	named   map[string]*turn[T]
-	current *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
-	length  int
-	weights int // of all groups in the ring
+	returned Queue[T] // those who come before all groups, as they had their turn already and could not use it
+	unnamed  turn[T]
+	named    map[string]*turn[T]
+	current  *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
+	length   int
+	weights  int // of all groups in the ring
 
 	// The group that has run out in the middle of its turn, how many may still go, and whose turn it is meanwhile.
 	outOf     string
@@ -34,14 +35,19 @@ func (t *Turns[T]) Weights() int { return t.weights }
 
 // Head returns the first element of the group whose turn it is, nil if there is none.
 func (t *Turns[T]) Head() *Element[T] {
-	if t.current == nil {
-		return nil
+	if e := t.returned.Head(); e != nil || t.current == nil {
+		return e
 	}
 	return t.current.queue.Head()
 }
 
 // All yields all elements, those of the group first whose turn it is.
 func (t *Turns[T]) All(yield func(T) bool) {
+	for e := t.returned.Head(); e != nil; e = e.Next() {
+		if !yield(e.Value) {
+			return
+		}
+	}
 	for g := t.current; g != nil; {
 		for e := g.queue.Head(); e != nil; e = e.Next() {
 			if !yield(e.Value) {
@@ -80,7 +86,7 @@ func (t *Turns[T]) Ahead(group string, before int, size func(T) int) (n int, ok 
 			n += g.first(g.left+rounds*g.weight, size, &looked)
 		}
 		if g = g.next; g == t.current {
-			return n, true
+			return n + t.returned.Len(), true
 		}
 	}
 }
@@ -117,8 +123,11 @@ func (t *Turns[T]) waiting(group string) *turn[T] {
 	return g
 }
 
-// Spend says that one of the group is served whose turn it is.
+// Spend says that the head is served.
 func (t *Turns[T]) Spend() {
+	if t.returned.Len() > 0 {
+		return
+	}
 	t.left = 0
 	if g := t.current; g != nil {
 		if g.left--; g.left <= 0 {
@@ -144,6 +153,12 @@ func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
 	t.length++
 }
 
+// Return lets e wait before all groups, which had its turn already and could not use it.
+func (t *Turns[T]) Return(e *Element[T]) {
+	t.returned.Insert(e)
+	t.length++
+}
+
 // Move lets e, which waits in the group, stand where one that arrived at the given time does. The group keeps its turn.
 func (t *Turns[T]) Move(e *Element[T], arrived time.Duration, group string) {
 	q := &t.turn(group).queue
@@ -156,6 +171,10 @@ func (t *Turns[T]) Move(e *Element[T], arrived time.Duration, group string) {
 func (t *Turns[T]) Remove(e *Element[T], group string) bool {
 	if !e.Queued() {
 		return false
+	}
+	if t.returned.Remove(e) {
+		t.length--
+		return true
 	}
 	g := t.turn(group)
 	if !g.queue.Remove(e) {

@@ -193,3 +193,19 @@ func TestAheadIsHowManyOfOtherGroupsGoBefore(t *testing.T) {
 		require.Equal(t, want, got)
 	})
 }
+
+// Who had its turn and could not use it comes before all groups, and takes no turn of theirs.
+func TestReturned(t *testing.T) {
+	t.Parallel()
+	var turns Turns[string]
+	waiting(&turns, "a", 2, 3)
+	waiting(&turns, "b", 1, 2)
+	e := turns.Head()
+	turns.Spend()
+	turns.Remove(e, "a")
+	turns.Return(e)
+	assert.Equal(t, 5, turns.Len())
+	assert.Equal(t, "aabab", serve(&turns, 5))
+	assert.Zero(t, turns.Len())
+	assert.Nil(t, turns.Head())
+}
