@@ -277,12 +277,12 @@ func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
 			buckets.WithGroupWeights(func(group string) int { return map[string]int{"a": 1, "b": 3}[group] }))
 		discover(t, m, message(1), plain(200))
 		wait(2 * time.Second)
-		var sent []string
+		var sent sentLog
 		queueUp(m, always(message(1)), "a", 10, plain(200), &sent)
 		queueUp(m, always(message(2)), "b", 10, plain(200), &sent)
-		sent = nil
+		sent.take()
 		wait(9 * time.Second)
-		assert.Contains(t, strings.Join(sent, ""), "abbbabbb")
+		assert.Contains(t, strings.Join(sent.take(), ""), "abbbabbb")
 		wait(time.Minute)
 		drained(t, m)
 	})
