@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +16,33 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
+// sentLog is the names of the groups of which requests were sent, in order.
+type sentLog struct {
+	mu     sync.Mutex
+	groups []string
+}
+
+func (l *sentLog) add(group string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.groups = append(l.groups, group)
+}
+
+// take returns what was added since it was called last.
+func (l *sentLog) take() (groups []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	groups, l.groups = l.groups, nil
+	return groups
+}
+
 // queueUp lets n requests of a group wait, and notes the group's name in sent when one is sent. Each is answered at once.
-func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *[]string) {
+func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *sentLog) {
 	for i := range n {
 		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
 		m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
 			if err == nil {
-				*sent = append(*sent, group)
+				sent.add(group)
 				lease.Update(r)
 			}
 		})
@@ -40,12 +61,11 @@ func TestGroupsTakeTurnsInABucket(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
 		used := limited("messages", 5, 0, time.Second)
-		var sent []string
+		var sent sentLog
 		queueUp(m, always(message(1)), "a", 10_000, used, &sent)
 		queueUp(m, always(message(1)), "b", 1, used, &sent)
 		wait(1100 * time.Millisecond)
-		require.Len(t, sent, 5, "one window")
-		assert.Equal(t, []string{"a", "b", "a", "a", "a"}, sent)
+		assert.Equal(t, []string{"a", "b", "a", "a", "a"}, sent.take(), "one window")
 	})
 }
 
@@ -56,15 +76,16 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(5))
 		discover(t, m, message(1), plain(200)) // no limit but the global one
 		wait(5 * time.Second)
-		var sent []string
+		var sent sentLog
 		queueUp(m, message, "a", 1000, plain(200), &sent)
-		require.Len(t, sent, 5)
+		require.Len(t, sent.take(), 5)
 		queueUp(m, always(message(5000)), "b", 2, plain(200), &sent)
 		queueUp(m, always(message(1)), "c", 2, plain(200), &sent) // in a bucket in which those of a wait, too
-		sent = nil
+		sent.take()
 		wait(4 * time.Second)
-		require.GreaterOrEqual(t, len(sent), 8)
-		assert.Equal(t, "abcabcaa", strings.Join(sent[:8], ""))
+		all := sent.take()
+		require.GreaterOrEqual(t, len(all), 8)
+		assert.Equal(t, "abcabcaa", strings.Join(all[:8], ""))
 	})
 }
 
@@ -85,12 +106,12 @@ func TestWeightsOfGroups(t *testing.T) {
 				m := started(t, buckets.WithGlobalLimit(0), buckets.WithGroupWeights(weight))
 				discover(t, m, message(1), limited("messages", 10, 0, time.Second))
 				used := limited("messages", 10, 0, time.Second)
-				var sent []string
+				var sent sentLog
 				for _, group := range []string{"a", "b", "c"} {
 					queueUp(m, always(message(1)), group, 20, used, &sent)
 				}
 				wait(1100 * time.Millisecond)
-				assert.Equal(t, "abbbcabbbc", strings.Join(sent, ""))
+				assert.Equal(t, "abbbcabbbc", strings.Join(sent.take(), ""))
 			})
 		})
 	}
@@ -105,12 +126,12 @@ func TestWeightsOfGroupsInLine(t *testing.T) {
 		for range 9 {
 			ask(m, message(1)).update(plain(200))
 		}
-		var sent []string
+		var sent sentLog
 		for i, group := range []string{"a", "bbb", "c"} {
 			queueUp(m, always(message(1+i)), group, 20, plain(200), &sent)
 		}
 		wait(1100 * time.Millisecond)
-		assert.Equal(t, "a bbb bbb bbb c a bbb bbb bbb c", strings.Join(sent, " "))
+		assert.Equal(t, "a bbb bbb bbb c a bbb bbb bbb c", strings.Join(sent.take(), " "))
 		wait(10 * time.Second)
 		drained(t, m)
 	})
@@ -144,13 +165,13 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := started(t)
 			probe := ask(m, message(1))
-			var sent []string
+			var sent sentLog
 			for _, group := range []string{"a", "b", "c", "d"} {
 				queueUp(m, always(message(1)), group, 2, limited("messages", 1, 0, time.Second), &sent)
 			}
 			probe.update(limited("messages", 1, 0, time.Second))
 			wait(9 * time.Second)
-			require.Equal(t, "abcdabcd", strings.Join(sent, ""))
+			require.Equal(t, "abcdabcd", strings.Join(sent.take(), ""))
 		})
 	}
 }
@@ -188,7 +209,7 @@ func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
-		var sent []string
+		var sent sentLog
 		queueUp(m, always(message(1)), "a", 1000, limited("messages", 5, 0, time.Second), &sent)
 		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
 		require.NoError(t, err)
@@ -206,10 +227,10 @@ func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
-		var sent []string
+		var sent sentLog
 		queueUp(m, message, "a", 1000, plain(200), &sent)
 		queueUp(m, always(message(1)), "b", 1, plain(200), &sent)
-		sent = nil
+		sent.take()
 		for group, want := range map[string]time.Duration{"b": 2 * time.Second, "c": 2 * time.Second, "a": 201 * time.Second} {
 			predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: group})
 			require.NoError(t, err)
@@ -233,7 +254,7 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 		first := call(context.Background(), m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 5, 4, time.Second))
 		second := call(context.Background(), m, request)
-		var sent []string
+		var sent sentLog
 		wait(9 * time.Second)
 		queueUp(m, message, "b", 5, plain(200), &sent)
 		wait(1500 * time.Millisecond)
@@ -274,12 +295,12 @@ func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
 			buckets.WithGroupWeights(func(group string) int { return map[string]int{"a": 1, "b": 3}[group] }))
 		discover(t, m, message(1), plain(200))
 		wait(2 * time.Second)
-		var sent []string
+		var sent sentLog
 		queueUp(m, always(message(1)), "a", 10, plain(200), &sent)
 		queueUp(m, always(message(2)), "b", 10, plain(200), &sent)
-		sent = nil
+		sent.take()
 		wait(9 * time.Second)
-		assert.Contains(t, strings.Join(sent, ""), "abbbabbb")
+		assert.Contains(t, strings.Join(sent.take(), ""), "abbbabbb")
 		wait(time.Minute)
 		drained(t, m)
 	})

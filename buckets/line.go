@@ -139,7 +139,7 @@ func (l *line) before(a *ask, q *queue, ahead int) int {
 	case q == nil:
 		n += (ahead + 1) * own.Len()
 	default:
-		n += own.Before(q.place.Arrived) - 1 + ahead*(own.Len()-1)
+		n += max(own.Before(q.place.Arrived)-1, 0) + ahead*(own.Len()-1) // it may have returned before all of them
 	}
 	of, ok := l.queues.Ahead(group, n, func(q *queue) int { return q.place.waiting })
 	if !ok { // its group's turn is after those of all others

@@ -3,6 +3,7 @@ package buckets
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,11 +81,17 @@ func TestSchedulesOfQueues(t *testing.T) {
 				WithLimit(ForPattern("PATCH", "/*"), 3, 4*time.Second, PerMajor(), Named("major")))
 			require.NoError(t, m.Start())
 			defer m.Close()
-			var leases []Lease
+			var mu sync.Mutex
+			var granted, leases []Lease
+			collect := func() { // what was granted, of which the callbacks were told
+				mu.Lock()
+				defer mu.Unlock()
+				leases, granted = append(leases, granted...), nil
+			}
 			var cancels []context.CancelFunc
 			names := [][]string{{"name"}, {"topic"}, {"nsfw"}}
 			answer := func(r ratelimits.Response) {
-				if len(leases) > 0 {
+				if collect(); len(leases) > 0 {
 					i := rapid.IntRange(0, len(leases)-1).Draw(t, "lease")
 					lease := leases[i]
 					leases = append(leases[:i], leases[i+1:]...)
@@ -108,7 +115,9 @@ func TestSchedulesOfQueues(t *testing.T) {
 					cancels = append(cancels, cancel)
 					m.AcquireFunc(ctx, request, func(lease Lease, err error) {
 						if err == nil {
-							leases = append(leases, lease)
+							mu.Lock()
+							defer mu.Unlock()
+							granted = append(granted, lease)
 						}
 					})
 					synctest.Wait()
@@ -142,7 +151,7 @@ func TestSchedulesOfQueues(t *testing.T) {
 				},
 			})
 			for range 1000 {
-				if m.Stats().Waiting == 0 && len(leases) == 0 {
+				if collect(); m.Stats().Waiting == 0 && len(leases) == 0 {
 					break
 				}
 				all := leases

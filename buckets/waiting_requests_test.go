@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,22 +56,27 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 					m := started(t, append(test.options, buckets.WithMaxRateLimit(24*time.Hour))...)
 					discover(t, m, message(1), test.response)
 					wait(time.Minute)
+					var mu sync.Mutex
 					left := map[string][]time.Time{} // by who is told apart: group and channel
 					for i := range n {
 						channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
 						m.AcquireFunc(context.Background(), &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
 							func(lease buckets.Lease, err error) {
 								assert.NoError(t, err)
+								mu.Lock()
 								key := strconv.Itoa(channel) + group
 								left[key] = append(left[key], time.Now())
+								mu.Unlock()
 								lease.Update(test.response)
 							})
 						wait(time.Millisecond) // so that the order is the same in all buckets
 					}
 					sent := map[string]int{}
+					mu.Lock()
 					for key, all := range left {
 						sent[key] = len(all)
 					}
+					mu.Unlock()
 					all := waitingRequests(m, routes.CreateMessage)
 					require.Equal(t, m.Stats().Waiting, len(all))
 					require.GreaterOrEqual(t, len(all), n-5)
