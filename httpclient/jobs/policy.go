@@ -23,6 +23,8 @@ const (
 	// globalPace is the distance of two requests at Discord's global limit, 50 a second (its documentation). Jobs whose limit is not known come
 	// back no faster than that.
 	globalPace = time.Second / 50
+	// longestWait bounds what is predicted, so that the sum of times does not overflow. Who waits longer is asked again then.
+	longestWait = 365 * 24 * time.Hour
 )
 
 // Option configures a Policy.
@@ -123,7 +125,7 @@ func (p *Policy) after(s slot) time.Duration {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := now.Add(max(s.wait, 0))
+	at := now.Add(min(max(s.wait, 0), longestWait))
 	if last, ok := p.last[s.key]; ok {
 		at = later(at, last.Add(cmp.Or(s.pace, globalPace)))
 	}

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,18 @@ func TestSpreadIsAddedByChance(t *testing.T) {
 			different[after] = true
 		}
 		assert.Greater(t, len(different), 90)
+	})
+}
+
+// Whoever says that a limit lasts for ever is not asked again at once.
+func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := jobs.New()
+		require.NoError(t, err)
+		for range 10 {
+			assert.Greater(t, policy.Decide(refused("a", math.MaxInt64)).After, time.Hour)
+		}
 	})
 }
 
