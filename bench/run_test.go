@@ -68,7 +68,7 @@ func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 	t.Parallel()
 	for want, handler := range map[string]http.HandlerFunc{
 		"2 of 2 requests failed":                       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"every answer was an error: 2 with status 404": http.NotFound,
+		"no answer was a success: 2 with status 404": http.NotFound,
 		"2 429s, and -fail-on-429 wants none":          refuseOnce(2),
 	} {
 		server := httptest.NewServer(handler)

@@ -169,12 +169,12 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 	case r.Answered == 0:
 		reasons = append(reasons, "no request was answered")
 	case r.rejected() == r.Answered:
-		reasons = append(reasons, "every answer was an error: "+r.statuses())
+		reasons = append(reasons, "no answer was a success: "+r.statuses())
 	}
 	failed := len(reasons) > 0
 	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
 	if n := r.rejected(); n > 0 {
-		line += fmt.Sprintf(", %d of them with an error", n)
+		line += fmt.Sprintf(", %d of them no success", n)
 	}
 	if r.RefusedEarly > 0 {
 		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, report.Setting(c.MaxRateLimit))

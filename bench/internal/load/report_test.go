@@ -36,9 +36,9 @@ func TestLoadIsJudgedByWhatCameOfIt(t *testing.T) {
 		{"half refused", func(r *Result) { r.Answered, r.RefusedEarly = 5, 5 }, report.Demand{}, report.Verdict{Status: report.Passed,
 			Line: "5 of 10 requests answered, 5 refused at once, as they would have waited longer than 60 s, no avoidable 429"}},
 		{"nothing there", func(r *Result) { r.Statuses = map[int]int{404: 9, 400: 1} }, report.Demand{},
-			report.Verdict{Status: report.Failed, Reasons: []string{"every answer was an error: 1 with status 400, 9 with status 404"}}},
+			report.Verdict{Status: report.Failed, Reasons: []string{"no answer was a success: 1 with status 400, 9 with status 404"}}},
 		{"some not there", func(r *Result) { r.Statuses = map[int]int{200: 8, 404: 2} }, report.Demand{}, report.Verdict{Status: report.Passed,
-			Line: "10 of 10 requests answered, 2 of them with an error, no avoidable 429, 0.950 of the certain ideal"}},
+			Line: "10 of 10 requests answered, 2 of them no success, no avoidable 429, 0.950 of the certain ideal"}},
 		{"none came through", func(r *Result) { r.Answered, r.RefusedEarly = 0, 10 }, report.Demand{},
 			report.Verdict{Status: report.Failed, Reasons: []string{"no request was answered"}}},
 		{"failures, on a machine that stalled", func(r *Result) { r.Answered, r.Errors["no route"], r.Stalls = 7, 3, stalled }, report.Demand{},
@@ -52,6 +52,8 @@ func TestLoadIsJudgedByWhatCameOfIt(t *testing.T) {
 			report.Verdict{Status: report.Failed, Reasons: []string{"0.4750 of the certain ideal, and -min-efficiency wants 0.97"}}},
 		{"good, on a machine that stalled", func(r *Result) { r.Stalls = stalled }, report.Demand{},
 			report.Verdict{Status: report.Passed, Line: "10 of 10 requests answered, no avoidable 429, 0.950 of the certain ideal"}},
+		{"moved away", func(r *Result) { r.Statuses = map[int]int{301: 10} }, report.Demand{},
+			report.Verdict{Status: report.Failed, Reasons: []string{"no answer was a success: 10 with status 301"}}},
 		{"cut off", func(r *Result) { r.Interrupted, r.Answered = true, 4 }, report.Demand{}, report.Verdict{Status: report.Interrupted, Line: "4 of 10 requests answered"}},
 	} {
 		r := answers(test.change)

@@ -51,10 +51,10 @@ func (r *Result) Failed() (n int) {
 	return n
 }
 
-// rejected is how many answers were errors.
+// rejected is how many answers were no success. A redirection is none, as it is not followed.
 func (r *Result) rejected() (n int) {
 	for status, count := range r.Statuses {
-		if status >= http.StatusBadRequest {
+		if status >= http.StatusMultipleChoices {
 			n += count
 		}
 	}
