@@ -170,6 +170,9 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 		reasons = append(reasons, "no request was answered")
 	case r.rejected() == r.Answered:
 		reasons = append(reasons, "no answer was a success: "+r.statuses())
+	case r.RefusedEarly > 0 && demand.MinEfficiency > 0:
+		reasons = append(reasons, fmt.Sprintf("%d of %s refused at once, so there is no efficiency, and -min-efficiency wants %g",
+			r.RefusedEarly, all, demand.MinEfficiency))
 	}
 	failed := len(reasons) > 0
 	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)

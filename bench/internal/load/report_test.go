@@ -54,6 +54,8 @@ func TestLoadIsJudgedByWhatCameOfIt(t *testing.T) {
 			report.Verdict{Status: report.Passed, Line: "10 of 10 requests answered, no avoidable 429, 0.950 of the certain ideal"}},
 		{"moved away", func(r *Result) { r.Statuses = map[int]int{301: 10} }, report.Demand{},
 			report.Verdict{Status: report.Failed, Reasons: []string{"no answer was a success: 10 with status 301"}}},
+		{"without the efficiency that is wanted", func(r *Result) { r.Answered, r.RefusedEarly, r.Stalls = 5, 5, stalled }, report.Demand{MinEfficiency: 0.97},
+			report.Verdict{Status: report.Failed, Reasons: []string{"5 of 10 requests refused at once, so there is no efficiency, and -min-efficiency wants 0.97"}}},
 		{"cut off", func(r *Result) { r.Interrupted, r.Answered = true, 4 }, report.Demand{}, report.Verdict{Status: report.Interrupted, Line: "4 of 10 requests answered"}},
 	} {
 		r := answers(test.change)
