@@ -174,7 +174,7 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 		reasons = append(reasons, fmt.Sprintf("%d of %s refused at once, so there is no efficiency, and -min-efficiency wants %g",
 			r.RefusedEarly, all, demand.MinEfficiency))
 	}
-	failed := len(reasons) > 0
+	failed := len(reasons) > 0 || r.unexcused(demand)
 	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
 	if n := r.rejected(); n > 0 {
 		line += fmt.Sprintf(", %d of them no success", n)
@@ -194,6 +194,11 @@ func (r *Result) verdict(c Config, demand report.Demand) report.Verdict {
 		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
 	}
 	return r.judged(line, failed, Targets{Certain: demand.MinEfficiency}, reasons)
+}
+
+// unexcused reports 429s that are not wanted and that no stall explains: those that could not be avoided.
+func (r *Result) unexcused(demand report.Demand) bool {
+	return demand.No429s && r.Refused.Total() > r.Avoidable.Total()
 }
 
 // judged fails a run for a reason, unless all that was missed are times, by no more than this machine took away.
@@ -226,7 +231,7 @@ func (r *Judged) Report(demand report.Demand) *report.Report {
 	reasons := slices.Concat(r.Missed, demand.Missed(r.Refused.Total(), r.Certain()))
 	least := s.Targets
 	least.Certain = max(least.Certain, demand.MinEfficiency)
-	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests, least, reasons)
+	described.Verdict = r.judged("it reached its targets", r.Answered < r.Requests || r.unexcused(demand), least, reasons)
 	return described
 }
 

@@ -56,6 +56,11 @@ func TestLoadIsJudgedByWhatCameOfIt(t *testing.T) {
 			report.Verdict{Status: report.Failed, Reasons: []string{"no answer was a success: 10 with status 301"}}},
 		{"without the efficiency that is wanted", func(r *Result) { r.Answered, r.RefusedEarly, r.Stalls = 5, 5, stalled }, report.Demand{MinEfficiency: 0.97},
 			report.Verdict{Status: report.Failed, Reasons: []string{"5 of 10 requests refused at once, so there is no efficiency, and -min-efficiency wants 0.97"}}},
+		{"429s that no stall explains", func(r *Result) { r.Refused.User, r.Stalls = 1, stalled }, report.Demand{No429s: true},
+			report.Verdict{Status: report.Failed, Reasons: []string{"1 429s, and -fail-on-429 wants none"}}},
+		{"429s that a stall may explain", func(r *Result) { r.Refused.User, r.Avoidable.User, r.Stalls = 1, 1, stalled }, report.Demand{No429s: true},
+			report.Verdict{Status: report.Stalled, Line: "this machine stalled for 340ms at once and 400ms in all; run it again when it has less to do",
+				Reasons: []string{"1 429s, and -fail-on-429 wants none"}}},
 		{"cut off", func(r *Result) { r.Interrupted, r.Answered = true, 4 }, report.Demand{}, report.Verdict{Status: report.Interrupted, Line: "4 of 10 requests answered"}},
 	} {
 		r := answers(test.change)
