@@ -203,7 +203,7 @@ func (r *Result) unexcused(demand report.Demand) bool {
 
 // judged fails a run for a reason, unless all that was missed are times, by no more than this machine took away.
 func (r *Result) judged(line string, failed bool, least Targets, reasons []string) report.Verdict {
-	lost := r.Stalls.Longest + r.Stalls.Total
+	lost := max(r.Stalls.Longest, r.Stalls.Total) // a late timer is in both
 	late := func(ideal time.Duration, least float64) bool {
 		return least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
 	}

@@ -80,6 +80,7 @@ func TestScenarioThatMissedOnlyTimesIsNotJudgedOnAMachineThatStalled(t *testing.
 	assert.Equal(t, report.Stalled, status(stall))
 	assert.Equal(t, report.Passed, status(func(r *Result) { stall(r); r.Took = 960 * ms }))
 	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Took = 1010 * ms }), "30 ms more than it may and no stall explains it")
+	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Stalls.Total, r.Took = 30*ms, 1010*ms }), "one stall is not two")
 	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Answered = 9 }), "an answer that is missing is no question of time")
 	assert.Equal(t, report.Stalled, status(func(r *Result) { stall(r); r.Avoidable.User, r.Took = 1, 960*ms }), "whether it was avoidable is")
 }
