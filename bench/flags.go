@@ -63,7 +63,7 @@ func (p *program) parse(arguments []string) (command, error) {
 			continue
 		}
 		given[step.Flag.Name] = true
-		if value := step.Flag.Target; value.Kind() == reflect.String && value.String() == "" {
+		if kind := step.Flag.Target.Kind(); (kind == reflect.String || kind == reflect.Slice) && step.Flag.Target.Len() == 0 {
 			return nil, misused("-%s is empty: expected a value", step.Flag.Name)
 		}
 	}

@@ -77,6 +77,7 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		"share -outage fail":                                 {"-outage has an effect only together with -disturb"},
 		"-report=":                                           {"-report is empty"},
 		"tune -trace=":                                       {"-trace is empty"},
+		"tune -max-rate-limits=":                             {"-max-rate-limits is empty"},
 		"tune -rate 1 -requests 5":                           {"-rate and -requests", "omit one of them"},
 		"tune -rate 1000 -duration 24h":                      {"-rate 1000", "86400000 requests"},
 		"tune -burst 100000 -burst-every 1ms":                {"-burst and -burst-every", "at most 10000000"},
