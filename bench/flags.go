@@ -137,6 +137,9 @@ func explained(err error) error {
 	if strings.HasPrefix(text, "unexpected argument") {
 		text = "there is an argument that is not a flag: expected flags only; quote values that contain spaces"
 	}
+	if flag, _, dashed := strings.Cut(text, " value but got "); dashed {
+		text = flag + " value; one that begins with a dash has to be written as -flag=value"
+	}
 	return errors.New(text)
 }
 

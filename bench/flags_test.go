@@ -61,6 +61,7 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		"-token x":                               {"-token has an effect only together with -target"},
 		"-target https://discord.com -window 1s": {"-window has no effect together with -target"},
 		"-target https://discord.com -min-efficiency 0.9":  {"-min-efficiency has no effect together with -target"},
+		"-target https://discord.com -token -hunter2":      {"-token: expected string value", "-flag=value"},
 		"-target hunter2.com":                              {"-target", "https://discord.com"},
 		"-target ftp://discord.com":                        {"-target", "http or https"},
 		"-target https://discord.com/api/webhooks/hunter2": {"-target has more than scheme and host"},
