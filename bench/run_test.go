@@ -67,9 +67,9 @@ func TestJSONIsAllThereIs(t *testing.T) {
 func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 	t.Parallel()
 	for want, handler := range map[string]http.HandlerFunc{
-		"2 of 2 requests failed":                       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"2 of 2 requests failed":                     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"no answer was a success: 2 with status 404": http.NotFound,
-		"2 429s, and -fail-on-429 wants none":          refuseOnce(2),
+		"2 429s, and -fail-on-429 wants none":        refuseOnce(2),
 	} {
 		server := httptest.NewServer(handler)
 		status, stdout, _ := call(t.Context(), "-target", server.URL, "-requests", "2", "-fail-on-429")
