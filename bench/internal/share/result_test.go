@@ -42,6 +42,8 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"interrupted": {func(r *result) { r.answered, r.interrupted = 98, true }, report.Interrupted, ""},
 		"the machine stalled": {func(r *result) { r.took, r.stalled = 21*time.Second, time.Second },
 			report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
+		"it stalled, and answers are missing": {func(r *result) { r.answered, r.stalled = 98, time.Second },
+			report.Failed, "not answered: 2 of 100 requests"},
 		"it stalled in vain": {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
 		"anything will do":   {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
