@@ -160,6 +160,8 @@ func beside(path string) (target string, file *os.File, err error) {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return "", nil, err
 		}
+	} else if _, err := os.Lstat(path); err == nil {
+		return "", nil, fmt.Errorf("%s is a link to nothing: expected the name of a file to write", path)
 	}
 	file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if cause := new(fs.PathError); errors.As(err, &cause) {

@@ -357,6 +357,12 @@ func TestFileIsReplacedAsAWhole(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, entries, 2, "nothing is left behind")
 
+	dangling, later := filepath.Join(directory, "dangling.html"), filepath.Join(directory, "later.html")
+	require.NoError(t, os.Symlink("later.html", dangling))
+	require.ErrorContains(t, report.CheckFile(dangling), "dangling.html is a link to nothing")
+	require.Error(t, everything("Things").WriteFile(dangling))
+	assert.NoFileExists(t, later)
+
 	missing := filepath.Join(directory, "missing", "report.html")
 	for path, want := range map[string]string{
 		missing:   "no file can be created in the directory " + filepath.Dir(missing),
