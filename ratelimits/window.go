@@ -67,6 +67,7 @@ type Permit struct {
 	probe    bool
 	adopted  bool
 	unheard  bool // others have been answered elsewhere since it was sent
+	alone    bool // it was to go only when nothing else was charged
 }
 
 // Sent returns the time at which the permit was taken.
@@ -77,10 +78,11 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if at, ok := w.Next(now); !ok || at > now {
 		return Permit{}, false
 	}
+	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing, alone: w.alone}
 	w.probeOut, w.alone = w.probing, false
 	w.inflight++
 	w.evidence.fixed.said = w.said(now) + 1
-	return Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing}, true
+	return p, true
 }
 
 // Next returns a time before which Take certainly fails, and at which to ask again; now if Take succeeds already. ok is
@@ -144,6 +146,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
 	w.unsay(p)
+	w.alone = w.alone || p.alone && w.probing
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
