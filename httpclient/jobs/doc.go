@@ -28,7 +28,8 @@
 // process already, and no window is left empty. A random spread is added, so that jobs of several processes do not come at the same moments.
 //
 // New jobs do not queue behind snoozed ones. One that comes when the wait is short goes first; a snoozed one that then finds no room is
-// snoozed again.
+// snoozed again, behind all others that are: with 10,000 of them on a slow bucket that can be hours. Jobs that must not wait for that long
+// should be inserted at the pace of the limit, or wait in the process ([WithMaxWait]).
 //
 // Each process knows only what it has snoozed itself. Where n processes share a bucket, a job is snoozed about n times; that costs writes to
 // the job queue, and no time. What a process that ended had snoozed comes back at its times all the same.
