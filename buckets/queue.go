@@ -60,6 +60,7 @@ type queues struct {
 	plain     int                 // of these, how many wait for nothing but the bucket
 	weights   int                 // of the groups to which these belong
 	kept      int                 // permits of declared limits that queues keep
+	keptUntil time.Duration       // until then none is kept for too long, as far as anybody looked
 	heldUntil time.Duration       // until then each sub-limit is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
@@ -147,7 +148,13 @@ func (qs *queues) all(yield func(*queue) bool) {
 
 // has reports whether the queue is one of them.
 func (qs *queues) has(queue *queue) bool {
-	for q := range qs.all {
+	switch {
+	case qs == nil:
+		return false
+	case !queue.subLimit:
+		return qs.ofKey(queue.key) == queue
+	}
+	for _, q := range qs.subLimits {
 		if q == queue {
 			return true
 		}
