@@ -53,6 +53,7 @@ type place struct {
 func (l *line) join(now time.Duration, q *queue) {
 	q.bucket.queues.ready.Remove(&q.turn, q.key.group)
 	q.line = l
+	q.bucket.queues.recount(q)
 	p := &q.place
 	p.Value, p.waiting, p.first = q, q.wantedInLine(), q.waiting.Head().Arrived
 	if p.Arrived = p.first; !l.above.declared() {
