@@ -1,92 +1,162 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/pages"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
 )
 
-// measure runs a load and shows what came of it.
-func measure(ctx context.Context, o options.Options, stdout, stderr io.Writer) int {
-	config := loadConfig(o)
-	if o.MinEfficiency > 0 {
-		if ideal, err := config.Ideal(); err == nil && ideal.Missing != "" {
-			return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing))
-		}
-	}
-	if err := checkReport(o.Report); err != nil {
-		return misused(stderr, err)
-	}
-	config.Trace = newTrace(o.Report)
-	progress := output.NewProgress(unless(o.JSON, stderr), config.Requests)
-	config.Done = progress.Step
-	result, err := load.Run(ctx, config)
-	progress.End()
-	if err != nil {
-		return failed(stderr, err)
-	}
-	verdict := verdictOf(o, result)
-	unwritten := writeReport(o.Report, stderr, func() pages.Page { return pages.Load(config, result, verdict, config.Trace.Log()) })
-	if !o.JSON {
-		output.Load(stdout, config, result, verdict)
-	} else if err := output.LoadJSON(stdout, config, result, verdict); err != nil {
-		return failed(stderr, err)
-	}
-	if unwritten != nil {
-		return failed(stderr, unwritten)
-	}
-	switch {
-	case result.Interrupted:
-		return statusInterrupted
-	case !verdict.Passed:
-		return statusFailed
-	}
-	return 0
+// loadCommand sends a load to a simulated or a real server.
+type loadCommand struct {
+	Requests     int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
+	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
+	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
+	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
+
+	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
+	bucket  `embed:"" set:"window=1s"`
+	network `embed:"" set:"jitter=10ms"`
+
+	Target string `group:"Real server, in place of the simulated one" placeholder:"URL" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
+	Path   string `group:"Real server, in place of the simulated one" placeholder:"PATH" default:"/api/v10/gateway" help:"Path of the GET requests."`
+	Token  string `group:"Real server, in place of the simulated one" placeholder:"TEXT" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
+
+	demand `embed:""`
+	output `embed:""`
+
+	target *url.URL
 }
 
-func loadConfig(o options.Options) load.Config {
+// bucket is how the simulated Discord limits.
+type bucket struct {
+	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"Requests per window in each bucket."`
+	Window time.Duration `group:"Simulated Discord" range:"1ms..24h" default:"${window}" help:"Length of the window."`
+	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"How buckets refill: fixed (all places when the window ends), sliding (each place a window after its request), or leaky (one place every window/limit)."`
+}
+
+func (b *bucket) quota(limit int, window time.Duration) discordsim.Quota {
+	switch b.Kind {
+	case "sliding":
+		return discordsim.Sliding(limit, window)
+	case "leaky":
+		return discordsim.Leaky(limit, window)
+	}
+	return discordsim.Fixed(limit, window)
+}
+
+// network is the way to the simulated Discord.
+type network struct {
+	Latency time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${latency}" help:"Mean round trip."`
+	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"Largest difference of a round trip from the mean; at most the latency."`
+	Seed    uint64        `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
+}
+
+func (n *network) check() error {
+	if n.Jitter > n.Latency {
+		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", n.Jitter, n.Latency)
+	}
+	return nil
+}
+
+func (n *network) latency() discordsim.Latency {
+	return discordsim.Latency{RoundTrip: n.Latency, Jitter: n.Jitter}
+}
+
+func (c *loadCommand) check(given map[string]bool) error {
+	if given["requests"] && c.Requests == 0 {
+		return errors.New(`-requests is "0": expected a whole number from 1 to 1000000`)
+	}
+	if !given["target"] {
+		for _, name := range []string{"path", "token"} {
+			if given[name] {
+				return fmt.Errorf("-%s has an effect only together with -target, which is not given", name)
+			}
+		}
+		if c.Requests == 0 {
+			c.Requests = 500
+		}
+		return c.network.check()
+	}
+	if c.Requests == 0 {
+		c.Requests = 20
+	}
+	if err := noEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
+		return err
+	}
+	return c.checkTarget()
+}
+
+// checkTarget looks at where real requests would go.
+func (c *loadCommand) checkTarget() (err error) {
+	if c.target, err = parseTarget(c.Target); err != nil {
+		return err
+	}
+	ip := net.ParseIP(c.target.Hostname())
+	if loopback := c.target.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); c.Token != "" && c.target.Scheme == "http" && !loopback {
+		return fmt.Errorf("-target is %s: expected https, because http would send the token unencrypted", c.target)
+	}
+	if strings.ContainsAny(c.Token, "\r\n\x00") {
+		return errors.New("the token from -token or RATELIGHT_TOKEN contains a line break: expected the value of a header")
+	}
+	// What was given as path is not repeated, as it may contain the token of a webhook.
+	if !strings.HasPrefix(c.Path, "/") {
+		return errors.New("-path does not begin with a slash: expected a path of the API, such as /api/v10/gateway")
+	}
+	if _, err := routes.Match(http.MethodGet, c.Path); err != nil {
+		return fmt.Errorf("-path is not a path of the API: %w", err)
+	}
+	return nil
+}
+
+// parseTarget wants a scheme and a host. Of anything else it repeats nothing, as the address of a webhook is a secret.
+func parseTarget(given string) (*url.URL, error) {
+	u, err := url.Parse(given)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("-target is not the address of a server: expected http or https and a host, such as https://discord.com")
+	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("-target has more than scheme and host: expected %s://%s, and the path in -path", u.Scheme, u.Host)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+func (c *loadCommand) config() load.Config {
 	config := load.Config{
-		Requests: o.Requests, Concurrency: o.Concurrency, MaxRateLimit: o.MaxRateLimit, GlobalLimit: o.GlobalLimit,
+		Requests: c.Requests, Concurrency: c.Concurrency, MaxRateLimit: c.MaxRateLimit, GlobalLimit: c.GlobalLimit,
+		Simulated: load.Simulated{Channels: c.Buckets, Quota: c.quota(c.Limit, c.Window), Latency: c.latency(), Seed: c.Seed},
 	}
-	if o.Target != nil {
-		config.Real = &load.Real{Target: o.Target, Path: o.Path, Token: o.Token}
-		return config
-	}
-	quotas := map[string]func(int, time.Duration) discordsim.Quota{
-		"fixed": discordsim.Fixed, "sliding": discordsim.Sliding, "leaky": discordsim.Leaky,
-	}
-	config.Simulated = load.Simulated{
-		Channels: o.Buckets,
-		Quota:    quotas[o.Kind](o.Limit, o.Window),
-		Latency:  discordsim.Latency{RoundTrip: o.Latency, Jitter: o.Jitter},
-		Seed:     o.Seed,
+	if c.target != nil {
+		config.Real = &load.Real{Target: c.target, Path: c.Path, Token: c.Token}
 	}
 	return config
 }
 
-// verdictOf applies -fail-on-429 and -min-efficiency. In any case, no request may fail, and not all be refused early.
-func verdictOf(o options.Options, result load.Result) output.Verdict {
-	reasons := []string{}
-	if result.Interrupted {
-		reasons = append(reasons, "interrupted")
+// Run runs a load and shows what came of it.
+func (c *loadCommand) Run(p *program) error {
+	config := c.config()
+	if c.MinEfficiency > 0 {
+		if ideal, err := config.Ideal(); err == nil && ideal.Missing != "" {
+			return misused("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing)
+		}
 	}
-	if n := result.Failed(); n > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d of %d requests failed", n, result.Requests))
-	} else if result.Answered == 0 {
-		reasons = append(reasons, "no request was answered")
+	if err := c.output.check(); err != nil {
+		return err
 	}
-	if n := result.Refused.Total(); o.FailOn429 && n > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", n))
+	config.Record = c.Report != ""
+	progress := c.progress(p, config.Requests)
+	config.Done = progress.Step
+	result, err := load.Run(p.ctx, config)
+	progress.End()
+	if err != nil {
+		return err
 	}
-	if wanted := o.MinEfficiency; wanted > 0 && result.Certain() < wanted {
-		reasons = append(reasons, fmt.Sprintf("%.3f of the certain ideal, and -min-efficiency wants %g", result.Certain(), wanted))
-	}
-	return output.Verdict{Passed: len(reasons) == 0, Reasons: reasons}
+	return c.show(p, result.Report(config, c.demand.report()))
 }

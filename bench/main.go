@@ -12,8 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/bench/internal/processes"
+	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
 // The exit statuses, beside 0.
@@ -24,52 +24,111 @@ const (
 )
 
 func main() {
-	if os.Getenv(processes.ChildVariable) != "" {
+	if os.Getenv(share.ChildVariable) != "" {
 		os.Exit(child())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	p := &program{ctx: ctx, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(p.run(os.Args[1:]))
+}
+
+// program is what the commands need of the world around them.
+type program struct {
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
 }
 
 // run is the whole program. It returns the exit status.
-func run(ctx context.Context, arguments []string, environment func(string) string, stdout, stderr io.Writer) int {
-	if len(arguments) > 0 && arguments[0] == "tune" {
-		return recommend(ctx, arguments[1:], os.Stdin, stdout, stderr)
+func (p *program) run(arguments []string) int {
+	command, err := p.parse(arguments)
+	if err == nil && command != nil {
+		err = command.Run(p)
 	}
-	o, err := options.Parse(arguments, environment)
-	if errors.Is(err, options.ErrHelp) {
-		fmt.Fprint(stdout, options.Help())
-		return 0
-	}
-	if err != nil {
-		return misused(stderr, err)
-	}
+	var status statusError
+	var misuse misuseError
 	switch {
-	case o.Processes > 0:
-		return shareBetween(ctx, o, stdout, stderr)
-	case o.Soak > 0:
-		return soakFor(ctx, o, stdout, stderr)
-	case o.Scenario != "":
-		return judge(ctx, o, stdout, stderr)
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &misuse):
+		fmt.Fprintf(p.stderr, "bench: %v\nRun it with -h for all flags and examples.\n", err)
+		return statusUsage
 	}
-	return measure(ctx, o, stdout, stderr)
-}
-
-func misused(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "bench: %v\nRun it with -h for all flags and examples.\n", err)
-	return statusUsage
-}
-
-func failed(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "bench: %v\n", err)
+	fmt.Fprintf(p.stderr, "bench: %v\n", err)
 	return statusFailed
 }
 
-// unless returns the writer, or one to nowhere.
-func unless(quiet bool, w io.Writer) io.Writer {
-	if quiet {
-		return io.Discard
+// statusError ends the program when all is said.
+type statusError int
+
+func (s statusError) Error() string { return fmt.Sprintf("status %d", int(s)) }
+
+// misuseError is about the command line.
+type misuseError struct{ error }
+
+func misused(format string, values ...any) error { return misuseError{fmt.Errorf(format, values...)} }
+
+// output is how a command shows what it measured.
+type output struct {
+	JSON   bool   `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
+	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page of charts to this file, to open in a browser; it needs no other files and no network."`
+}
+
+// check complains before the run if the page could not be written after it.
+func (o *output) check() error {
+	if o.Report == "" {
+		return nil
 	}
-	return w
+	if err := report.CheckFile(o.Report); err != nil {
+		return misused("-report: expected a file that can be written: %w", err)
+	}
+	return nil
+}
+
+// progress shows how far a run has come, unless there is to be JSON and nothing else.
+func (o *output) progress(p *program, requests int) *report.Progress {
+	if o.JSON {
+		return report.NewProgress(io.Discard, requests)
+	}
+	return report.NewProgress(p.stderr, requests)
+}
+
+// show writes the page if one is wanted, and says where. It comes before other output, which may end the program: Ctrl-C also ends
+// whatever that is piped into. The error is the exit status.
+func (o *output) show(p *program, r *report.Report) error {
+	var unwritten error
+	if o.Report != "" {
+		if err := r.WriteFile(o.Report); err != nil {
+			unwritten = fmt.Errorf("-report: %w", err)
+		} else {
+			fmt.Fprintf(p.stderr, "The report is in %s.\n", o.Report)
+		}
+	}
+	write := r.WriteText
+	if o.JSON {
+		write = r.WriteJSON
+	}
+	if err := errors.Join(write(p.stdout), unwritten); err != nil {
+		return err
+	}
+	switch {
+	case r.Verdict.Status == report.Interrupted:
+		return statusError(statusInterrupted)
+	case !r.Verdict.Good():
+		return statusError(statusFailed)
+	}
+	return nil
+}
+
+// demand is what the caller asks of a run.
+type demand struct {
+	FailOn429     bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
+	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
+}
+
+func (d demand) report() report.Demand {
+	return report.Demand{No429s: d.FailOn429, MinEfficiency: d.MinEfficiency}
 }

@@ -6,11 +6,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/ratelight/ratelight/bench/internal/processes"
+	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(processes.ChildVariable) != "" {
+	if os.Getenv(share.ChildVariable) != "" {
 		os.Exit(child())
 	}
 	// The client sleeps for up to a second after it was closed.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -23,13 +22,13 @@ func read(t *testing.T, path string) string {
 func TestReportIsWrittenBesideOtherOutput(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.html")
-	status, stdout, stderr := call(t.Context(), nil, "-requests", "10", "-report", path, "-json")
+	status, stdout, stderr := call(t.Context(), "-requests", "10", "-report", path, "-json")
 	assert.Zero(t, status)
 	assert.Equal(t, "The report is in "+path+".\n", stderr)
 	assert.True(t, json.Valid([]byte(stdout)), "and nothing but JSON")
 	assert.Contains(t, read(t, path), "10 of 10 requests answered")
 
-	status, stdout, _ = call(t.Context(), nil, "-scenario", "cold-unlimited", "-report", path)
+	status, stdout, _ = call(t.Context(), "scenario", "cold-unlimited", "-report", path)
 	assert.NotEqual(t, statusUsage, status)
 	assert.Contains(t, stdout, "cold-unlimited")
 	assert.Contains(t, read(t, path), "<h1>Scenario cold-unlimited</h1>")
@@ -39,13 +38,13 @@ func TestReportOfTune(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.html")
 	trace := write(t, "traffic.csv", twenty)
-	status, stdout, stderr := call(t.Context(), nil, "tune", "-trace", trace, "-max-rate-limits", "6s,16s", "-report", path, "-json")
+	status, stdout, stderr := call(t.Context(), "tune", "-trace", trace, "-max-rate-limits", "6s,16s", "-report", path, "-json")
 	assert.Zero(t, status)
 	assert.Equal(t, "The report is in "+path+".\n", stderr)
 	assert.True(t, json.Valid([]byte(stdout)), "and nothing but JSON")
 	assert.Contains(t, read(t, path), "16 s is the smallest value that refuses 1 % or less (0 %); 6 s refuses 50.0 %.")
 
-	status, stdout, _ = call(t.Context(), nil, "tune", "-trace", trace, "-max-rate-limits", "6s", "-report", path)
+	status, stdout, _ = call(t.Context(), "tune", "-trace", trace, "-max-rate-limits", "6s", "-report", path)
 	assert.Equal(t, statusFailed, status)
 	assert.Contains(t, stdout, "FAILED: no value")
 	page := read(t, path)
@@ -53,7 +52,7 @@ func TestReportOfTune(t *testing.T) {
 	assert.Contains(t, page, "traffic.csv")
 	assert.NotContains(t, page, "hunter2")
 
-	status, _, stderr = call(ended(t), nil, "tune", "-trace", trace, "-report", path)
+	status, _, stderr = call(ended(t), "tune", "-trace", trace, "-report", path)
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stderr, "a report of it, only when all values have been compared")
 	assert.Equal(t, page, read(t, path), "what was there is left alone")
@@ -74,18 +73,17 @@ func TestReportOfTuneThatCannotBeWrittenAfterAllIsAFailure(t *testing.T) {
 	t.Parallel()
 	stdin := removing{strings.NewReader(twenty), filepath.Join(t.TempDir(), "gone")}
 	require.NoError(t, os.Mkdir(stdin.directory, 0o700))
-	var stdout, stderr bytes.Buffer
-	arguments := []string{"-trace", "-", "-max-rate-limits", "16s", "-report", filepath.Join(stdin.directory, "out.html")}
-	assert.Equal(t, statusFailed, recommend(t.Context(), arguments, stdin, &stdout, &stderr))
-	assert.Contains(t, stdout.String(), "OK: 16 s", "the result is not lost")
-	assert.Contains(t, stderr.String(), "-report: no file can be created")
+	status, stdout, stderr := callWith(t.Context(), stdin, "tune", "-trace", "-", "-max-rate-limits", "16s", "-report", filepath.Join(stdin.directory, "out.html"))
+	assert.Equal(t, statusFailed, status)
+	assert.Contains(t, stdout, "OK: 16 s", "the result is not lost")
+	assert.Contains(t, stderr, "-report: no file can be created")
 }
 
 func TestReportThatCannotBeWrittenStopsTheRunBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "missing", "out.html")
-	for _, arguments := range [][]string{{"-requests", "10"}, {"-scenario", "all"}, {"tune", "-requests", "10"}} {
-		status, stdout, stderr := call(t.Context(), nil, append(arguments, "-report", path)...)
+	for _, arguments := range [][]string{{"-requests", "10"}, {"scenario"}, {"tune", "-requests", "10"}} {
+		status, stdout, stderr := call(t.Context(), append(arguments, "-report", path)...)
 		assert.Equal(t, statusUsage, status)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, "-report: expected a file that can be written: no file can be created in the directory")
@@ -95,8 +93,8 @@ func TestReportThatCannotBeWrittenStopsTheRunBeforeItBegins(t *testing.T) {
 func TestInterruptedRunGetsItsReport(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.html")
-	for _, arguments := range [][]string{nil, {"-scenario", "all"}} {
-		status, _, _ := call(ended(t), nil, append(arguments, "-report", path)...)
+	for _, arguments := range [][]string{nil, {"scenario"}} {
+		status, _, _ := call(ended(t), append(arguments, "-report", path)...)
 		assert.Equal(t, statusInterrupted, status)
 		assert.Contains(t, read(t, path), "◼ Interrupted")
 		require.NoError(t, os.Remove(path))

@@ -4,24 +4,27 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/ratelight/ratelight/bench/internal/load"
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // call runs the program. Its loads are small enough for one window, so that they take a few round trips of real time.
-func call(ctx context.Context, environment map[string]string, arguments ...string) (status int, stdout, stderr string) {
+func call(ctx context.Context, arguments ...string) (status int, stdout, stderr string) {
+	return callWith(ctx, nil, arguments...)
+}
+
+func callWith(ctx context.Context, stdin io.Reader, arguments ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(ctx, arguments, func(name string) string { return environment[name] }, &out, &errs)
+	p := &program{ctx: ctx, stdin: stdin, stdout: &out, stderr: &errs}
+	status = p.run(arguments)
 	return status, out.String(), errs.String()
 }
 
@@ -33,29 +36,29 @@ func ended(t *testing.T) context.Context {
 
 func TestLoadEndsWithAVerdict(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := call(t.Context(), nil, "-requests", "10")
+	status, stdout, stderr := call(t.Context(), "-requests", "10")
 	assert.Zero(t, status)
-	assert.Contains(t, stdout, "10  of 10 requests: 10 with status 200")
+	assert.Contains(t, stdout, "10/10  10 with status 200")
 	assert.Contains(t, stdout, "\nOK: 10 of 10 requests answered, no avoidable 429.\n")
 	assert.Empty(t, stderr, "no progress without a terminal")
 }
 
 func TestJSONIsAllThereIs(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := call(t.Context(), nil, "-json", "-requests", "10", "-kind", "leaky")
+	status, stdout, stderr := call(t.Context(), "-json", "-requests", "10", "-kind", "leaky")
 	assert.Zero(t, status)
 	assert.Empty(t, stderr)
 	var document map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &document))
 	assert.EqualValues(t, 10, document["answered"])
-	assert.Equal(t, map[string]any{"passed": true, "reasons": []any{}}, document["verdict"])
+	assert.Equal(t, map[string]any{"passed": true, "reasons": []any{}, "status": "passed"}, document["verdict"])
 
-	_, stdout, _ = call(t.Context(), nil, "-json", "-scenario", "list")
+	_, stdout, _ = call(t.Context(), "scenario", "list", "-json")
 	var list []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
 	assert.Equal(t, "fixed-small", list[0]["scenario"])
 
-	_, stdout, _ = call(ended(t), nil, "-json", "-scenario", "all")
+	_, stdout, _ = call(ended(t), "scenario", "-json")
 	var results []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &results))
 	assert.Len(t, results, len(list))
@@ -63,46 +66,29 @@ func TestJSONIsAllThereIs(t *testing.T) {
 
 func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	defer server.Close()
-	status, stdout, _ := call(t.Context(), nil, "-target", server.URL, "-requests", "2")
-	assert.Equal(t, statusFailed, status)
-	assert.Contains(t, stdout, "\nFAILED: 2 of 2 requests failed.\n")
-}
-
-func TestVerdicts(t *testing.T) {
-	t.Parallel()
-	good := load.Result{Requests: 5, Answered: 5}
-	refused := load.Result{Requests: 5, Answered: 5, Refused: discordsim.ByClass{Shared: 2}}
-	tests := []struct {
-		name    string
-		options options.Options
-		result  load.Result
-		want    []string
-	}{
-		{"good", options.Options{FailOn429: true}, good, []string{}},
-		{"refused", options.Options{}, refused, []string{}},
-		{"refused and minded", options.Options{FailOn429: true}, refused, []string{"2 429s, and -fail-on-429 wants none"}},
-		{"inefficient", options.Options{MinEfficiency: 0.5}, good, []string{"0.000 of the certain ideal, and -min-efficiency wants 0.5"}},
-		{"failed", options.Options{}, load.Result{Requests: 5, Answered: 3, Errors: map[string]int{"x": 2}}, []string{"2 of 5 requests failed"}},
-		{"all refused early", options.Options{}, load.Result{Requests: 5, RefusedEarly: 5}, []string{"no request was answered"}},
-	}
-	for _, test := range tests {
-		verdict := verdictOf(test.options, test.result)
-		assert.Equal(t, test.want, verdict.Reasons, test.name)
-		assert.Equal(t, len(test.want) == 0, verdict.Passed, test.name)
+	for want, handler := range map[string]http.HandlerFunc{
+		"2 of 2 requests failed":                       func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"every answer was an error: 2 with status 404": http.NotFound,
+		"2 429s, and -fail-on-429 wants none":          refuseOnce(2),
+	} {
+		server := httptest.NewServer(handler)
+		status, stdout, _ := call(t.Context(), "-target", server.URL, "-requests", "2", "-fail-on-429")
+		server.Close()
+		assert.Equal(t, statusFailed, status)
+		assert.Contains(t, stdout, want)
+		assert.Regexp(t, `(?m)^(FAILED|STALLED): `, stdout)
+		assert.NotContains(t, stdout, " 0 s  until the last answer")
 	}
 }
 
 func TestMisuseIsExplained(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"-requests none": "-requests",
-		"-scenario none": `-scenario: there is no scenario "none": choose one of fixed-small, `,
+		"scenario none": `there is no scenario "none": choose one of fixed-small, `,
 		"-requests 1000000 -buckets 1000 -min-efficiency 0.9": "-min-efficiency is given: expected",
 		"-requests 5 -min-efficiency 0.9":                     "so short a load",
 	} {
-		status, stdout, stderr := call(t.Context(), nil, strings.Fields(arguments)...)
+		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)
 		assert.Equal(t, statusUsage, status, arguments)
 		assert.Empty(t, stdout, arguments)
 		assert.Contains(t, stderr, want, arguments)
@@ -112,7 +98,7 @@ func TestMisuseIsExplained(t *testing.T) {
 
 func TestHelpIsNoError(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := call(t.Context(), nil, "-h")
+	status, stdout, stderr := call(t.Context(), "-h")
 	assert.Zero(t, status)
 	assert.Contains(t, stdout, "Examples:")
 	assert.Empty(t, stderr)
@@ -120,11 +106,11 @@ func TestHelpIsNoError(t *testing.T) {
 
 func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	t.Parallel()
-	status, stdout, _ := call(ended(t), nil)
+	status, stdout, _ := call(ended(t))
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED: 0 of 500 requests answered.")
 
-	status, stdout, _ = call(ended(t), nil, "-json")
+	status, stdout, _ = call(ended(t), "-json")
 	assert.Equal(t, statusInterrupted, status)
 	var document struct {
 		Interrupted bool
@@ -134,19 +120,19 @@ func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	assert.True(t, document.Interrupted)
 	assert.Equal(t, 500, document.GivenUp)
 
-	status, stdout, _ = call(ended(t), nil, "-scenario", "all")
+	status, stdout, _ = call(ended(t), "scenario")
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
 
-	status, stdout, _ = call(ended(t), nil, "-soak", "10m")
+	status, stdout, _ = call(ended(t), "soak")
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
 }
 
 // Whatever happens to the requests, what was secret does not come out again.
 func TestTokenNeverAppears(t *testing.T) {
-	t.Parallel()
 	const secret = "hunter2"
+	t.Setenv("RATELIGHT_TOKEN", "Bot "+secret)
 	for name, handler := range map[string]http.HandlerFunc{
 		"answers":      func(http.ResponseWriter, *http.Request) {},
 		"unauthorized": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
@@ -157,14 +143,12 @@ func TestTokenNeverAppears(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			server := httptest.NewServer(handler)
 			defer server.Close()
 			arguments := []string{"-target", server.URL, "-path", "/api/v10/webhooks/123/" + secret, "-requests", "2", "-max-rate-limit", "100ms"}
 			path := filepath.Join(t.TempDir(), "out.html")
 			for _, more := range [][]string{nil, {"-json"}, {"-token", "Bot " + secret}, {"-report", path}} {
-				environment := map[string]string{options.TokenVariable: "Bot " + secret}
-				_, stdout, stderr := call(t.Context(), environment, append(arguments, more...)...)
+				_, stdout, stderr := call(t.Context(), append(arguments, more...)...)
 				assert.NotEmpty(t, stdout)
 				assert.NotContains(t, stdout+stderr, secret)
 			}
@@ -176,9 +160,32 @@ func TestTokenNeverAppears(t *testing.T) {
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	status := run(t.Context(), []string{"-json", "-scenario", "list"}, func(string) string { return "" }, broken{}, &stderr)
-	assert.Equal(t, statusFailed, status)
+	p := &program{ctx: t.Context(), stdout: broken{}, stderr: &stderr}
+	assert.Equal(t, statusFailed, p.run([]string{"scenario", "list", "-json"}))
 	assert.Contains(t, stderr.String(), assert.AnError.Error())
+}
+
+// refuseOnce refuses so many requests, and lets all others through.
+func refuseOnce(n int64) http.HandlerFunc {
+	var requests atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) > n {
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-RateLimit-Scope", "shared")
+		w.Header().Set("Retry-After", "0.01")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"message": "You are being rate limited.", "retry_after": 0.01, "global": false}`)
+	}
+}
+
+// A run in which much was refused at once says so.
+func TestVerdictSaysWhatWasRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	status, stdout, _ := call(t.Context(), "-buckets", "1", "-requests", "10", "-max-rate-limit", "0s")
+	assert.Zero(t, status)
+	assert.Contains(t, stdout, "OK: 1 of 10 requests answered, 9 refused at once, as they would have waited longer than 0 s, no avoidable 429.")
 }
 
 type broken struct{}

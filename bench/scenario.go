@@ -1,114 +1,94 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
+	"slices"
 	"sync"
 
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/pages"
-	"github.com/ratelight/ratelight/bench/internal/scenario"
-	"github.com/ratelight/ratelight/bench/internal/trace"
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// judge runs scenarios, or lists them.
-func judge(ctx context.Context, o options.Options, stdout, stderr io.Writer) int {
-	if o.Scenario == "list" {
-		return list(o, stdout, stderr)
+// scenarioCommand judges the limiter.
+type scenarioCommand struct {
+	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s), or list for their names."`
+	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
+
+	demand `embed:""`
+	output `embed:""`
+}
+
+func (c *scenarioCommand) check(map[string]bool) error {
+	return checkList(c.Names, c.Report)
+}
+
+// checkList refuses a page of a list.
+func checkList(names []string, page string) error {
+	if slices.Contains(names, "list") && page != "" {
+		return errors.New("-report has no effect together with list: expected scenarios to run")
 	}
-	scenarios, err := scenario.Find(o.Scenario)
+	return nil
+}
+
+// find finds scenarios by their names; each one once, and all of them without a name.
+func find(names []string) (all []load.Scenario, err error) {
+	if len(names) == 0 || slices.Contains(names, "all") {
+		return load.FindScenarios("all")
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		more, err := load.FindScenarios(name)
+		if err != nil {
+			return nil, misuseError{err}
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// Run runs scenarios, or lists them.
+func (c *scenarioCommand) Run(p *program) error {
+	if slices.Contains(c.Names, "list") {
+		return c.show(p, load.List(load.Scenarios()))
+	}
+	scenarios, err := find(c.Names)
 	if err != nil {
-		return misused(stderr, fmt.Errorf("-scenario: %w", err))
+		return err
 	}
-	if o.MinEfficiency > 0 && len(scenarios) == 1 && scenarios[0].Targets.Certain == 0 {
-		return misused(stderr, fmt.Errorf("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)",
-			scenarios[0].Name, scenarios[0].IdealBy))
+	if s := scenarios[0]; c.MinEfficiency > 0 && len(scenarios) == 1 && s.Targets.Certain == 0 {
+		return misused("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)", s.Name, s.IdealBy)
 	}
-	if err := checkReport(o.Report); err != nil {
-		return misused(stderr, err)
+	if err := c.output.check(); err != nil {
+		return err
 	}
-	traces := make([]*trace.Trace, len(scenarios))
-	for i := range traces {
-		traces[i] = newTrace(o.Report)
-	}
-	results, err := runAll(ctx, scenarios, o.Seed, traces, unless(o.JSON, stderr))
+	all, err := c.runAll(p, scenarios)
 	if err != nil {
-		return failed(stderr, err)
+		return err
 	}
-	demand(o, results)
-	unwritten := writeReport(o.Report, stderr, func() pages.Page { return scenariosPage(results, traces) })
-	if !o.JSON {
-		output.Scenarios(stdout, results)
-	} else if err := output.ScenariosJSON(stdout, results); err != nil {
-		return failed(stderr, err)
-	}
-	if unwritten != nil {
-		return failed(stderr, unwritten)
-	}
-	if ctx.Err() != nil {
-		return statusInterrupted
-	}
-	for _, result := range results {
-		if len(result.Missed) > 0 {
-			return statusFailed
-		}
-	}
-	return 0
-}
-
-// demand applies -fail-on-429 and -min-efficiency, on top of what the scenarios want. It asks nothing of what was cut off, and no
-// efficiency where no ideal is stated.
-func demand(o options.Options, results []scenario.Result) {
-	for i := range results {
-		r := &results[i]
-		if r.Interrupted {
-			continue
-		}
-		if n := r.Refused.Total(); o.FailOn429 && n > 0 {
-			r.Missed = append(r.Missed, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", n))
-		}
-		if wanted := o.MinEfficiency; r.Certain() > 0 && r.Certain() < wanted {
-			r.Missed = append(r.Missed, fmt.Sprintf("%.4f of the certain ideal, and -min-efficiency wants %g", r.Certain(), wanted))
-		}
-	}
-}
-
-func scenariosPage(results []scenario.Result, traces []*trace.Trace) pages.Page {
-	logs := make([]trace.Log, len(traces))
-	for i := range traces {
-		logs[i] = traces[i].Log()
-	}
-	return pages.Scenarios(results, logs)
-}
-
-func list(o options.Options, stdout, stderr io.Writer) int {
-	if !o.JSON {
-		output.ScenarioList(stdout, scenario.All())
-	} else if err := output.ScenarioListJSON(stdout, scenario.All()); err != nil {
-		return failed(stderr, err)
-	}
-	return 0
+	all.Verdict = report.Together(all.Parts)
+	return c.show(p, all)
 }
 
 // runAll runs scenarios side by side in real time. They hardly compete: together they make a few hundred requests a second.
-func runAll(ctx context.Context, scenarios []scenario.Scenario, seed uint64, traces []*trace.Trace, stderr io.Writer) ([]scenario.Result, error) {
+func (c *scenarioCommand) runAll(p *program, scenarios []load.Scenario) (*report.Report, error) {
+	all := &report.Report{Title: report.Counted(len(scenarios), "scenario"), Parts: make([]*report.Report, len(scenarios))}
+	if len(scenarios) == 1 {
+		all.Title = "Scenario " + scenarios[0].Name
+	}
 	requests := 0
 	for i := range scenarios {
 		requests += scenarios[i].Requests()
 	}
-	progress := output.NewProgress(stderr, requests)
+	progress := c.progress(p, requests)
 	defer progress.End()
-	results, errs := make([]scenario.Result, len(scenarios)), make([]error, len(scenarios))
+	errs := make([]error, len(scenarios))
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			settings := scenario.Settings{Seed: seed, RealTime: true, Done: progress.Step, Trace: traces[i]}
-			results[i], errs[i] = scenarios[i].Run(ctx, settings)
+			settings := load.Settings{Seed: c.Seed, RealTime: true, Done: progress.Step, Record: c.Report != ""}
+			result, err := scenarios[i].Run(p.ctx, settings)
+			all.Parts[i], errs[i] = result.Report(c.demand.report()), err
 		})
 	}
 	group.Wait()
-	return results, errors.Join(errs...)
+	return all, errors.Join(errs...)
 }

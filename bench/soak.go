@@ -1,30 +1,32 @@
 package main
 
 import (
-	"context"
-	"io"
+	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/bench/internal/output"
 	"github.com/ratelight/ratelight/bench/internal/soak"
 )
 
-// soakFor soaks in real time and shows what it saw.
-func soakFor(ctx context.Context, o options.Options, stdout, stderr io.Writer) int {
-	config := soak.Config{Length: o.Soak, Seed: o.Seed}
-	progress := output.NewProgress(stderr, config.Requests())
+// soakCommand soaks in real time and shows what it saw.
+type soakCommand struct {
+	Length time.Duration `range:"1s..744h" default:"10m" help:"How long there are requests, 1000 a minute; then it idles for some minutes."`
+	Seed   uint64        `default:"1" help:"Seed of the random numbers."`
+	output `embed:""`
+}
+
+func (c *soakCommand) check(map[string]bool) error { return nil }
+
+// Run soaks.
+func (c *soakCommand) Run(p *program) error {
+	if err := c.output.check(); err != nil {
+		return err
+	}
+	config := soak.Options{Length: c.Length, Seed: c.Seed}
+	progress := c.progress(p, config.Requests())
 	config.Done = progress.Step
-	result, err := soak.Run(ctx, config)
+	result, err := soak.Run(p.ctx, config)
 	progress.End()
 	if err != nil {
-		return failed(stderr, err)
+		return err
 	}
-	result.Write(stdout)
-	switch {
-	case result.Interrupted:
-		return statusInterrupted
-	case len(result.Broken) > 0:
-		return statusFailed
-	}
-	return 0
+	return c.show(p, result.Report())
 }

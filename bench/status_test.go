@@ -32,7 +32,7 @@ func benchmarkStatus(b *testing.B, waiting int) {
 	for channel := range waiting {
 		manager.AcquireFunc(context.Background(), &buckets.Request{Route: messageTo(b, channel), Authorization: authorization}, func(buckets.Lease, error) {})
 	}
-	require.Equal(b, million, manager.Stats().Buckets-1) // and UNKNOWN
+	require.GreaterOrEqual(b, manager.Stats().Buckets, million) // UNKNOWN, too, unless this took so long that it is forgotten
 	for b.Loop() {
 		s := manager.Status(100)
 		if s.BucketsTotal != waiting || len(s.Buckets) != 100 {

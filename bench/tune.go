@@ -1,133 +1,198 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/options"
-	"github.com/ratelight/ratelight/bench/internal/output"
-	"github.com/ratelight/ratelight/bench/internal/pages"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
 )
 
-// recommend compares max rate limits and recommends one.
-func recommend(ctx context.Context, arguments []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o, err := options.ParseTune(arguments)
-	if errors.Is(err, options.ErrHelp) {
-		fmt.Fprint(stdout, options.TuneHelp())
-		return 0
-	}
-	if err != nil {
-		return misusedTune(stderr, err)
-	}
-	if err := checkReport(o.Report); err != nil {
-		return misusedTune(stderr, err)
-	}
-	load, err := loadToTune(o, stdin)
-	if err != nil {
-		return misusedTune(stderr, err)
-	}
-	discord := discordToTune(o)
-	if err := check(o, load, discord); err != nil {
-		return misusedTune(stderr, err)
-	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // replays make much garbage and keep little
-	progress := output.NewProgress(unless(o.JSON, stderr), load.Requests()*len(o.MaxRateLimits))
-	result, err := tune.Run(ctx, tune.Config{
-		Load: load, Discord: discord, MaxRateLimits: o.MaxRateLimits, Acceptable: o.Refused, Done: progress.Steps,
-	})
-	progress.End()
-	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "bench: INTERRUPTED: there is a recommendation, and a report of it, only when all values have been compared.")
-		return statusInterrupted
-	}
-	if err != nil {
-		return failed(stderr, err)
-	}
-	unwritten := writeReport(o.Report, stderr, func() pages.Page { return pages.Tune(o, load, result) })
-	if !o.JSON {
-		output.Tune(stdout, o, load, result)
-	} else if err := output.TuneJSON(stdout, load, result); err != nil {
-		return failed(stderr, err)
-	}
-	if unwritten != nil {
-		return failed(stderr, unwritten)
-	}
-	if result.Recommended < 0 {
-		return statusFailed
-	}
-	return 0
+// tuneCommand compares max rate limits and recommends one.
+type tuneCommand struct {
+	Requests   int           `group:"Generated load" range:"1..10000000" default:"100000" help:"Requests at random times, without the bursts."`
+	Rate       float64       `group:"Generated load" range:"0.000001..1000000" placeholder:"NUMBER" help:"Average number of such requests per second, in place of -requests."`
+	Duration   time.Duration `group:"Generated load" range:"1s..744h" default:"24h" help:"Time over which the requests are spread."`
+	Channels   int           `group:"Generated load" range:"1..1000000" default:"1000" help:"Channels (or guilds, or webhooks) of the requests, each with its own bucket."`
+	Skew       float64       `group:"Generated load" range:"0..10" default:"1" help:"How unequal the channels are: the n-th most popular one gets a share proportional to 1/n^skew; 0 for equal shares."`
+	Burst      int           `group:"Generated load" range:"0..100000" default:"20" help:"Requests per burst, all at once to one channel, in addition to the others; 0 for none."`
+	BurstEvery time.Duration `group:"Generated load" range:"0s..744h" default:"10m" help:"Time from one burst to the next; 0 for none."`
+	Route      []string      `group:"Generated load" sep:"none" placeholder:"ROUTE=WEIGHT" help:"Route of requests and its relative weight, such as 'GET /channels/{id}=3'; can be repeated. Messages to channels, unless given."`
+
+	Trace        string `group:"Recorded load, in place of the generated one" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
+	SkipBadLines bool   `group:"Recorded load, in place of the generated one" help:"Skip lines that cannot be read, and say how many and what is wrong with the first; without it they are an error."`
+
+	bucket      `embed:"" set:"window=5s"`
+	Rule        []string `group:"Simulated Discord" sep:"none" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
+	GlobalLimit int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
+	network     `embed:"" set:"jitter=50ms"`
+
+	MaxRateLimits []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
+	Refused       float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
+	output        `embed:""`
+
+	mix   []tune.Share
+	rules []discordsim.Rule
 }
 
-func misusedTune(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "bench tune: %v\nRun bench tune -h for all flags and examples.\n", err)
-	return statusUsage
+// mostRequests bounds what a replay holds in memory.
+const mostRequests = 10_000_000
+
+func (c *tuneCommand) check(given map[string]bool) error {
+	if given["trace"] {
+		if err := noEffect(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route"); err != nil {
+			return err
+		}
+	} else if c.SkipBadLines {
+		return errors.New("-skip-bad-lines has an effect only together with -trace: omit it")
+	}
+	if given["rate"] {
+		if given["requests"] {
+			return errors.New("-rate and -requests both set the number of requests: omit one of them")
+		}
+		requests := math.Round(c.Rate * c.Duration.Seconds())
+		if requests < 1 || requests > mostRequests {
+			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, report.Time(c.Duration), requests, mostRequests)
+		}
+		c.Requests = int(requests)
+	}
+	if c.Burst > 0 && c.BurstEvery > 0 {
+		if n := float64(c.Duration/c.BurstEvery) * float64(c.Burst); n > mostRequests {
+			return fmt.Errorf("-burst and -burst-every are %.0f requests: expected at most %d", n, mostRequests)
+		}
+	}
+	if err := c.network.check(); err != nil {
+		return err
+	}
+	slices.Sort(c.MaxRateLimits)
+	c.MaxRateLimits = slices.Compact(c.MaxRateLimits)
+	return c.readRoutes()
 }
 
-// loadToTune reads the trace, or makes a load up.
-func loadToTune(o options.Tune, stdin io.Reader) (*tune.Load, error) {
-	switch o.Trace {
+// readRoutes reads -route and -rule. What was given is not repeated, as it may contain the token of a webhook.
+func (c *tuneCommand) readRoutes() error {
+	if len(c.Route) == 0 {
+		c.mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}
+	}
+	return errors.Join(eachRoute("-route", c.Route, func(route routes.Route, weight string) error {
+		w, err := strconv.ParseFloat(weight, 64)
+		if err != nil || !(w > 0) || math.IsInf(w, 0) {
+			return errors.New("expected a weight above 0 at its end, such as =1.5")
+		}
+		c.mix = append(c.mix, tune.Share{Route: route, Weight: w})
+		return nil
+	}), eachRoute("-rule", c.Rule, func(route routes.Route, limit string) error {
+		rule := discordsim.Rule{Method: route.Method(), Path: route.Template(), Quota: discordsim.Unlimited()}
+		if limit != "none" {
+			number, window, _ := strings.Cut(limit, "/")
+			n, err := strconv.Atoi(number)
+			if err != nil || n < 1 || n > 1_000_000 {
+				return errors.New("expected a limit from 1 to 1000000 per window at its end, such as =5/5s, or =none")
+			}
+			period, err := time.ParseDuration(window)
+			if err != nil || period < time.Millisecond || period > 24*time.Hour {
+				return errors.New("expected a window with its unit from 1ms to 24h after the slash, such as =5/5s")
+			}
+			rule.Quota = c.quota(n, period)
+		}
+		c.rules = append(c.rules, rule)
+		return nil
+	}))
+}
+
+// eachRoute reads what was given, and says which of them is wrong.
+func eachRoute(flag string, given []string, read func(route routes.Route, rest string) error) error {
+	for i, text := range given {
+		route, rest, err := cutRoute(text)
+		if err == nil {
+			err = read(route, rest)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, number %d: %w", flag, i+1, err)
+		}
+	}
+	return nil
+}
+
+// cutRoute reads "METHOD /template=rest".
+func cutRoute(text string) (route routes.Route, rest string, err error) {
+	end := strings.LastIndexByte(text, '=')
+	method, template, ok := strings.Cut(text[:max(end, 0)], " ")
+	if end < 0 || !ok {
+		return route, "", errors.New("expected a method, a space, the template of a path, = and a value: 'POST /channels/{channel_id}/messages=…'")
+	}
+	template = strings.TrimSpace(template)
+	if segments := strings.Split(template, "/"); len(segments) > 3 && !strings.HasPrefix(segments[3], "{") &&
+		(segments[1] == "webhooks" || segments[1] == "interactions") {
+		return route, "", errors.New("it contains a token: expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
+	}
+	route, err = routes.New(method, template)
+	if err == nil && route.Method() != strings.ToUpper(method) { // Discord has none of those that routes does not know
+		err = errors.New("unknown method, expected GET, POST, PATCH, PUT, DELETE or the like")
+	}
+	return route, strings.TrimSpace(text[end+1:]), err
+}
+
+// load reads the trace, or makes a load up.
+func (c *tuneCommand) load(p *program) (*tune.Load, error) {
+	switch c.Trace {
 	case "":
-		return tune.Generate(traffic(o))
+		return tune.Generate(tune.Traffic{
+			Requests: c.Requests, Length: c.Duration, Channels: c.Channels, Skew: c.Skew, Burst: c.Burst, BurstEvery: c.BurstEvery,
+			Seed: c.Seed, Mix: c.mix,
+		})
 	case "-":
-		return tune.ReadTrace("standard input", stdin, o.SkipBadLines)
+		return tune.ReadTrace("standard input", p.stdin, c.SkipBadLines)
 	}
-	file, err := os.Open(o.Trace)
+	file, err := os.Open(c.Trace)
 	if err != nil {
 		return nil, fmt.Errorf("-trace: %w", err)
 	}
 	defer file.Close()
-	return tune.ReadTrace(o.Trace, file, o.SkipBadLines)
+	return tune.ReadTrace(c.Trace, file, c.SkipBadLines)
 }
 
-func traffic(o options.Tune) tune.Traffic {
-	t := tune.Traffic{
-		Requests: o.Requests, Length: o.Duration, Channels: o.Channels, Skew: o.Skew, Burst: o.Burst, BurstEvery: o.BurstEvery, Seed: o.Seed,
+// Run compares the values.
+func (c *tuneCommand) Run(p *program) error {
+	if err := c.output.check(); err != nil {
+		return err
 	}
-	for _, share := range o.Mix {
-		t.Mix = append(t.Mix, tune.Share(share))
+	load, err := c.load(p)
+	if err != nil {
+		return misuseError{err}
 	}
-	return t
-}
-
-func discordToTune(o options.Tune) tune.Discord {
-	d := tune.Discord{
-		Quota: quotaOf(o.Kind, o.Limit, o.Window), GlobalLimit: o.GlobalLimit,
-		Latency: discordsim.Latency{RoundTrip: o.Latency, Jitter: o.Jitter}, Seed: o.Seed,
+	discord := tune.Discord{Quota: c.quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.latency(), Seed: c.Seed, Rules: c.rules}
+	if err := load.CheckRules(c.rules); err != nil {
+		return misuseError{err}
 	}
-	for _, rule := range o.Rules {
-		quota := discordsim.Unlimited()
-		if rule.Limit > 0 {
-			quota = quotaOf(o.Kind, rule.Limit, rule.Window)
-		}
-		d.Rules = append(d.Rules, discordsim.Rule{Method: rule.Method, Path: rule.Template, Quota: quota})
+	if err := discord.Validate(); err != nil {
+		return misuseError{err}
 	}
-	return d
-}
-
-// quotaOf returns the quota of a kind that the options know.
-func quotaOf(kind string, limit int, window time.Duration) discordsim.Quota {
-	switch kind {
-	case "sliding":
-		return discordsim.Sliding(limit, window)
-	case "leaky":
-		return discordsim.Leaky(limit, window)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // replays make much garbage and keep little
+	progress := c.progress(p, load.Requests()*len(c.MaxRateLimits))
+	config := tune.Config{Load: load, Discord: discord, MaxRateLimits: c.MaxRateLimits, Acceptable: c.Refused, Done: progress.Steps}
+	result, err := tune.Run(p.ctx, config)
+	progress.End()
+	if p.ctx.Err() != nil {
+		fmt.Fprintln(p.stderr, "bench: INTERRUPTED: there is a recommendation, and a report of it, only when all values have been compared.")
+		return statusError(statusInterrupted)
 	}
-	return discordsim.Fixed(limit, window)
-}
-
-// check refuses what would be simulated otherwise than it was meant.
-func check(o options.Tune, load *tune.Load, discord tune.Discord) error {
-	for i, rule := range o.Rules {
-		if !load.Applies(rule.Method, rule.Template) {
-			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one that occurs", i+1)
-		}
+	if err != nil {
+		return err
 	}
-	return discord.Validate()
+	r := result.Report(config)
+	if c.Trace != "" && c.Trace != "-" {
+		r.About = append(r.About, "recorded in "+filepath.Base(c.Trace))
+	}
+	return c.show(p, r)
 }

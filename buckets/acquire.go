@@ -13,8 +13,8 @@ import (
 // The errors are: a *ratelimits.TooLongError if the predicted wait exceeds the max rate limit or the context's
 // deadline, immediately or when a later response makes it too long; a *ratelimits.QueueFullError if too many wait
 // already; a *ratelimits.BudgetError if too many recent responses were invalid; the context's error when it ends;
-// ErrNotStarted, ErrClosed, ErrNoContext, and one for the zero route. With an error the lease is zero, and other
-// requests are not affected.
+// ErrNotStarted, or an error that wraps ErrOptions if Start has refused an option; ErrClosed, ErrNoContext, and one for the zero route; and
+// one that names the declared limit if a function of PerKey has panicked. With an error the lease is zero, and other requests are not affected.
 func (m *RESTBucketManager) Acquire(ctx context.Context, route routes.CompiledRoute, authorization string) (Lease, error) {
 	r := Request{Route: route, Authorization: authorization}
 	if lease, ok := m.acquireFast(ctx, &r); ok {

@@ -12,9 +12,9 @@ import (
 // first served. The UNKNOWN bucket of a route is one too.
 //
 // Requests leave it under these conditions, in this order: the window has a permit, an ordered request has none before it
-// in flight, the budget of invalid requests is not used up (then the request is refused), the edge is open, and the global
-// limit has a slot, which is taken last so that none ages in a queue. A bucket that lacks one of the last two stands in
-// line there.
+// in flight, the budget of invalid requests is not used up (then the request is refused), the declared limits that apply have permits, the
+// edge is open, and the global limit has a slot, which is taken last so that none ages in a queue. A queue that lacks one of the last
+// three stands in line there.
 //
 // Locks: a bucket's lock is taken before that of a gate (edge, authentication), but after the one for serving its line, and never
 // together with another bucket's, except by a move, of which there is one at a time.

@@ -22,7 +22,9 @@ type declaredLimit struct {
 
 	// Guarded by the line's lock.
 	source
-	clock time.Duration // the latest of all times that it was
+	clock  time.Duration // the latest of all times that it was
+	noted  int           // how many waited when that was noted last
+	listed bool          // among those for which somebody waits
 }
 
 // declaredPermit is what a request has of a declared limit, or the queue in which it waits for something else, see keep.
@@ -153,6 +155,18 @@ func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Requ
 	return s, nil
 }
 
+// knownLimitsOf is limitsOf for a request that is not sent: limits of which nothing is known are left out.
+func (m *RESTBucketManager) knownLimitsOf(e *routeEntry, r *Request) (*limitSet, error) {
+	keys, err := e.limitKeys(context.Background(), r)
+	s := &limitSet{}
+	for _, key := range keys {
+		if d, ok := m.limits.Load(key); ok {
+			s.all = append(s.all, d)
+		}
+	}
+	return s, err
+}
+
 // declaredLimit returns the window of a key, made if there is none. The credential is how all processes know that of the request.
 func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *declaredLimit {
 	for {
@@ -160,6 +174,7 @@ func (m *RESTBucketManager) declaredLimit(key limitKey, credential string) *decl
 			d := &declaredLimit{key: key, credential: credential}
 			d.manager, d.above = m, d
 			d.window.Declare(key.rule.limit, key.rule.period)
+			d.doubt()
 			return d, false
 		})
 		if !d.evicted.Load() {
@@ -248,11 +263,11 @@ func (p declaredPermit) end(now time.Duration, o *outcome) {
 	d.moveOn(now)
 }
 
-// predictDeclared returns how long one of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
-func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast {
+// predict returns how long an ask of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
+func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f := d.predictPermit(d.now(now), d.before(q, ahead))
+	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
 	f.limit = d
 	return f
 }
@@ -261,7 +276,7 @@ func (d *declaredLimit) predict(now time.Duration, q *queue, ahead int) forecast
 func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecast) {
 	if a.limits != nil {
 		for _, d := range a.limits.all {
-			f = later(f, d.predict(now, q, ahead))
+			f = later(f, d.predict(now, a, q, ahead))
 		}
 	}
 	return f
@@ -271,12 +286,17 @@ func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecas
 func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now = d.now(now); d.queues.Len() > 0 || d.window.InFlight() > 0 || d.window.Reset() > now {
+	if d.queues.Len() > 0 || !d.unused(d.now(now)) {
 		return
 	}
 	d.evicted.Store(true)
 	d.disconnect()
 	d.forget()
+}
+
+// unused reports that nothing is charged. The lock is held.
+func (d *declaredLimit) unused(now time.Duration) bool {
+	return d.window.InFlight() == 0 && d.window.Reset() <= now
 }
 
 // close ends the limit. Leases that were taken before end as usual.
@@ -285,6 +305,7 @@ func (d *declaredLimit) close() {
 	defer d.mu.Unlock()
 	d.evicted.Store(true)
 	d.end()
+	d.note()
 	d.disconnect()
 	d.forget()
 }
@@ -310,8 +331,9 @@ func (d *declaredLimit) disconnect() {
 	}
 }
 
-// counted lets the others know how many wait.
+// counted lets everybody know how many wait, in this process and others.
 func (d *declaredLimit) counted(now time.Duration) {
+	d.note()
 	if d.link != nil {
 		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
 	}

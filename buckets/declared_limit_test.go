@@ -303,6 +303,8 @@ func TestSchedulesOfDeclaredLimits(t *testing.T) {
 			s := m.Stats()
 			require.Zero(t, s.Waiting)
 			require.Zero(t, s.InFlight)
+			require.Equal(t, map[string]int{"user": 0, "route": 0}, s.Declared)
+			require.Zero(t, m.Status(0).DeclaredTotal)
 		})
 	})
 }

@@ -34,10 +34,21 @@
 // allows, requests are sent, however many are in flight; nothing is locked for a round trip. [ratelimits.Window] has
 // the arithmetic.
 //
+// Limits that responses do not tell can be declared: [WithLimit], for routes, and for each credential, major parameter, group or key of your own,
+// and [WithKnownLimits], for those that Discord is known to have. They are windows like those of buckets, of which responses say nothing. A
+// request is sent when all limits that apply to it have room.
+//
 // # Life of a request
 //
-//	Acquire ── bucket ── edge ── global limit ── Lease ── send ── Update
+//	Acquire ── bucket ── declared limits ── edge ── global limit ── Lease ── send ── Update
 //	             │ no permit, a hold, others ahead: in the queue
+//
+// Requests that wait for the same stand in one queue of their bucket, in the order in which they came. Requests that name a group ([Request.Group],
+// [ContextWithGroup]), a guild say, have a queue for each group, and groups take turns, by weight if you like ([WithGroupWeights]). Where several
+// buckets wait for one limit that is above them, the global one or one that is declared, their queues stand in line there, and groups take turns there, too.
+//
+// How long all that takes is known beforehand: [RESTBucketManager.Predict] says it of a request without queueing it,
+// [RESTBucketManager.WaitingRequests] of those that wait, and Acquire refuses at once what would take too long.
 //
 // A route whose bucket hash is not known has an UNKNOWN bucket. It has no limit, but a discovery rule ([UnknownMode]):
 // the first request is sent alone, and the others move to the real buckets of their own major parameters when its
@@ -58,10 +69,13 @@
 // # Which file answers which question
 //
 //	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
-//	where do requests wait, in which order?           queue.go
+//	where do requests wait, in which order?           queue.go; for what is above several buckets: line.go
 //	how long will a request wait, is that too long?   predict.go
+//	what is each waiting request told?                waiting_requests.go
 //	which declared limits apply to a request?         declare.go, for the routes that declare_match.go finds; ready to use:
 //	                                                  known_limits.go
+//	when does a declared limit let a request leave?   declared_limit.go; for which of them do requests wait: declared_snapshot.go
+//	where do permits come from?                       source.go: a window of this process, or one that processes share
 //	which requests does a 429 hold, and how long?     hold.go; the bucket itself by its window: ratelimits/hold.go
 //	may a request to an unknown route be sent?        Next of ratelimits/window.go, while no limit is known; bucket.go makes the
 //	                                                  bucket; of several processes: shared_discovery.go
@@ -76,7 +90,8 @@
 //	why does a bucket wait?                           snapshot.go
 //	which buckets wait, and what else does?           status.go, by the list in busy.go
 //	how does a manager start, drain and end?          lifecycle.go
-//	what does it leave to the next one?               state.go; what does that make of it: restore.go
+//	what does it leave to the next one?               state.go; what does that make of it: restore.go; both for declared limits:
+//	                                                  declared_state.go
 //	what do hooks and logs get?                       hooks.go
 //
 // # Life of a manager

@@ -96,6 +96,26 @@ func TestWeightsOfGroups(t *testing.T) {
 	}
 }
 
+// In line, where a group's only queue leaves for a moment whenever one of it is sent, its weight counts all the same.
+func TestWeightsOfGroupsInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(10), buckets.WithGroupWeights(func(group string) int { return len(group) }))
+		discover(t, m, message(1), plain(200))
+		for range 9 {
+			ask(m, message(1)).update(plain(200))
+		}
+		var sent []string
+		for i, group := range []string{"a", "bbb", "c"} {
+			queueUp(m, always(message(1+i)), group, 20, plain(200), &sent)
+		}
+		wait(1100 * time.Millisecond)
+		assert.Equal(t, "a bbb bbb bbb c a bbb bbb bbb c", strings.Join(sent, " "))
+		wait(10 * time.Second)
+		drained(t, m)
+	})
+}
+
 // Without groups, and inside of one, the order is that of arrival. Those without one are a group together.
 func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 	t.Parallel()
@@ -158,6 +178,53 @@ func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
 		predicted, _, err = m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
 		require.NoError(t, err)
 		assert.InDelta(t, 201*time.Second, predicted, float64(2*time.Second), "behind all of its group")
+	})
+}
+
+// The same in line for the global limit: nobody is refused because another group has a thousand buckets there.
+func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		var sent []string
+		queueUp(m, message, "a", 1000, plain(200), &sent)
+		queueUp(m, always(message(1)), "b", 1, plain(200), &sent)
+		sent = nil
+		for group, want := range map[string]time.Duration{"b": 2 * time.Second, "c": 2 * time.Second, "a": 201 * time.Second} {
+			predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			require.NoError(t, err)
+			assert.InDelta(t, want, predicted, float64(time.Second), "%s", group)
+		}
+		soon := buckets.ContextWithMaxWait(context.Background(), 3*time.Second)
+		c := call(soon, m, buckets.Request{Route: message(2), Authorization: bot, Group: "c"})
+		wait(2 * time.Second)
+		require.True(t, c.granted())
+		c.update(plain(200))
+	})
+}
+
+// Those who wait for a sub-limit are a group of their own, whatever their groups are.
+func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1))
+		request := rename("1")
+		request.Group = "a"
+		first := call(context.Background(), m, request)
+		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 5, 4, time.Second))
+		second := call(context.Background(), m, request)
+		var sent []string
+		wait(9 * time.Second)
+		queueUp(m, message, "b", 5, plain(200), &sent)
+		wait(1500 * time.Millisecond)
+		for w := range m.WaitingRequests() {
+			assert.Less(t, w.WaitAfter, 10*time.Second, "%+v", w)
+		}
+		wait(20 * time.Second)
+		require.True(t, second.granted())
+		second.update(limited("channel", 5, 4, time.Second))
 	})
 }
 

@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -45,8 +46,8 @@ type line struct {
 // place is that of a queue in line.
 type place struct {
 	fifo.Element[*queue]
-	waiting int           // how many waited in the queue when they were counted last
-	first   time.Duration // when the first of them arrived
+	waiting     int           // how many waited in the queue when they were counted last
+	first, last time.Duration // when the first of them arrived, and the last
 }
 
 // join lets a queue stand in line. Its bucket's lock is held, and the line's.
@@ -55,7 +56,7 @@ func (l *line) join(now time.Duration, q *queue) {
 	q.line = l
 	q.bucket.queues.recount(q)
 	p := &q.place
-	p.Value, p.waiting, p.first = q, q.wantedInLine(), q.waiting.Head().Arrived
+	p.Value, p.waiting, p.first, p.last = q, q.wantedInLine(), q.waiting.Head().Arrived, q.waiting.Tail().Arrived
 	if p.Arrived = p.first; !l.above.declared() {
 		l.latest++
 		p.Arrived = l.latest
@@ -95,20 +96,75 @@ func (l *line) count(now time.Duration, q *queue) bool {
 	}
 	n := q.wantedInLine()
 	l.waiting += n - p.waiting
-	p.waiting, p.first = n, head.Arrived
+	p.waiting, p.first, p.last = n, head.Arrived, q.waiting.Tail().Arrived
 	if l.above.declared() && p.Arrived != p.first {
 		l.queues.Move(&p.Element, p.first, q.key.group)
 	}
 	return true
 }
 
-// before returns how many get a permit before one of a queue, nil if that stands nowhere, with so many ahead in it. The lock is held.
-func (l *line) before(q *queue, ahead int) int {
-	others, queues := l.waiting, l.queues.Len()
-	if q != nil && q.line == l && q.place.Queued() {
-		others, queues = others-q.place.waiting, queues-1
+// before returns how many get a permit before an ask of a queue, nil if that does not exist, with so many ahead in it. The lock is held.
+func (l *line) before(a *ask, q *queue, ahead int) int {
+	group := a.group
+	if q != nil {
+		group = q.key.group // those of a sub-limit are in none
 	}
-	return ahead + min(others, (ahead+1)*queues)
+	others, own := l.waiting, l.queues.Group(group)
+	if q != nil && q.line == l && q.place.Queued() {
+		others -= q.place.waiting
+	} else {
+		q = nil // it does not stand here
+	}
+	n := ahead // before it in its group
+	switch {
+	case own == nil:
+	case l.above.declared():
+		n += earlier(own, q, ahead)
+	case q == nil:
+		n += (ahead + 1) * own.Len()
+	default:
+		n += own.Before(q.place.Arrived) - 1 + ahead*(own.Len()-1)
+	}
+	of, ok := l.queues.Ahead(group, n, func(q *queue) int { return q.place.waiting })
+	if !ok { // its group's turn is after those of all others
+		of = (n/max(int(a.weight), 1) + 1) * l.queues.Weights()
+	}
+	return min(ahead+others, n+of)
+}
+
+// mostLookedAt bounds how many queues are looked at to count those ahead.
+const mostLookedAt = 100
+
+// earlier returns about how many arrived before the one with so many ahead in its queue, nil if that is not in line, in the other queues that
+// are. If there are very many queues, the rest counts like those that were looked at.
+func earlier(queues *fifo.Queue[*queue], q *queue, ahead int) (n int) {
+	arrived := time.Duration(math.MaxInt64)
+	if q != nil && ahead < q.place.waiting {
+		arrived = q.place.arrival(ahead)
+	}
+	looked := 0
+	for e := queues.Head(); e != nil && e.Value.place.first < arrived; e = e.Next() {
+		if looked++; looked > mostLookedAt {
+			return n * queues.Len() / mostLookedAt
+		}
+		if e.Value != q {
+			n += e.Value.place.arrivedBefore(arrived)
+		}
+	}
+	return n
+}
+
+// arrival returns about when the one with so many ahead of it arrived, as if all had come one after the other at the same pace.
+func (p *place) arrival(ahead int) time.Duration {
+	return p.first + time.Duration(float64(p.last-p.first)*float64(ahead)/float64(max(p.waiting-1, 1)))
+}
+
+// arrivedBefore returns about how many arrived before a time, which is later than that of the first.
+func (p *place) arrivedBefore(at time.Duration) int {
+	if at > p.last {
+		return p.waiting
+	}
+	return 1 + int(float64(p.waiting-1)*float64(at-p.first)/float64(p.last-p.first))
 }
 
 // moveOn lets the line move when it can. The lock is held.

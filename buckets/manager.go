@@ -63,6 +63,8 @@ type RESTBucketManager struct {
 	buckets         *table
 	authentications *xsync.Map[uint64, *authentication]
 	listed          *xsync.Map[*authentication, struct{}] // those in whose buckets somebody waits, or that are held
+	waitedFor       *xsync.Map[*declaredLimit, struct{}]  // those for which somebody waits
+	declaredWaiting map[*limitRule]*atomic.Int64          // how many wait for each declared limit; not changed
 
 	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
 	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
@@ -100,6 +102,8 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 		buckets:         newTable(),
 		authentications: xsync.NewMap[uint64, *authentication](),
 		listed:          xsync.NewMap[*authentication, struct{}](),
+		waitedFor:       xsync.NewMap[*declaredLimit, struct{}](),
+		declaredWaiting: newDeclaredWaiting(s.limits),
 		limits:          xsync.NewMap[limitKey, *declaredLimit](),
 	}
 	m.hooks.Store(&s.hooks)

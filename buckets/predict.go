@@ -16,6 +16,14 @@ type forecast struct {
 	limit  *declaredLimit   // it is for this one, nil if for none
 }
 
+// declared returns the name of the declared limit that it is for, empty if it is for none.
+func (f forecast) declared() string {
+	if f.limit == nil {
+		return ""
+	}
+	return f.limit.key.rule.name
+}
+
 // later returns the longer wait.
 func later(f, other forecast) forecast {
 	if other.wait > f.wait {
@@ -24,9 +32,9 @@ func later(f, other forecast) forecast {
 	return f
 }
 
-// predict returns the predicted wait of one in a queue, nil if that does not exist, with so many ahead in it: until there is a slot, for
+// predict returns the predicted wait of an ask in a queue, nil if that does not exist, with so many ahead in it: until there is a slot, for
 // those ahead, and for those of other queues in line, which are served in turn with it.
-func (g *gate) predict(now time.Duration, q *queue, ahead int) forecast {
+func (g *gate) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
 	if g.open.Load() {
 		return forecast{}
 	}
@@ -37,7 +45,7 @@ func (g *gate) predict(now time.Duration, q *queue, ahead int) forecast {
 		f.class = g.class
 	}
 	if limit := g.most(); limit > 0 {
-		f.wait += time.Duration(g.before(q, ahead)/limit) * time.Second
+		f.wait += time.Duration(g.before(a, q, ahead)/limit) * time.Second
 	}
 	return f
 }
@@ -60,9 +68,9 @@ func (b *bucket) predict(now time.Duration, a *ask, n ahead) forecast {
 	f := b.predictPermit(now, n.all)
 	f = later(f, a.predictDeclared(now, q, n.own))
 	if !a.exempt {
-		f = later(f, b.group.authentication.global.predict(now, q, n.own))
+		f = later(f, b.group.authentication.global.predict(now, a, q, n.own))
 	}
-	f = later(f, b.group.authentication.edge.predict(now, q, n.own))
+	f = later(f, b.group.authentication.edge.predict(now, a, q, n.own))
 	if q := b.queues.subLimitOf(a); q != nil {
 		f = later(f, forecast{wait: q.hold.Wait(now), class: ratelimits.ClassSubLimit})
 	}
@@ -404,6 +412,9 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	request := *r
 	request.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
 	e, _ := m.findEntry(r.Route.Route(), m.hash(r))
+	if e == nil { // it may have been restored
+		e, _ = m.findEntry(r.Route.Route(), m.digestOf(r))
+	}
 	if e == nil {
 		return m.predictUnseen(r)
 	}
@@ -434,23 +445,34 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if at, ok := b.nextPermit(now); f.wait == 0 && ok && at <= now && !b.awaitsOutcome(&a) && !b.blocks(now, &a) {
 		return 0, WaitsForNothing, nil
 	}
-	return f.wait, b.reason(now, &a, f), nil
+	because, f = b.outlook(now, &a, f)
+	return f.wait, because, nil
 }
 
 // predictUnseen is Predict for a request in whose bucket nothing waits, and nothing is known but what stands above it.
 func (m *RESTBucketManager) predictUnseen(r *Request) (wait time.Duration, because WaitsFor, err error) {
-	now := m.now()
+	now, route := m.now(), r.Route.Route()
 	a, _ := m.authentications.Load(m.digestOf(r))
-	if a == nil {
-		return 0, WaitsForNothing, nil
+	known := a != nil
+	if !known {
+		a = &authentication{digest: m.digestOf(r), server: &server{name: r.Server}}
 	}
-	f := a.edge.predict(now, nil, 0)
-	if !r.Route.Route().GlobalExempt() {
-		f = later(f, a.global.predict(now, nil, 0))
+	asked := &ask{group: r.Group, weight: m.weightOf(r.Group)}
+	if asked.limits, err = m.knownLimitsOf(&routeEntry{manager: m, authentication: a, rules: m.rulesOf(route)}, r); err != nil {
+		return 0, WaitsForNothing, err
+	}
+	f := asked.predictDeclared(now, nil, 0)
+	if known {
+		f = later(f, a.edge.predict(now, asked, nil, 0))
+		if !route.GlobalExempt() {
+			f = later(f, a.global.predict(now, asked, nil, 0))
+		}
 	}
 	switch {
 	case f.wait == 0:
 		return 0, WaitsForNothing, nil
+	case f.limit != nil:
+		return f.wait, WaitsForDeclared, nil
 	case f.class == ratelimits.ClassEdge:
 		return f.wait, WaitsForEdge, nil
 	}

@@ -258,7 +258,11 @@ func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
 	case !a.priority:
 		n += rest
 	}
-	return ahead{own, n + min(qs.free-group.waiting, (n/max(int(a.weight), 1)+1)*(qs.weights-group.weight))}
+	others, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
+	if !ok {
+		others = min(qs.free-group.waiting, (n/max(int(a.weight), 1)+1)*(qs.weights-group.weight))
+	}
+	return ahead{own, n + others}
 }
 
 func (qs *queues) groupOf(name string) groupCount {

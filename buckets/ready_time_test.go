@@ -96,6 +96,63 @@ func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {
 	})
 }
 
+// A declared limit counts though its bucket is not known, or not any more.
+func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		panics := false
+		options := []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
+			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"), buckets.PerKey(func(*buckets.Request) string {
+				if panics {
+					panic("of the caller's")
+				}
+				return ""
+			}))}
+		m := started(t, options...)
+		c := ask(m, message(1))
+		wait, because, err := m.Predict(request(list(1))) // in another bucket, and never seen
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, wait, float64(time.Second), "if it is answered at once")
+		assert.Equal(t, buckets.WaitsForDeclared, because)
+		c.update(limited("messages", 5, 4, time.Second))
+		wait, because, err = m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, wait, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForDeclared, because)
+
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, m.Stats().Buckets)
+		restored := successor(t, stateOf(t, m, true), options...)
+		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
+			wait, because, err = restored.Predict(request(route))
+			require.NoError(t, err)
+			assert.InDelta(t, 50*time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForDeclared, because)
+		}
+		wait, because, err = restored.Predict(request(message(2)))
+		require.NoError(t, err)
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForNothing, because)
+		panics = true
+		_, _, err = restored.Predict(request(message(2)))
+		require.ErrorContains(t, err, `"p" panicked`)
+	})
+}
+
+// What another manager has left is known before the first request.
+func TestReadyTimeOfARestoredBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
+		m = successor(t, stateOf(t, m, true))
+		wait, because, err := m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, time.Minute, wait, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForWindow, because)
+	})
+}
+
 func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

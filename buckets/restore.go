@@ -19,7 +19,10 @@ var errUsed = errors.New("manager has sent requests already: restore the state a
 //
 // Where the state was written before Close, the manager that has written it may have gone on sending until this moment: each bucket is
 // used up for one of its periods, and the global limits for two seconds. Then one request goes first where it is not proven how the bucket
-// fills up. What that manager has found out since it wrote the state is found out again.
+// fills up. What that manager has found out since it wrote the state is found out again. Windows of declared limits are used up for one of
+// their periods, too, if that is ten minutes or shorter; longer ones go on as they were written.
+//
+// Windows of a limit that is not declared any more, with the same name, limit and period, are forgotten.
 //
 // Holds and windows last as long from now on as they had to last when the state was written. Only what the wall clock says has passed since
 // beyond an hour is taken off, so that a clock that was set by an hour ends none of them early. So for a program that runs now and then, less
@@ -64,6 +67,7 @@ type state struct {
 	routes         []routes.Route
 	servers        []serverState
 	authentication []authenticationState
+	declared       []declaredState
 	globalLimit    int // of requests without a credential; that of others is told when one comes
 }
 
@@ -194,6 +198,9 @@ func (m *RESTBucketManager) decode(data []byte) (*state, error) {
 	for s.Flag() {
 		s.authentication = append(s.authentication, s.readAuthentication())
 	}
+	for n := s.Count(); n > 0 && s.Err == nil; n-- {
+		s.declared = append(s.declared, s.readDeclared())
+	}
 	if len(s.Data) > 0 {
 		s.Fail()
 	}
@@ -238,18 +245,23 @@ func (s *state) readAuthentication() authenticationState {
 }
 
 func (s *state) bucket() *bucketState {
-	b := &bucketState{major: s.major()}
-	if s.Err == nil {
-		var err error
-		if b.window, s.Data, err = ratelimits.DecodeWindow(s.Data); err != nil || b.window.Reset() > s.written+2*ratelimits.LongestTrust {
-			s.Fail()
-		}
-		b.window.Shift(s.early, s.late)
-	}
+	b := &bucketState{major: s.major(), window: s.window()}
 	for s.Flag() {
 		b.subLimits = append(b.subLimits, subLimitState{s.Number(), s.at(), s.Int(255)})
 	}
 	return b
+}
+
+// window reads a window, and moves it to the manager's clock.
+func (s *state) window() (w ratelimits.Window) {
+	if s.Err == nil {
+		var err error
+		if w, s.Data, err = ratelimits.DecodeWindow(s.Data); err != nil || w.Reset() > s.written+2*ratelimits.LongestTrust {
+			s.Fail()
+		}
+		w.Shift(s.early, s.late)
+	}
+	return w
 }
 
 // restore takes in a state. The lock for moves is held.
@@ -282,6 +294,11 @@ func (m *RESTBucketManager) restore(s *state) {
 	for i := range s.authentication {
 		if !shared {
 			m.restoreAuthentication(now, &s.authentication[i], s)
+		}
+	}
+	for i := range s.declared {
+		if !shared {
+			m.restoreDeclared(now, &s.declared[i], s.exact)
 		}
 	}
 }

@@ -42,9 +42,11 @@ type BucketSnapshot struct {
 	SubLimitAfter time.Duration
 	// InFlight and Waiting are the numbers of requests in flight and in the queue.
 	InFlight, Waiting int
-	// WaitsFor says what the first waiting request waits for, WaitsForNothing if none waits. WaitAfter is how long it
-	// will wait, 0 if that depends on the outcome of a request in flight or on another process.
+	// WaitsFor says what the first waiting request waits for, WaitsForNothing if none waits; Declared is the name of the declared limit if it
+	// is that, otherwise empty. WaitAfter is how long it will wait, 0 if that depends on the outcome of a request in flight or on another
+	// process.
 	WaitsFor  WaitsFor
+	Declared  string
 	WaitAfter time.Duration
 	// WaitUntil is the same as a time of the wall clock, for comparison with logs; zero if WaitAfter is.
 	WaitUntil time.Time
@@ -76,6 +78,7 @@ func (s BucketSnapshot) MarshalJSON() ([]byte, error) {
 		InFlight       int       `json:"in_flight"`
 		Waiting        int       `json:"waiting"`
 		WaitsFor       WaitsFor  `json:"waits_for"`
+		Declared       string    `json:"declared"`
 		WaitAfter      float64   `json:"wait_seconds"`
 		WaitUntil      time.Time `json:"wait_until,omitzero"`
 		Waited         float64   `json:"waited_seconds"`
@@ -83,7 +86,7 @@ func (s BucketSnapshot) MarshalJSON() ([]byte, error) {
 	}{
 		s.Server, s.Hash, append([]string{}, s.Routes...), s.Route, s.Major, s.Authentication, s.Kind.String(), s.Unlimited,
 		s.Limit, s.Period.Seconds(), s.Remaining, s.ResetAfter.Seconds(), s.HoldAfter.Seconds(), s.HoldClass.String(), s.SubLimitAfter.Seconds(),
-		s.InFlight, s.Waiting, s.WaitsFor, s.WaitAfter.Seconds(), s.WaitUntil, s.Waited.Seconds(), s.PredictedWait.Seconds(),
+		s.InFlight, s.Waiting, s.WaitsFor, s.Declared, s.WaitAfter.Seconds(), s.WaitUntil, s.Waited.Seconds(), s.PredictedWait.Seconds(),
 	})
 }
 
@@ -185,7 +188,9 @@ func (b *bucket) snapshot() BucketSnapshot {
 	if s.HoldAfter > 0 {
 		s.HoldClass = window.HoldClass(now)
 	}
-	if s.WaitsFor, s.WaitAfter = b.waitsFor(now); s.WaitAfter > 0 {
+	var f forecast
+	s.WaitsFor, f = b.waitsFor(now)
+	if s.Declared, s.WaitAfter = f.declared(), f.wait; s.WaitAfter > 0 {
 		s.WaitUntil = b.manager().settings.clock.Now().Add(s.WaitAfter)
 	}
 	s.Waited, s.PredictedWait = b.waited(now), b.predictNext(now)
@@ -225,21 +230,33 @@ func (group *limitGroup) named() string {
 	return group.hash
 }
 
-// waitsFor returns what the first of those who wait waits for, and how long.
-func (b *bucket) waitsFor(now time.Duration) (WaitsFor, time.Duration) {
+// waitsFor returns what the first of those who wait waits for, and the forecast.
+func (b *bucket) waitsFor(now time.Duration) (WaitsFor, forecast) {
 	if b.queues.length() == 0 {
-		return WaitsForNothing, 0
+		return WaitsForNothing, forecast{}
 	}
 	first := b.foremost(now)
 	if first == nil {
-		return WaitsForSubLimit, b.queues.subLimitWait(now)
+		return WaitsForSubLimit, forecast{wait: b.queues.subLimitWait(now)}
 	}
-	f := b.predict(now, &first.ask, ahead{})
-	reason := b.reason(now, &first.ask, f)
-	if reason == WaitsForOutage || reason == WaitsForOrdered || reason == WaitsForProbe {
-		return reason, 0
+	return b.outlook(now, &first.ask, b.predict(now, &first.ask, ahead{}))
+}
+
+// outlook returns what somebody waits for in the bucket of whom that is forecast, and the forecast as it may be told: of no wait if only the
+// outcome of one in flight can tell, or another process.
+func (b *bucket) outlook(now time.Duration, a *ask, f forecast) (WaitsFor, forecast) {
+	reason := b.reason(now, a, f)
+	switch reason {
+	case WaitsForOutage, WaitsForOrdered, WaitsForProbe:
+		f = forecast{}
+	case WaitsForDeclared:
+		if line := b.queues.lineOf(a); f.limit == nil && line != nil {
+			f.limit = line.above.(*declaredLimit)
+		}
+	default:
+		f.limit = nil
 	}
-	return reason, f.wait
+	return reason, f
 }
 
 // reason returns what somebody waits for in the bucket, of whom that is forecast.

@@ -22,7 +22,7 @@ var ErrState = wire.ErrState
 
 const (
 	stateKind    = 'B'
-	stateVersion = 1
+	stateVersion = 2
 	bucketSize   = 128 // of a bucket in the state, as most are
 )
 
@@ -33,7 +33,7 @@ func WithStateKey(secret []byte) Option {
 }
 
 // WriteState writes all that the next manager needs to go on without asking Discord anew: to which buckets routes belong, windows and
-// holds that are not over, and the invalid requests of the latest period. RestoreState reads it.
+// holds that are not over, those of declared limits, too, and the invalid requests of the latest period. RestoreState reads it.
 //
 // After Close or Shutdown it writes what was known at that moment, if it was called before, or RestoreState was: nothing has been sent
 // since, so the next manager goes on exactly there. What is written earlier says that more may have been sent since. Requests in flight
@@ -129,6 +129,7 @@ func (m *RESTBucketManager) encode() []byte {
 		}
 	}
 	s.flag(false)
+	s.declared(m)
 
 	key := m.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type Stats struct {
 	Invalid, InvalidLimit int
 	// Lost counts the requests whose outcome never became known.
 	Lost uint64
+	// Declared is how many requests wait now for each of the limits of WithLimit, by its name; nil if there are none.
+	Declared map[string]int
 	// Evicted counts the buckets that were removed by the garbage collector.
 	Evicted uint64
 	// Shared is about what the manager shares with other processes, see WithShared.
@@ -49,13 +52,15 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	for class, n := range s.Responses {
 		classes[ratelimits.Class(class).String()] = n
 	}
+	declared := make(map[string]int, len(s.Declared)) // never null
+	maps.Copy(declared, s.Declared)
 	return json.Marshal(map[string]any{
 		"buckets": s.Buckets, "routes": s.Routes, "authentications": s.Authentications,
 		"waiting": s.Waiting, "in_flight": s.InFlight,
 		"granted": s.Granted, "waited": s.Waited, "wait_seconds": s.WaitTime.Seconds(),
 		"too_long": s.TooLong, "queue_full": s.QueueFull, "over_budget": s.OverBudget, "cancelled": s.Cancelled,
 		"responses": classes, "invalid": s.Invalid, "invalid_limit": s.InvalidLimit, "lost": s.Lost, "evicted": s.Evicted,
-		"shared": s.Shared,
+		"declared_waiting": declared, "shared": s.Shared,
 	})
 }
 
@@ -111,6 +116,7 @@ func (m *RESTBucketManager) Stats() Stats {
 		Cancelled: uint64(c.cancelled.Value()),
 		Responses: all.responses,
 		Lost:      all.lost,
+		Declared:  m.declaredStats(),
 		Evicted:   uint64(c.evicted.Value()),
 
 		Shared:     shared,

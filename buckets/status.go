@@ -22,6 +22,11 @@ type Status struct {
 	Edges, Globals []GateSnapshot
 	// GlobalsTotal is how many credentials there are.
 	GlobalsTotal int
+	// Declared are the windows of declared limits (WithLimit) for which requests wait, those with the most first. There may be more, see
+	// DeclaredTotal.
+	Declared []DeclaredSnapshot
+	// DeclaredTotal is for how many such windows requests wait.
+	DeclaredTotal int
 	// Buckets are those in which requests wait, or that are held, the longest wait first: that is the predicted one, or the one there
 	// was, if that is longer already. There may be more, see BucketsTotal.
 	Buckets []BucketSnapshot
@@ -74,28 +79,30 @@ func (s GateSnapshot) MarshalJSON() ([]byte, error) {
 // MarshalJSON encodes the status with descriptive names: classes by name, times in seconds, but for those of the wall clock.
 func (s Status) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Time         time.Time        `json:"time"`
-		State        string           `json:"state"`
-		Stats        Stats            `json:"stats"`
-		Edges        []GateSnapshot   `json:"edges"`
-		Globals      []GateSnapshot   `json:"globals"`
-		GlobalsTotal int              `json:"globals_total"`
-		Buckets      []BucketSnapshot `json:"buckets"`
-		BucketsTotal int              `json:"buckets_total"`
-		BucketsSeen  int              `json:"buckets_seen"`
+		Time          time.Time          `json:"time"`
+		State         string             `json:"state"`
+		Stats         Stats              `json:"stats"`
+		Edges         []GateSnapshot     `json:"edges"`
+		Globals       []GateSnapshot     `json:"globals"`
+		GlobalsTotal  int                `json:"globals_total"`
+		Declared      []DeclaredSnapshot `json:"declared"`
+		DeclaredTotal int                `json:"declared_total"`
+		Buckets       []BucketSnapshot   `json:"buckets"`
+		BucketsTotal  int                `json:"buckets_total"`
+		BucketsSeen   int                `json:"buckets_seen"`
 	}(s))
 }
 
 // What is looked at for one Status, so that it takes little time however many wait.
 const (
-	mostSeen       = 2048 // buckets, and credentials
+	mostSeen       = 2048 // buckets, credentials, and windows of declared limits
 	mostUsersFound = 4096 // routes of one credential
 )
 
-// Status returns what the manager does now, with at most top edges, global limits and buckets. It takes little time, some
-// milliseconds at most, even with a million buckets, and with as many in which requests wait: it visits only those that are busy,
-// and no more than 2048 of them, others each time. It locks one at a time. The numbers are read one after the other, so they may be
-// slightly inconsistent.
+// Status returns what the manager does now, with at most top edges, global limits, windows of declared limits, and buckets. It takes little
+// time, some milliseconds at most, even with a million buckets or windows, and with as many in which requests wait: it visits only those that
+// are busy, and no more than 2048 of them, of the buckets others each time. It locks one at a time. The numbers are read one after the other, so
+// they may be slightly inconsistent.
 func (m *RESTBucketManager) Status(top int) Status {
 	now := m.now()
 	s := Status{
@@ -103,6 +110,7 @@ func (m *RESTBucketManager) Status(top int) Status {
 		Edges: m.edgeSnapshots(now, top), GlobalsTotal: m.authentications.Size(),
 		Globals: []GateSnapshot{}, Buckets: []BucketSnapshot{}, // never null in JSON
 	}
+	s.Declared, s.DeclaredTotal = m.declaredSnapshots(now, top)
 	busy := m.busyAuthentications()
 	s.Globals = append(s.Globals, m.globalSnapshots(now, busy, top)...)
 	seen := make([]rankedBucket, 0, mostSeen)
@@ -255,5 +263,5 @@ func (m *RESTBucketManager) GlobalWait(server, authorization string) time.Durati
 	if a == nil {
 		return 0
 	}
-	return a.global.predict(m.now(), nil, 0).wait
+	return a.global.predict(m.now(), &ask{}, nil, 0).wait
 }

@@ -420,7 +420,7 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
 			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
 			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
-			"waits_for": "window", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
+			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
 		require.NoError(t, err)

@@ -23,6 +23,7 @@ type table struct {
 	shards [256]atomic.Pointer[tableShard]
 	seeds  [3]uint64
 	mask   uint64 // of the keys that are used; tests make it small
+	count  atomic.Int64
 }
 
 type tableShard = xsync.Map[uint64, *bucket]
@@ -81,6 +82,7 @@ func (t *table) findOrMake(group *limitGroup, m major, create func() *bucket) (b
 		b, found := t.makeShard(key).LoadOrCompute(key, func() (*bucket, bool) {
 			b := create()
 			b.key = key
+			t.count.Add(1)
 			return b, false
 		})
 		switch {
@@ -110,14 +112,18 @@ func (t *table) markEvicted(b *bucket) bool {
 }
 
 // remove takes a bucket out that is evicted.
-func (t *table) remove(b *bucket) { t.shard(b.key).Delete(b.key) }
+func (t *table) remove(b *bucket) {
+	if _, ok := t.shard(b.key).LoadAndDelete(b.key); ok {
+		t.count.Add(-1)
+	}
+}
 
 // all iterates over the buckets, in no order. Those that come or go meanwhile may be missing.
 func (t *table) all() iter.Seq[*bucket] {
 	return func(yield func(*bucket) bool) {
 		for i := range t.shards {
 			part := t.shards[i].Load()
-			if part == nil {
+			if part == nil || part.Size() == 0 { // to iterate over none takes 32 locks
 				continue
 			}
 			for _, b := range part.All() {
@@ -130,11 +136,4 @@ func (t *table) all() iter.Seq[*bucket] {
 }
 
 // size returns how many there are.
-func (t *table) size() (n int) {
-	for i := range t.shards {
-		if part := t.shards[i].Load(); part != nil {
-			n += part.Size()
-		}
-	}
-	return n
-}
+func (t *table) size() int { return int(t.count.Load()) }

@@ -1,113 +1,177 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
-	"sync"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// document is the whole comparison in JSON.
-type document struct {
-	Seed      uint64         `json:"seed"`
-	Quick     bool           `json:"quick"`
-	Go        string         `json:"go"`
-	CPUs      int            `json:"cpus"`
-	RoundTrip [2]seconds     `json:"round_trip_seconds"` // the shortest and the longest
-	Scenarios []scenarioPart `json:"scenarios"`
-}
-
-type scenarioPart struct {
-	Scenario string   `json:"scenario"`
-	About    string   `json:"about"`
-	Calls    int      `json:"calls"`
-	Ideal    seconds  `json:"ideal_seconds"`
-	Results  []result `json:"results"`
-}
-
-func newDocument(o options) document {
-	return document{
-		Seed: o.seed, Quick: o.quick, Go: runtime.Version(), CPUs: runtime.NumCPU(),
-		RoundTrip: [2]seconds{seconds(travel.Smallest()), seconds(travel.RoundTrip + travel.Jitter)},
-		Scenarios: []scenarioPart{},
-	}
-}
-
 // compare runs one scenario after the other. What was done before the context ended is shown.
-func compare(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	all := newDocument(o)
+func compare(ctx context.Context, o options, progress io.Writer) (*report.Report, error) {
+	overview := report.Table{
+		Title:   "Ideal time as a share of the time taken (and the number of 429s)",
+		Columns: []report.Column{{Name: "contender", Left: true}}, Rows: make([][]report.Value, len(o.contenders)),
+	}
+	for i, by := range o.contenders {
+		overview.Rows[i] = []report.Value{report.Text(by.name)}
+	}
+	var tables []report.Table
+	refused := make([]int, len(o.contenders))
 	for i, s := range o.scenarios {
 		ideal, err := s.ideal()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		progress(stderr, "%d of %d: %s, about %.0f s …", i+1, len(o.scenarios), s.name, 1.3*ideal.Seconds()+1)
-		part := scenarioPart{Scenario: s.name, About: s.about, Calls: len(s.calls), Ideal: seconds(ideal)}
-		if part.Results, err = runAll(ctx, o, s); err != nil {
-			return err
+		fmt.Fprintf(progress, "%d of %d: %s, about %.0f s\n", i+1, len(o.scenarios), s.name, 1.3*ideal.Seconds()+1)
+		results, err := runAll(ctx, o, s, ideal)
+		if err != nil {
+			return nil, err
 		}
-		progress(stderr, "")
 		if ctx.Err() != nil {
 			break
 		}
-		all.Scenarios = append(all.Scenarios, part)
-		if !o.json {
-			writePart(stdout, part)
+		tables = append(tables, table(s, results))
+		overview.Columns = append(overview.Columns, report.Column{Name: s.name})
+		for i, r := range results {
+			overview.Rows[i] = append(overview.Rows[i], report.Text(summary(r)))
+			refused[i] += r.Refused.Total()
 		}
 	}
-	if !o.json {
-		writeSummary(stdout, all)
-		return nil
+	overview.Columns = append(overview.Columns, report.Column{Name: "429s in all"})
+	for i, n := range refused {
+		overview.Rows[i] = append(overview.Rows[i], report.Count(n))
 	}
-	encoder := json.NewEncoder(stdout)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(all)
+	return &report.Report{Title: "Limiters compared", Tables: append(tables, overview), Facts: []report.Fact{
+		{Key: "seed", Value: report.Data(o.seed)}, {Key: "quick", Value: report.Data(o.quick)},
+		{Key: "go", Value: report.Data(runtime.Version())}, {Key: "cpus", Value: report.Data(runtime.NumCPU())},
+	}}, nil
 }
 
 // runAll runs a scenario with all contenders: each in a process of its own and all at once, or one after the other in this one.
-func runAll(ctx context.Context, o options, s scenario) ([]result, error) {
+func runAll(ctx context.Context, o options, s scenario, ideal time.Duration) ([]result, error) {
 	results := make([]result, len(o.contenders))
+	var running errgroup.Group
 	if o.here {
-		for i, by := range o.contenders {
-			var err error
-			if results[i], err = measure(ctx, by, s, settings{o.seed, realTime}); err != nil {
-				return nil, fmt.Errorf("%s: %w", by.name, err)
-			}
-		}
-		return results, nil
+		running.SetLimit(1)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	ideal, err := s.ideal()
-	if err != nil {
-		return nil, err
-	}
-	var running sync.WaitGroup
 	for i, by := range o.contenders {
-		running.Go(func() { results[i] = apart(ctx, self, by, s, o, longest(ideal)+beyond) })
+		running.Go(func() (err error) {
+			if o.here {
+				results[i], err = measure(ctx, by, s, o.seed, realTime)
+			} else {
+				results[i] = apart(ctx, newResult(by, s, ideal), s, o, longest(ideal)+beyond)
+			}
+			return err
+		})
 	}
-	running.Wait()
-	return results, nil
+	return results, running.Wait()
 }
 
-// progress replaces the line that shows how far the work has come. It shows nothing if it does not write to a terminal.
-func progress(w io.Writer, format string, values ...any) {
-	file, ok := w.(*os.File)
-	if !ok {
-		return
-	}
-	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\r\033[K"+format, values...)
-}
+// childVariable is the environment variable that makes this program measure one contender and write the result as JSON.
+const childVariable = "PEERS_CHILD"
 
 // beyond is how much longer than a run its process may take to start and to end.
 const beyond = 15 * time.Second
+
+// apart measures in a process of its own: a library that crashes, hangs or eats memory takes only itself away. What happens to
+// the process is in the result's note. It is killed when the limit is over.
+func apart(ctx context.Context, r result, s scenario, o options, limit time.Duration) result {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	process := exec.CommandContext(limited, os.Args[0], "-scenario", s.name, "-contender", r.Contender,
+		fmt.Sprintf("-quick=%t", o.quick), fmt.Sprintf("-seed=%d", o.seed))
+	process.Env = append(os.Environ(), childVariable+"=1")
+	var out, complaints bytes.Buffer
+	process.Stdout, process.Stderr = &out, &complaints
+	process.WaitDelay = time.Second
+	err := process.Run()
+	wrong := json.Unmarshal(out.Bytes(), &r)
+	switch {
+	case ctx.Err() != nil:
+		r.Note = "interrupted"
+	case limited.Err() != nil:
+		r.Note = fmt.Sprintf("killed after %v", limit.Round(time.Second))
+	case err != nil:
+		r.Note = strings.TrimSuffix(fmt.Sprintf("crashed: %v: %s", err, shortened(complaints.String(), 200)), ": ")
+	case wrong != nil:
+		r.Note = "ended without a result"
+	}
+	return r
+}
+
+// table shows one scenario's results.
+func table(s scenario, results []result) report.Table {
+	t := report.Table{Key: "scenarios." + s.name, Columns: []report.Column{
+		{Name: "contender", Key: "contender", Left: true}, {Key: "calls"}, {Key: "given_up"}, {Name: "calls ok", Key: "ok"},
+		{Key: "failed"}, {Key: "never_ended"}, {Key: "error"}, {Key: "late_seconds"}, {Key: "note"}, {Key: "ideal_seconds"},
+		{Name: "of the ideal", Key: "efficiency"}, {Name: "time", Key: "seconds"}, {Name: "429s", Key: "refused"}, {Name: "avoidable", Key: "avoidable"},
+		{Name: "queued p50", Key: "queued_seconds.median"}, {Name: "p99", Key: "queued_seconds.p99"},
+		{Name: "in flight", Key: "largest_in_flight"}, {Name: "remarks", Left: true},
+	}}
+	for _, r := range results {
+		t.Title = fmt.Sprintf("%s: %s; %d calls, ideal %v", s.name, s.about, r.Calls, report.Time(r.Ideal))
+		t.Rows = append(t.Rows, []report.Value{
+			report.Text(r.Contender), report.Count(r.Calls), report.Count(r.GivenUp), report.Count(r.OK).As(fmt.Sprintf("%d/%d", r.OK, r.wanted())),
+			report.Count(r.Failed), report.Count(r.NeverEnded), report.Text(r.Error), report.Time(r.Late), report.Text(r.Note), report.Time(r.Ideal),
+			report.Efficiency(r.efficiency(), 0), report.Time(r.Took), report.ByClass(r.Refused), report.ByClass(r.Avoidable),
+			report.Time(r.Queued.Median), report.Time(r.Queued.P99),
+			report.Count(r.LargestInFlight), report.Text(r.remarks()),
+		})
+	}
+	return t
+}
+
+// noticeable is how late a call that is given up may end without a remark.
+const noticeable = 200 * time.Millisecond
+
+// remarks say what went wrong.
+func (r *result) remarks() string {
+	var list []string
+	say := func(when bool, format string, values ...any) {
+		if when {
+			list = append(list, fmt.Sprintf(format, values...))
+		}
+	}
+	say(r.Note != "", "%s", r.Note)
+	say(r.Note == "" && r.NeverEnded > 0, "%d never ended", r.NeverEnded)
+	say(r.Failed > 0, "%d failed: %s", r.Failed, shortened(r.Error, 80))
+	say(r.Late > noticeable, "given-up calls end up to %.1f s late", r.Late.Seconds())
+	return strings.Join(list, "; ")
+}
+
+// shortened is the beginning of the first line of a text.
+func shortened(text string, length int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > length {
+		return string(runes[:length-1]) + "…"
+	}
+	return line
+}
+
+// summary is a result in one cell.
+func summary(r result) string {
+	text := fmt.Sprintf("%.2f", r.efficiency())
+	switch {
+	case r.Note != "":
+		text = shortened(r.Note, 20)
+	case r.NeverEnded > 0:
+		text = fmt.Sprintf("%d hang", r.NeverEnded)
+	case r.Failed > 0:
+		text = fmt.Sprintf("%d fail", r.Failed)
+	}
+	if n := r.Refused.Total(); n > 0 {
+		text += fmt.Sprintf(" (%d)", n)
+	}
+	return text
+}

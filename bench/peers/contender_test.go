@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,17 @@ import (
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
+
+const path = "/api/v10/channels/900000000000000000/messages"
+
+// newDiscord returns a simulated Discord that is closed in the end.
+func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
+	t.Helper()
+	d, err := discordsim.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Close()) })
+	return d
+}
 
 // tenSeconds takes five messages in ten seconds.
 var tenSeconds = scenario{limits: messages(discordsim.Fixed(5, 10*time.Second))}
@@ -32,26 +42,21 @@ func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 		"rate-bursts": {1, 10 * time.Second, "has one more after two seconds"},
 		"no-limiter":  {1, 10 * time.Second, "is told to wait"},
 	} {
-		by, err := findContenders(name)
+		by, err := find(name, contenders())
 		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, err := newSimulated(tenSeconds.config(settings{}))
-				require.NoError(t, err)
-				defer d.server.Close()
-				with, end, err := by[0].open(d, tenSeconds)
-				require.NoError(t, err)
+				d := newDiscord(t, tenSeconds.config(0, 0))
+				with, end := by[0].start(d.RoundTripper(), tenSeconds)
 				defer end()
 				start := time.Now()
 				for n := range 6 {
-					m, err := with.under(t.Context()).Send(channel, fmt.Sprint(n))
-					require.NoError(t, err)
-					assert.Equal(t, fmt.Sprint(n), m.Content)
+					require.NoError(t, with(t.Context(), call{kind: send, channel: firstChannel, n: n}))
 				}
 				took := time.Since(start)
 				assert.GreaterOrEqual(t, took, want.least, want.about)
 				assert.Less(t, took, 13*time.Second)
-				assert.Equal(t, discordsim.ByClass{User: want.refused}, d.server.Report().Refused, want.about)
+				assert.Equal(t, discordsim.ByClass{User: want.refused}, d.Report().Refused, want.about)
 			})
 		})
 	}
@@ -63,32 +68,27 @@ func TestRefusedCallsAreRepeated(t *testing.T) {
 	for _, by := range limiters() {
 		t.Run(by.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, err := newSimulated(tenSeconds.config(settings{}))
-				require.NoError(t, err)
-				defer d.server.Close()
+				d := newDiscord(t, tenSeconds.config(0, 0))
 				bot := discordsim.Request{Method: http.MethodPost, Path: path, Authorization: "Bot " + token}
-				require.Equal(t, 5, d.server.Consume(bot, 5))
-				with, end, err := by.open(d, tenSeconds)
-				require.NoError(t, err)
+				require.Equal(t, 5, d.Consume(bot, 5))
+				with, end := by.start(d.RoundTripper(), tenSeconds)
 				defer end()
-				m, err := with.under(t.Context()).Send(channel, "hello")
-				require.NoError(t, err)
-				assert.Equal(t, "hello", m.Content)
-				assert.Equal(t, discordsim.ByClass{User: 1}, d.server.Report().Refused)
+				require.NoError(t, with(t.Context(), call{kind: send, channel: firstChannel}))
+				assert.Equal(t, discordsim.ByClass{User: 1}, d.Report().Refused)
 			})
 		})
 	}
 }
 
 // The limiters that are told keep one limit for the route and channel, and one for everything.
-func TestToldLimitersCountByRouteAndChannelAndAll(t *testing.T) {
+func TestConfiguredLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 	t.Parallel()
 	took := func(t *testing.T, calls ...call) (total time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			l := newTold(tenSeconds, bursts)
+			l := newConfigured(tenSeconds, bursts)
 			start := time.Now()
 			for _, c := range calls {
-				require.NoError(t, l.wait(t.Context(), c.kind, c.channel))
+				require.NoError(t, l.wait(t.Context(), c))
 			}
 			total = time.Since(start)
 		})
@@ -97,6 +97,7 @@ func TestToldLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 	assert.Zero(t, took(t, repeated(1, 5, send, edit)...), "two routes")
 	assert.Zero(t, took(t, repeated(10, 5, send)...), "ten channels, and all that goes in a second")
 	assert.InDelta(t, 20*time.Millisecond, took(t, repeated(51, 1, send)...), float64(time.Millisecond), "one more than goes in a second")
-	assert.InDelta(t, 2*time.Second, took(t, append(repeated(1, 5, send), repeated(1, 1, upload)...)...), float64(time.Millisecond), "uploads are messages")
+	uploads := append(repeated(1, 5, send), repeated(1, 1, upload)...)
+	assert.InDelta(t, 2*time.Second, took(t, uploads...), float64(time.Millisecond), "uploads are messages")
 	assert.Zero(t, took(t, repeated(200, 1, reply)...), "no limit at all")
 }

@@ -8,12 +8,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -33,21 +37,126 @@ func main() {
 
 // program is the whole program. It returns the exit status.
 func program(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
-	o, err := parse(arguments)
-	if errors.Is(err, errHelp) {
-		fmt.Fprint(stdout, help())
+	o, err := parse(arguments, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "peers: %v\nRun it with -h for all flags and examples.\n", err)
+	case err != nil:
+		fmt.Fprintf(stderr, "peers: %v\nRun it with -h for all flags.\n", err)
 		return statusUsage
+	case os.Getenv(childVariable) != "":
+		var r result
+		if r, err = measure(ctx, o.contenders[0], o.scenarios[0], o.seed, realTime); err == nil {
+			err = json.NewEncoder(stdout).Encode(r)
+		}
+	default:
+		err = show(ctx, o, stdout, stderr)
 	}
-	if err := compare(ctx, o, stdout, stderr); err != nil {
+	switch {
+	case err != nil:
 		fmt.Fprintln(stderr, "peers:", err)
 		return statusFailed
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return statusInterrupted
 	}
 	return 0
+}
+
+func show(ctx context.Context, o options, stdout, progress io.Writer) error {
+	if o.json {
+		progress = io.Discard
+	}
+	r, err := compare(ctx, o, progress)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return r.WriteJSON(stdout)
+	}
+	return r.WriteText(stdout)
+}
+
+// options are what the command line says.
+type options struct {
+	scenarios  []scenario
+	contenders []contender
+	quick      bool
+	seed       uint64
+	json       bool
+	here       bool // all in this process, for tests
+}
+
+const introduction = `Usage: go run . [flags]
+
+Sends the same requests through Ratelight and through other limiters to a simulated Discord on this machine, and compares
+how close each comes to the ideal, its 429s, and calls that never end. Each contender runs in its own process, all of one
+scenario at the same time, one scenario after the other. It takes about a minute and a half.
+
+`
+
+const conclusion = `
+Exit status of the built program (go run itself exits with 1 for all but 0): 0 the comparison ran, whatever its
+result, 1 it could not run, 2 invalid flags, 130 interrupted.
+`
+
+// parse reads the arguments after the program's name. The error is flag.ErrHelp, when help has been written, or says what is wrong.
+func parse(arguments []string, help io.Writer) (o options, err error) {
+	set := flag.NewFlagSet("peers", flag.ContinueOnError)
+	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+listed(scenarios(false)))
+	contenderNames := set.String("contender", "limiters", "`names`, separated by commas, or all: "+listed(contenders())+
+		"\nlimiters: different limiters; hooks: the libraries with and without Ratelight under them")
+	set.BoolVar(&o.quick, "quick", false, "a third of the requests, in less than a minute")
+	set.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
+	set.BoolVar(&o.json, "json", false, "print JSON and nothing else to standard output")
+	set.Usage = func() {}
+	set.SetOutput(io.Discard)
+	if err = set.Parse(arguments); errors.Is(err, flag.ErrHelp) {
+		set.SetOutput(help)
+		fmt.Fprint(help, introduction)
+		set.PrintDefaults()
+		fmt.Fprint(help, conclusion)
+	}
+	if err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("%q is not a flag: expected flags only", set.Arg(0))
+	}
+	if o.scenarios, err = find(*scenarioNames, scenarios(o.quick)); err != nil {
+		return o, fmt.Errorf("-scenario: %w", err)
+	}
+	switch *contenderNames {
+	case "limiters":
+		o.contenders = limiters()
+	case "hooks":
+		o.contenders = hooks()
+	default:
+		if o.contenders, err = find(*contenderNames, contenders()); err != nil {
+			return o, fmt.Errorf("-contender: %w", err)
+		}
+	}
+	return o, nil
+}
+
+func (s scenario) String() string  { return s.name }
+func (c contender) String() string { return c.name }
+
+// find returns what has the names, which are separated by commas, in the order of the list.
+func find[T fmt.Stringer](wanted string, list []T) (found []T, err error) {
+	names := strings.Split(wanted, ",")
+	for _, one := range list {
+		if i := slices.Index(names, one.String()); i >= 0 || wanted == "all" {
+			found = append(found, one)
+			names = slices.DeleteFunc(names, func(name string) bool { return name == one.String() })
+		}
+	}
+	if len(names) > 0 && wanted != "all" {
+		return nil, fmt.Errorf("unknown name %q: expected all, or some of %s", names[0], listed(list))
+	}
+	return found, nil
+}
+
+// listed are the names of scenarios or contenders.
+func listed[T any](list []T) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ", ")
 }

@@ -6,17 +6,55 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/pause"
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// settings are about the run and neither about the scenario nor about who runs it.
-type settings struct {
-	seed      uint64
-	tolerance time.Duration // how late the judge allows the machine to be
+// result is what became of a scenario with one contender.
+type result struct {
+	Contender string
+	Calls     int
+	GivenUp   int // calls that were given up by their callers, which have no other outcome
+	OK        int
+	Failed    int
+	// NeverEnded calls had not returned when the run was over.
+	NeverEnded int
+	// Error is that of the first call that failed.
+	Error string
+	// Took is the time until the last call succeeded.
+	Took, Ideal time.Duration
+	// Late is how long a call went on at most after it had been given up.
+	Late time.Duration
+	// Refused and Avoidable count 429s. Avoidable are those that what had been told would have prevented.
+	Refused, Avoidable discordsim.ByClass
+	Queued             load.Queued
+	LargestInFlight    int
+	// Note is what else there is to say: that the process crashed, or had to be killed.
+	Note string
 }
 
-// realTime is the tolerance of a simulation in real time, on a busy machine.
+func newResult(by contender, s scenario, ideal time.Duration) result {
+	r := result{Contender: by.name, Calls: len(s.calls), NeverEnded: len(s.calls), Ideal: ideal}
+	for _, c := range s.calls {
+		if c.end != waits {
+			r.GivenUp++
+		}
+	}
+	return r
+}
+
+// wanted is how many calls have to succeed.
+func (r *result) wanted() int { return r.Calls - r.GivenUp }
+
+// efficiency is the ideal's part of the time, 0 if not everything was done.
+func (r *result) efficiency() float64 {
+	if r.OK < r.wanted() || r.Took == 0 {
+		return 0
+	}
+	return r.Ideal.Seconds() / r.Took.Seconds()
+}
+
+// realTime is how late the judge allows the machine to be in real time.
 const realTime = 20 * time.Millisecond
 
 // grace is for those that end late, once the simulated Discord has closed.
@@ -27,92 +65,73 @@ func longest(ideal time.Duration) time.Duration { return 2*ideal + 5*time.Second
 
 // measure makes all calls of a scenario, each in a goroutine of its own. It returns when all have ended, or after a time in
 // which they should have. What ends never is left behind.
-func measure(ctx context.Context, by contender, s scenario, settings settings) (result, error) {
+func measure(ctx context.Context, by contender, s scenario, seed uint64, tolerance time.Duration) (result, error) {
 	ideal, err := s.ideal()
 	if err != nil {
 		return result{}, err
 	}
-	discord, err := newSimulated(s.config(settings))
+	discord, err := discordsim.New(s.config(seed, tolerance))
 	if err != nil {
 		return result{}, err
 	}
-	defer discord.server.Close()
-	m := meter.New()
-	with, end, err := by.open(m.Below(discord), s)
-	if err != nil {
-		return result{}, err
-	}
+	defer discord.Close()
+	m := load.NewMeter(nil)
+	with, end := by.start(m.Below(discord.RoundTripper()), s)
 	defer end()
 
-	r := &run{with: with, meter: m, result: newResult(by, s, ideal)}
-	r.makeAll(ctx, s.calls, longest(ideal), func() { discord.server.Close() })
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.observe(discord.server.Report(), m.Read())
-	return r.result, nil
-}
-
-// run is a scenario under way.
-type run struct {
-	with  client
-	meter *meter.Meter
-	start time.Time
-
-	mu     sync.Mutex
-	over   bool // what ends now does not count any more
-	ended  int
-	result result
-}
-
-// makeAll makes all calls. When the time is over it takes away what they wait for, their contexts and their server.
-func (r *run) makeAll(ctx context.Context, calls []call, longest time.Duration, shut func()) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx) // without a deadline: limiters would look at it
 	defer stop()
-	r.start = time.Now()
+	defer time.AfterFunc(longest(ideal), stop).Stop()
+	watched := func(ctx context.Context, c call) (err error) {
+		m.Watch(ctx, func(ctx context.Context) { err = with(ctx, c) })
+		return err
+	}
+	r := newResult(by, s, ideal)
+	var mu sync.Mutex
+	began := time.Now()
+	var calls sync.WaitGroup
+	for _, c := range s.calls {
+		calls.Go(func() {
+			if load.Pause(ctx, time.Until(began.Add(c.at))) != nil {
+				return
+			}
+			given := time.Now().Add(patience)
+			err := makeOne(ctx, c, given, watched)
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() == nil { // what the end of the run ends has no outcome
+				r.note(c, err, time.Since(began), time.Since(given))
+			}
+		})
+	}
 	ended := make(chan struct{})
 	go func() {
-		r.offer(ctx, calls)
+		calls.Wait()
 		close(ended)
 	}()
-	if !within(ctx, ended, longest) {
-		r.finish()
-		stop()
-		shut()
-		within(context.WithoutCancel(ctx), ended, grace)
-		return
-	}
-	r.finish()
-}
-
-// within waits until the channel is closed, and reports whether that was before the time or the context were over.
-func within(ctx context.Context, ended <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ended:
-		return true
-	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return false
-}
-
-// offer makes each call at its time, and waits for all of them.
-func (r *run) offer(ctx context.Context, calls []call) {
-	var group sync.WaitGroup
-	defer group.Wait()
-	for _, c := range calls {
-		if pause.For(ctx, time.Until(r.start.Add(c.at))) != nil {
-			return
-		}
-		group.Go(func() { r.make(ctx, c) })
+	report := discord.Report()
+	_ = discord.Close() // takes away what they wait for
+	select {
+	case <-ended:
+	case <-time.After(grace):
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	r.Refused, r.Avoidable, r.LargestInFlight, r.Queued = report.Refused, report.Avoidable, report.MaxInFlight, m.Read().Queued
+	return r, nil
 }
 
-// make makes one call and notes what became of it.
-func (r *run) make(ctx context.Context, c call) {
-	given := time.Now().Add(patience)
+// makeOne makes one call, which is given up then if it is one of those. A panic of the library is an error of the call.
+func makeOne(ctx context.Context, c call, given time.Time, with caller) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v", panicked)
+		}
+	}()
 	switch c.end {
 	case deadline:
 		limited, cancel := context.WithDeadline(ctx, given)
@@ -120,44 +139,26 @@ func (r *run) make(ctx context.Context, c call) {
 		ctx = limited
 	case cancelled:
 		limited, cancel := context.WithCancel(ctx)
-		defer time.AfterFunc(patience, cancel).Stop()
+		defer time.AfterFunc(time.Until(given), cancel).Stop()
 		defer cancel()
 		ctx = limited
 	}
-	err := r.call(ctx, c)
+	return with(ctx, c)
+}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
-		return
-	}
-	r.ended++
+// note takes in the outcome of a call, after so long, and so long after it was given up.
+func (r *result) note(c call, err error, took, late time.Duration) {
+	r.NeverEnded--
 	switch {
 	case c.end != waits:
-		r.result.Late = max(r.result.Late, seconds(time.Since(given)))
-	case err != nil:
-		r.result.fail(err)
+		r.Late = max(r.Late, late)
+	case err == nil:
+		r.OK++
+		r.Took = took
 	default:
-		r.result.OK++
-		r.result.Took = seconds(time.Since(r.start))
-	}
-}
-
-// call makes one call. A panic of the library is an error of the call.
-func (r *run) call(ctx context.Context, c call) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
+		if r.Failed == 0 {
+			r.Error = err.Error()
 		}
-	}()
-	r.meter.Watch(ctx, func(ctx context.Context) { err = c.do(r.with.under(ctx)) })
-	return err
-}
-
-// finish counts what has not ended.
-func (r *run) finish() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = true
-	r.result.NeverEnded = r.result.Calls - r.ended
+		r.Failed++
+	}
 }

@@ -14,38 +14,25 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// scripted sends messages as its function does. It makes no other call.
-type scripted struct {
-	inPlain
-	send func(ctx context.Context, n string) error
-}
-
-func (c scripted) under(ctx context.Context) client {
-	c.ctx = ctx
-	return c
-}
-
-func (c scripted) Send(_ uint64, content string) (message, error) {
-	return message{}, c.send(c.ctx, content)
+// scripted makes all calls as its function does.
+func scripted(with caller) contender {
+	return contender{name: "scripted", open: func(http.RoundTripper, scenario) caller { return with }}
 }
 
 // small is a scenario of four messages.
 func small(ends ...end) scenario {
-	s := scenario{name: "small", calls: repeated(1, 4, send), limits: usual()}
+	s := scenario{name: "small", calls: repeated(1, 4, send), limits: usual}
 	for i, e := range ends {
 		s.calls[i].end = e
 	}
 	return s
 }
 
-// measured is what becomes of the scenario when messages are sent so, in virtual time.
-func measured(t *testing.T, s scenario, send func(ctx context.Context, n string) error) (r result) {
+// measured is what becomes of the scenario in virtual time.
+func measured(t *testing.T, s scenario, with caller) (r result) {
 	synctest.Test(t, func(t *testing.T) {
-		c := contender{name: "scripted", open: func(http.RoundTripper, scenario) (client, func(), error) {
-			return scripted{send: send}, func() {}, nil
-		}}
 		var err error
-		r, err = measure(t.Context(), c, s, settings{})
+		r, err = measure(t.Context(), scripted(with), s, 0, 0)
 		require.NoError(t, err)
 	})
 	return r
@@ -53,11 +40,11 @@ func measured(t *testing.T, s scenario, send func(ctx context.Context, n string)
 
 func TestCallsThatFailOrPanicAreCounted(t *testing.T) {
 	t.Parallel()
-	r := measured(t, small(), func(_ context.Context, n string) error {
-		switch n {
-		case "message 0":
+	r := measured(t, small(), func(_ context.Context, c call) error {
+		switch c.n {
+		case 0:
 			panic("at the disco")
-		case "message 1":
+		case 1:
 			time.Sleep(time.Second)
 			return errors.New("later")
 		}
@@ -69,8 +56,8 @@ func TestCallsThatFailOrPanicAreCounted(t *testing.T) {
 	assert.Equal(t, 2, r.Failed)
 	assert.Equal(t, "panic: at the disco", r.Error)
 	assert.Zero(t, r.NeverEnded)
-	assert.Equal(t, seconds(3*time.Second), r.Took)
-	assert.Zero(t, r.Efficiency)
+	assert.Equal(t, 3*time.Second, r.Took)
+	assert.Zero(t, r.efficiency())
 }
 
 func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
@@ -80,16 +67,14 @@ func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
 		ideal, err := s.ideal()
 		require.NoError(t, err)
 		forever := make(chan struct{}) // nobody listens to contexts here
-		c := contender{name: "scripted", open: func(http.RoundTripper, scenario) (client, func(), error) {
-			return scripted{send: func(_ context.Context, n string) error {
-				if n == "message 2" {
-					<-forever
-				}
-				return nil
-			}}, func() {}, nil
-		}}
+		stuck := scripted(func(_ context.Context, c call) error {
+			if c.n == 2 {
+				<-forever
+			}
+			return nil
+		})
 		start := time.Now()
-		r, err := measure(t.Context(), c, s, settings{})
+		r, err := measure(t.Context(), stuck, s, 0, 0)
 		require.NoError(t, err)
 		assert.Equal(t, longest(ideal)+grace, time.Since(start))
 		assert.Equal(t, 1, r.NeverEnded)
@@ -103,7 +88,7 @@ func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
 
 func TestAnEndOfTheRunIsNoFailureOfTheCalls(t *testing.T) {
 	t.Parallel()
-	r := measured(t, small(), func(ctx context.Context, n string) error {
+	r := measured(t, small(), func(ctx context.Context, c call) error {
 		<-ctx.Done() // which only the end of the run brings
 		return ctx.Err()
 	})
@@ -113,13 +98,13 @@ func TestAnEndOfTheRunIsNoFailureOfTheCalls(t *testing.T) {
 
 func TestCallsAreGivenUpByDeadlineOrCancellation(t *testing.T) {
 	t.Parallel()
-	r := measured(t, small(deadline, cancelled), func(ctx context.Context, n string) error {
+	r := measured(t, small(deadline, cancelled), func(ctx context.Context, c call) error {
 		_, known := ctx.Deadline()
-		assert.Equal(t, n == "message 0", known)
-		switch n {
-		case "message 0":
+		assert.Equal(t, c.n == 0, known)
+		switch c.n {
+		case 0:
 			<-ctx.Done()
-		case "message 1":
+		case 1:
 			<-ctx.Done()
 			assert.ErrorIs(t, ctx.Err(), context.Canceled)
 			time.Sleep(2 * time.Second)
@@ -130,7 +115,7 @@ func TestCallsAreGivenUpByDeadlineOrCancellation(t *testing.T) {
 	assert.Equal(t, 2, r.OK)
 	assert.Zero(t, r.Failed, "they are no failures")
 	assert.Zero(t, r.NeverEnded)
-	assert.Equal(t, seconds(2*time.Second), r.Late)
+	assert.Equal(t, 2*time.Second, r.Late)
 }
 
 func TestScenariosMakeSense(t *testing.T) {
@@ -142,7 +127,7 @@ func TestScenariosMakeSense(t *testing.T) {
 			require.NoError(t, err)
 			assert.Positive(t, ideal)
 			sum += ideal
-			_, err = discordsim.NewWorld(time.Now(), s.config(settings{}))
+			_, err = discordsim.NewWorld(time.Now(), s.config(0, 0))
 			assert.NoError(t, err)
 			for i := range s.calls[1:] {
 				assert.LessOrEqual(t, s.calls[i].at, s.calls[i+1].at, "in the order of time")
@@ -156,8 +141,8 @@ func TestScenariosMakeSense(t *testing.T) {
 // Two routes that share a limit take as long as one with the calls of both.
 func TestTheIdealKnowsWhatIsShared(t *testing.T) {
 	t.Parallel()
-	apart := scenario{calls: repeated(1, 10, send, edit), limits: usual()}
-	together := scenario{calls: apart.calls, limits: oneLimit()}
+	apart := scenario{calls: repeated(1, 10, send, edit), limits: usual}
+	together := scenario{calls: apart.calls, limits: usual, oneLimit: true}
 	long, err := together.ideal()
 	require.NoError(t, err)
 	short, err := apart.ideal()

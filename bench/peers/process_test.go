@@ -2,31 +2,23 @@ package main
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // act runs a scenario in a process that acts as asked for.
 func act(t *testing.T, ctx context.Context, as string, limit time.Duration) result {
 	t.Setenv(actVariable, as)
-	self, err := os.Executable()
-	require.NoError(t, err)
-	s, err := findScenarios("mixed", true)
-	require.NoError(t, err)
-	by, err := findContenders("ratelight")
-	require.NoError(t, err)
-	return apart(ctx, self, by[0], s[0], options{quick: true, seed: 3}, limit)
+	mixed := scenarios(true)[2]
+	return apart(ctx, newResult(contender{name: "ratelight"}, mixed, time.Second), mixed, options{quick: true, seed: 3}, limit)
 }
 
 func TestAProcessOfItsOwnMeasures(t *testing.T) {
 	r := act(t, t.Context(), "peers", time.Minute)
 	assert.Empty(t, r.Note)
 	assert.Equal(t, "ratelight", r.Contender)
-	assert.Equal(t, "mixed", r.Scenario)
 	assert.Equal(t, 54, r.Calls)
 	assert.Equal(t, 54, r.OK, "the quick one, with every call done")
 }
@@ -39,7 +31,6 @@ func TestWhatGoesWrongInAProcessIsNoted(t *testing.T) {
 	} {
 		r := act(t, t.Context(), as, time.Minute)
 		assert.Contains(t, r.Note, note)
-		assert.Equal(t, "mixed", r.Scenario)
 		if as == "crash after the result" {
 			assert.Equal(t, 5, r.OK, "what there is of the result counts")
 		}

@@ -2,10 +2,7 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -15,138 +12,12 @@ import (
 type scenario struct {
 	name, about string
 	calls       []call // in the order of at
-	limits      map[kind]limit
+	limits      limits
+	// oneLimit: the routes of send and edit have one limit together, which only the bucket hash shows.
+	oneLimit bool
 }
 
-// limit is how Discord limits a route.
-type limit struct {
-	method, path string
-	hash         string // routes with one hash have one limit; "": the route's own
-	quota        discordsim.Quota
-}
-
-const (
-	globalRequests = 50
-	globalPeriod   = time.Second
-)
-
-// travel is how far away Discord is: round trips of 20 to 100 ms.
-var travel = discordsim.Latency{RoundTrip: 60 * time.Millisecond, Jitter: 40 * time.Millisecond}
-
-// usual are limits of the sizes of Discord's own, some with shorter periods.
-func usual() map[kind]limit {
-	const messages = "/channels/{id}/messages"
-	return map[kind]limit{
-		send:    {"POST", messages, "", discordsim.Fixed(5, time.Second)},
-		upload:  {"POST", messages, "", discordsim.Fixed(5, time.Second)},
-		edit:    {"PATCH", messages + "/{id}", "", discordsim.Fixed(5, time.Second)},
-		remove:  {"DELETE", messages + "/{id}", "", discordsim.Sliding(5, time.Second)},
-		react:   {"PUT", messages + "/{id}/reactions/{emoji}/@me", "", discordsim.Fixed(1, 250*time.Millisecond)},
-		reply:   {"POST", "/interactions/{id}/{token}/callback", "", discordsim.Unlimited()},
-		execute: {"POST", "/webhooks/{id}/{token}", "", discordsim.Fixed(5, 2*time.Second)},
-	}
-}
-
-// messages are the usual limits, with another one for messages.
-func messages(quota discordsim.Quota) map[kind]limit {
-	limits := usual()
-	for _, k := range []kind{send, upload} {
-		l := limits[k]
-		l.quota = quota
-		limits[k] = l
-	}
-	return limits
-}
-
-// scenarios are what is compared; quick ones take about a third of the time.
-func scenarios(quick bool) []scenario {
-	times := func(n int) int {
-		if quick {
-			return n * 2 / 5
-		}
-		return n
-	}
-	second := func(q func(int, time.Duration) discordsim.Quota) map[kind]limit { return messages(q(5, time.Second)) }
-	return []scenario{
-		{
-			"one-channel", "messages to one channel with a limit of 5 in 5 s, as at Discord", repeated(1, times(25), send),
-			messages(discordsim.Fixed(5, 5*time.Second)),
-		},
-		{"many-channels", "messages to 40 channels with a limit of 5 a second each, and the global limit of 50", repeated(40, times(10), send), usual()},
-		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
-			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
-		), usual()},
-		{
-			"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second",
-			repeated(1, times(19), send, edit), oneLimit(), // no multiple of 5: one place lost would cost a whole window
-		},
-		{"sliding", "messages to one channel; each takes one of 5 places for a second", repeated(1, times(40), send), second(discordsim.Sliding)},
-		{"leaky", "messages to one channel; one of 5 places becomes free every 0.2 s", repeated(1, times(40), send), second(discordsim.Leaky)},
-		{
-			"given-up", "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
-			givenUp(times(20)), messages(discordsim.Fixed(5, 3*time.Second)),
-		},
-	}
-}
-
-func oneLimit() map[kind]limit {
-	limits := usual()
-	for _, k := range []kind{send, edit} {
-		l := limits[k]
-		l.hash = "messages"
-		limits[k] = l
-	}
-	return limits
-}
-
-// givenUp are messages of which the first use a window up. Then come those that are given up before the next one, then the others.
-func givenUp(count int) []call {
-	const window, hopeless = 5, 8
-	all := repeated(1, count+hopeless, send)
-	for i := range all[window:] {
-		c := &all[window+i]
-		if i >= hopeless {
-			c.at = 800 * time.Millisecond
-			continue
-		}
-		c.at = 600 * time.Millisecond
-		c.end = deadline
-		if i%2 == 1 {
-			c.end = cancelled
-		}
-	}
-	return all
-}
-
-// findScenarios returns those with the names, which are separated by commas, or all of them.
-func findScenarios(names string, quick bool) ([]scenario, error) {
-	return find(names, scenarios(quick), func(s scenario) string { return s.name })
-}
-
-// find returns what has the names, in the order of the list.
-func find[T any](names string, list []T, name func(T) string) (found []T, err error) {
-	if names == "all" {
-		return list, nil
-	}
-	wanted := make(map[string]bool)
-	for _, n := range strings.Split(names, ",") {
-		wanted[n] = true
-	}
-	var known []string
-	for _, one := range list {
-		known = append(known, name(one))
-		if wanted[name(one)] {
-			found = append(found, one)
-			delete(wanted, name(one))
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(wanted)) {
-		return nil, fmt.Errorf("unknown name %q: expected all, or some of %s, separated by commas", n, strings.Join(known, ","))
-	}
-	return found, nil
-}
-
-// call is one call to a library.
+// call is one call to a library. The channel's number is the webhook's and the interaction's as well.
 type call struct {
 	kind    kind
 	channel uint64
@@ -154,6 +25,14 @@ type call struct {
 	at      time.Duration // when it is made
 	end     end
 }
+
+func (c call) message() uint64 { return firstMessage + uint64(c.n) }
+
+// firstChannel and firstMessage are ids as Discord gives them out.
+const (
+	firstChannel = 900_000_000_000_000_000
+	firstMessage = 1_000_000_000_000_000_000
+)
 
 // end is what the caller does after patience.
 type end int
@@ -178,13 +57,83 @@ const (
 	upload
 	reply
 	execute
+	kinds
 )
 
 // authorized: the call counts for the bot. The others have their token in the path.
 func (k kind) authorized() bool { return k != reply && k != execute }
 
-// firstChannel looks like Discord's.
-const firstChannel = 900_000_000_000_000_000
+// endpoints are where calls go, and what is sent. What is in braces is replaced.
+var endpoints = [kinds]struct{ method, path, body string }{
+	send:    {"POST", "/channels/{channel}/messages", `{"content":"{text}"}`},
+	edit:    {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
+	remove:  {"DELETE", "/channels/{channel}/messages/{message}", ""},
+	react:   {"PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", ""},
+	upload:  {"POST", "/channels/{channel}/messages", uploaded},
+	reply:   {"POST", "/interactions/{interaction}/{interaction.token}/callback", `{"type":4,"data":{"content":"{text}"}}`},
+	execute: {"POST", "/webhooks/{channel}/{webhook.token}", `{"content":"{text}"}`},
+}
+
+const uploaded = "--x\r\nContent-Disposition: form-data; name=f; filename=" + fileName + "\r\n\r\n{text}\r\n--x--\r\n"
+
+// What the libraries insist on in a message.
+const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,
+"timestamp":"2026-01-01T00:00:00.000000+00:00","edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],
+"mention_roles":[],"embeds":[],"attachments":[],"author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
+
+const (
+	globalRequests = 50
+	globalPeriod   = time.Second
+)
+
+// travel is how far away Discord is: round trips of 20 to 100 ms.
+var travel = discordsim.Latency{RoundTrip: 60 * time.Millisecond, Jitter: 40 * time.Millisecond}
+
+type limits [kinds]discordsim.Quota
+
+// usual are limits of the sizes of Discord's own, some with shorter periods.
+var usual = limits{
+	send:    discordsim.Fixed(5, time.Second),
+	edit:    discordsim.Fixed(5, time.Second),
+	remove:  discordsim.Sliding(5, time.Second),
+	react:   discordsim.Fixed(1, 250*time.Millisecond),
+	upload:  discordsim.Fixed(5, time.Second),
+	reply:   discordsim.Unlimited(),
+	execute: discordsim.Fixed(5, 2*time.Second),
+}
+
+// messages are the usual limits, with another one for messages.
+func messages(quota discordsim.Quota) limits {
+	all := usual
+	all[send], all[upload] = quota, quota
+	return all
+}
+
+// scenarios are what is compared; quick ones take about a third of the time.
+func scenarios(quick bool) []scenario {
+	times := func(n int) int {
+		if quick {
+			return n * 2 / 5
+		}
+		return n
+	}
+	inOne := func(n int, kinds ...kind) []call { return repeated(1, times(n), kinds...) }
+	return []scenario{
+		{"one-channel", "messages to one channel, 5 in 5 s as at Discord", inOne(25, send), messages(discordsim.Fixed(5, 5*time.Second)), false},
+		{"many-channels", "messages to 40 channels, 5 a second in each and 50 in all", repeated(40, times(10), send), usual, false},
+		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
+			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
+		), usual, false},
+		// 19 is no multiple of 5: one place lost would cost a whole window.
+		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second", inOne(19, send, edit), usual, true},
+		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s", inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
+		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s", inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
+		{
+			"given-up", "messages to one channel with a limit of 5 in 3 s; callers cancel some others after 1 s",
+			givenUp(times(20)), messages(discordsim.Fixed(5, 3*time.Second)), false,
+		},
+	}
+}
 
 // repeated returns so many calls of each kind in each of the channels.
 func repeated(channels, times int, kinds ...kind) (calls []call) {
@@ -198,50 +147,47 @@ func repeated(channels, times int, kinds ...kind) (calls []call) {
 	return calls
 }
 
-// webhookToken and interactionToken look like Discord's.
-const (
-	webhookToken     = "webhook-token"
-	interactionToken = "aW50ZXJhY3Rpb246MTIz"
-)
-
-// do makes the call. The channel's number is the webhook's and the interaction's as well.
-func (c call) do(with client) error {
-	id := firstMessage + uint64(c.n)
-	content := fmt.Sprintf("message %d", c.n)
-	var err error
-	switch c.kind {
-	case send:
-		_, err = with.Send(c.channel, content)
-	case edit:
-		_, err = with.Edit(c.channel, id, content)
-	case remove:
-		err = with.Delete(c.channel, id)
-	case react:
-		err = with.React(c.channel, id, "🔥")
-	case upload:
-		_, err = with.Upload(c.channel, "file.bin", []byte(content))
-	case reply:
-		err = with.Reply(c.channel+uint64(c.n)*1000, interactionToken, content)
-	case execute:
-		_, err = with.Webhook(c.channel, webhookToken, content)
+// givenUp are messages of which the first use a window up. Then come those that are given up before the next one, then the others.
+func givenUp(count int) []call {
+	const window, hopeless = 5, 8
+	all := repeated(1, count+hopeless, send)
+	for i := range all[window:] {
+		c := &all[window+i]
+		if i >= hopeless {
+			c.at = 800 * time.Millisecond
+			continue
+		}
+		c.at = 600 * time.Millisecond
+		c.end = deadline
+		if i%2 == 1 {
+			c.end = cancelled
+		}
 	}
-	return err
+	return all
+}
+
+// hash names the limit of a kind of call, apart from its channel.
+func (s scenario) hash(k kind) string {
+	if s.oneLimit && (k == send || k == edit) {
+		return "messages"
+	}
+	return ""
 }
 
 // config is the simulated Discord. Its seconds, in which the global limit is counted, begin now.
-func (s scenario) config(settings settings) discordsim.Config {
+func (s scenario) config(seed uint64, tolerance time.Duration) discordsim.Config {
 	config := discordsim.Config{
 		Global:    discordsim.Aligned(globalRequests, globalPeriod, time.Duration(time.Now().UnixNano())%globalPeriod),
 		Latency:   travel,
-		Tolerance: settings.tolerance,
-		Seed:      settings.seed,
+		Tolerance: tolerance,
+		Seed:      seed,
 	}
-	for k := range execute + 1 {
-		if k == upload { // the rule of send
-			continue
+	for k, route := range endpoints {
+		rule := discordsim.Rule{Method: route.method, Path: route.path, Hash: s.hash(kind(k)), Quota: s.limits[k], Body: message}
+		if route.method == "PUT" || route.method == "DELETE" || kind(k) == reply {
+			rule.Status = 204
 		}
-		l := s.limits[k]
-		config.Rules = append(config.Rules, discordsim.Rule{Method: l.method, Path: l.path, Hash: l.hash, Quota: l.quota})
+		config.Rules = append(config.Rules, rule)
 	}
 	return config
 }
@@ -259,13 +205,12 @@ func (s scenario) ideal() (time.Duration, error) {
 		if c.end != waits {
 			continue
 		}
-		l := s.limits[c.kind]
-		b := bucket{cmp.Or(l.hash, l.method+l.path), c.channel}
+		b := bucket{cmp.Or(s.hash(c.kind), endpoints[c.kind].method+endpoints[c.kind].path), c.channel}
 		i, ok := index[b]
 		if !ok {
 			i = len(work)
 			index[b] = i
-			work = append(work, discordsim.Work{Quota: l.quota, Route: b.name, Exempt: !c.kind.authorized()})
+			work = append(work, discordsim.Work{Quota: s.limits[c.kind], Route: b.name, Exempt: !c.kind.authorized()})
 		}
 		work[i].Offered = append(work[i].Offered, c.at)
 	}

@@ -27,6 +27,7 @@
 //	                                                  beginning (see buckets.WaitsFor); none counts requests that did not wait
 //	ratelight_overhead_seconds             histogram  what the transport adds to a request: neither waiting nor in flight
 //	ratelight_requests_waiting             gauge      requests in queues
+//	ratelight_declared_limit_waiting       gauge      of those in queues the ones that wait for a limit of buckets.WithLimit, by its name
 //	ratelight_requests_in_flight           gauge      requests whose outcome is not known yet
 //	ratelight_buckets, _routes, _credentials  gauge   how many are known
 //	ratelight_holds                        gauge      holds that are not over, by the class of the 429 that caused them
@@ -50,6 +51,6 @@
 // losses_total, clock_steps_total, suspensions_total; outage_age_seconds (of the present one), outages_total, outage_seconds_total;
 // quota and quota_need, in requests a second.
 //
-// No label contains an id, a token or a path, so the number of series is bounded, whatever is requested. New adds hooks to the manager and
+// No label contains an id, a token or a path (but what buckets.Named says), so the number of series is bounded, whatever is requested. New adds hooks to the manager and
 // the transports, beside those that there are; without it nothing is measured.
 package metrics

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/metrics"
 	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
@@ -116,7 +119,7 @@ func TestEverythingIsThereFromTheStart(t *testing.T) {
 			"ratelight_holds{class=%s}":               {"user", "shared", "sub-limit", "global", "edge"},
 			"ratelight_refusals_total{reason=%s}":     {"too_long", "queue_full", "invalid_budget", "cancelled", "credential", "closed"},
 			"ratelight_retries_total{reason=%s}":      {"rate_limited", "server_error", "timeout", "connection"},
-			"ratelight_queue_wait_seconds{reason=%s}": {"none", "window", "sub-limit", "shared", "global", "edge", "probe", "ordered", "outage"},
+			"ratelight_queue_wait_seconds{reason=%s}": {"none", "window", "sub-limit", "shared", "declared", "global", "edge", "probe", "ordered", "outage"},
 			"http_client_request_duration_seconds{error_type=,http_request_method=%s,http_response_status_code=200}": {"GET", "POST", "PATCH", "PUT", "DELETE"},
 			"http_client_request_duration_seconds{error_type=%[1]s,http_request_method=GET,http_response_status_code=%[1]s}": {
 				"400", "401", "403", "404", "429", "500", "502", "503",
@@ -207,6 +210,33 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		assert.Greater(t, waited, 4.+7)
 		assert.InDelta(t, 1, held["ratelight_holds{class=shared}"], 0)
 		assert.InDelta(t, 7, held["ratelight_hold_remaining_seconds{class=shared}"], .1)
+	})
+}
+
+// A declared limit has a series by its name, however many windows it has, and whether somebody waits or not.
+func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.Crossposts),
+			buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.Named("one \xff"), buckets.PerMajor()))
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics.New(manager))
+		for i := range 6 {
+			route, err := routes.CreateMessage.Compile(strconv.Itoa(1 + i%2))
+			require.NoError(t, err)
+			manager.AcquireFunc(t.Context(), &buckets.Request{Route: route}, func(l buckets.Lease, _ error) { l.Update(ratelimits.Response{Status: 200}) })
+		}
+		synctest.Wait()
+		all := series(t, registry)
+		assert.InDelta(t, 4, all["ratelight_declared_limit_waiting{limit=one ?}"], 0)
+		assert.InDelta(t, 0, all["ratelight_declared_limit_waiting{limit=crossposts}"], 0)
+		assert.Contains(t, all, "ratelight_declared_limit_waiting{limit=crossposts}")
+		time.Sleep(time.Hour)
+		all = series(t, registry)
+		assert.InDelta(t, 0, all["ratelight_declared_limit_waiting{limit=one ?}"], 0)
+		assert.InDelta(t, 4, all["ratelight_queue_wait_seconds{reason=declared}"], 0)
 	})
 }
 

@@ -28,7 +28,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 	defer memory.Close()
 	store, err := shared.New(memory)
 	require.NoError(t, err)
-	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
+	manager := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
 	transport := httpclient.NewTransport(httpclient.WithManager(manager))
 	defer transport.Close()
 	registry := prometheus.NewPedanticRegistry()

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -64,6 +66,7 @@ var (
 var (
 	responsesDesc  = prometheus.NewDesc("ratelight_responses_total", "Responses by class: ok, or the limit that refused.", []string{"class"}, nil)
 	refusalsDesc   = prometheus.NewDesc("ratelight_refusals_total", "Requests that were not sent, by reason.", []string{"reason"}, nil)
+	declaredDesc   = prometheus.NewDesc("ratelight_declared_limit_waiting", "Requests that wait for a limit of buckets.WithLimit, by its name.", []string{"limit"}, nil)
 	callsDesc      = prometheus.NewDesc("ratelight_shared_calls_total", "Calls to the server that have ended, by script.", []string{"script"}, nil)
 	callErrorsDesc = prometheus.NewDesc("ratelight_shared_call_errors_total", "Calls to the server that have failed, by script.", []string{"script"}, nil)
 	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by script.", []string{"script"}, nil)
@@ -83,7 +86,9 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 			out <- n.desc
 		}
 	}
-	for _, desc := range []*prometheus.Desc{responsesDesc, refusalsDesc, callsDesc, callErrorsDesc, callTimeDesc, holdsDesc, holdEndDesc, predictedDesc, inUseDesc, limitDesc} {
+	for _, desc := range []*prometheus.Desc{
+		responsesDesc, refusalsDesc, declaredDesc, callsDesc, callErrorsDesc, callTimeDesc, holdsDesc, holdEndDesc, predictedDesc, inUseDesc, limitDesc,
+	} {
 		out <- desc
 	}
 }
@@ -117,6 +122,9 @@ func (c *Collector) collectManager(out chan<- prometheus.Metric, s *stats) {
 	}
 	for class := range ratelimits.Class(ratelimits.NumClasses) {
 		out <- count(responsesDesc, s.Responses[class], class.String())
+	}
+	for name, n := range s.Declared {
+		out <- prometheus.MustNewConstMetric(declaredDesc, prometheus.GaugeValue, float64(n), strings.ToValidUTF8(name, "?"))
 	}
 	if !c.manager.Shares() {
 		return

@@ -11,8 +11,8 @@ import (
 
 // reasons are what requests wait for.
 var reasons = []buckets.WaitsFor{
-	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForGlobal, buckets.WaitsForEdge,
-	buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
+	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
+	buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
 }
 
 // waits are how long requests wait in queues, by what they wait for. Those that do not wait are not noticed at all: they are the difference

@@ -99,7 +99,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit { // the others leave room in the bucket
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the others leave room in the bucket
 		a.limit = e.Limit
 	}
 	if scope != "global" {

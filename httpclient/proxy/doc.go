@@ -26,6 +26,9 @@
 // X-Ratelight-Max-Wait of the request says in seconds, it is answered at once with a 429 like Discord's. The header's value counts up to
 // [LongestWait], with a body that is not kept in memory up to WithMaxWait.
 //
+// Requests that name a group in the header X-Ratelight-Group, a guild's id say, take turns with those of other groups: see
+// buckets.Request.Group.
+//
 // A client that disconnects gives its place back at once, and its request is not sent. Over HTTP/1 a disconnect cannot be seen before
 // the request's body has been read. So a client with a body that is not kept in memory is noticed to be gone when its turn comes,
 // which is why those waits are bounded more tightly. What has reached the upstream of its request then is cut off, and never a whole request.

@@ -133,6 +133,10 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
+	group, err := groupOf(r)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
 		if err == nil && !route.Route().TokenInPath() && !h.authorizations.admit(authorization) {
@@ -141,7 +145,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 			return nil, a
 		}
 	}
-	ctx, body := buckets.ContextWithMaxWait(r.Context(), wait), r.Body
+	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
 	if body != nil && body != http.NoBody {
 		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
 		ctx, body = context.WithValue(ctx, uploadKey{}, own), own

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,6 +15,7 @@ const defaultVersion = "v10"
 
 const (
 	headerMaxWait = "X-Ratelight-Max-Wait"
+	headerGroup   = "X-Ratelight-Group"
 	headerProxy   = "X-Ratelight-Proxy"
 	headerSecret  = "X-Ratelight-Secret"
 	headerPrefix  = "X-Ratelight-"
@@ -112,6 +114,20 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 		longest = h.maxWait
 	}
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
+}
+
+// longestGroup is the length of the longest name of a group: an id has 20 characters.
+const longestGroup = 100
+
+var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild", headerGroup, longestGroup)
+
+// groupOf returns the group of a request, with which others take turns.
+func groupOf(r *http.Request) (string, error) {
+	group := r.Header.Get(headerGroup)
+	if len(group) > longestGroup {
+		return "", errGroup
+	}
+	return group, nil
 }
 
 // Headers that are about the way from the client to here. Cloudflare refuses some of them.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/proxy"
@@ -95,6 +96,54 @@ func TestARequestSaysHowLongItMayWait(t *testing.T) {
 			assertOwn(t, got, 400, "bad-request")
 			assert.Contains(t, got.text, "X-Ratelight-Max-Wait")
 		}
+	})
+}
+
+func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, window(time.Second))
+		of := func(group string) <-chan response {
+			r := newRequest(t, "POST", messages, "{}")
+			r.Header.Set("X-Ratelight-Group", group)
+			done := w.start(r)
+			synctest.Wait()
+			return done
+		}
+		w.send("POST", messages, "{}")
+		var all []<-chan response
+		for range 5 {
+			all = append(all, of("a"))
+		}
+		other := <-of("b")
+		assert.Equal(t, 200, other.StatusCode)
+		assert.InDelta(t, 2, other.took.Seconds(), 0.1, "after one of the other group")
+		for _, done := range all {
+			assert.Equal(t, 200, (<-done).StatusCode)
+		}
+		for _, r := range w.discord.Requests() {
+			assert.Empty(t, r.Header.Get("X-Ratelight-Group"))
+		}
+		got := <-of(strings.Repeat("x", 101))
+		assertOwn(t, got, 400, "bad-request")
+		assert.Contains(t, got.text, "X-Ratelight-Group")
+	})
+}
+
+// Who waits for a declared limit is not told that the bucket is used up, which is for other requests, too.
+func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
+			proxy.WithTransport(httpclient.WithBuckets(buckets.WithKnownLimits(buckets.ChannelNameAndTopic))))
+		const channel = "/api/v10/channels/1"
+		for range 2 {
+			assert.Equal(t, 200, w.send("PATCH", channel, `{"name": "x"}`).StatusCode)
+		}
+		got := w.send("PATCH", channel, `{"name": "x"}`)
+		assertOwn(t, got, 429, "too-long")
+		assert.Equal(t, "600", got.Header.Get("Retry-After"))
+		assert.Empty(t, got.Header.Get("X-RateLimit-Limit"))
+		assert.Contains(t, got.text, "channel-name-and-topic")
+		assert.Equal(t, 200, w.send("PATCH", channel, `{"nsfw": true}`).StatusCode)
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package status is a page that shows what a bucket manager does at the moment, for the person who has to find out why requests are slow:
-// which requests wait, what for, and until when; the global limit of each credential; what is held after a 429; the budget of invalid
+// which requests wait, what for, and until when; the global limit of each credential; the declared limits that requests wait for; what is held after a 429; the budget of invalid
 // requests; what processes share; and how many waited and were refused in the last minutes.
 //
 // [Handler] serves it at one path, of the caller's choice, behind any prefix:

@@ -19,7 +19,7 @@ var page []byte
 // Handler returns a handler that serves the page of a manager, and with ?format=json its numbers, to GET and HEAD; other methods are
 // answered with 405. The path does not matter. It panics if the manager is nil, as Transport.Manager is with httpclient.WithLimiter.
 //
-// The answer to ?format=json is an object: status is a buckets.Status of at most 100 buckets, global limits and edges; age_seconds is how long
+// The answer to ?format=json is an object: status is a buckets.Status of at most 100 buckets, global limits, declared limits and edges; age_seconds is how long
 // ago it was taken, less than a second; history has lists of the same length, one entry for each sample of the last five minutes,
 // oldest first: time in milliseconds since 1970, waiting, in_flight, granted, and refused by class, the last two counted since the
 // manager was made.

@@ -62,6 +62,7 @@ type answer struct {
 		Buckets      []map[string]any
 		BucketsTotal int `json:"buckets_total"`
 		Globals      []map[string]any
+		Declared     []map[string]any
 		Edges        []map[string]any
 	}
 	History struct {
@@ -128,6 +129,43 @@ func TestJSONSaysWhatWaitsWhyAndUntilWhen(t *testing.T) {
 		assert.InDelta(t, 40, b["predicted_wait_seconds"], .1)
 		assert.Len(t, a.Status.Globals, 1)
 		assert.Len(t, a.Status.Edges, 1)
+	})
+}
+
+func TestJSONSaysWhichDeclaredLimitRequestsWaitFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Minute, buckets.PerMajor(), buckets.Named("slow <b>")))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		use(t, m, message(t, "1"), ratelimits.Response{Status: 200})
+		queue(m, message(t, "1"), 3)
+		h := status.Handler(m)
+		assert.NotContains(t, body(t, get(h, http.MethodGet, "/?format=json")), "<b>")
+		a := look(t, h)
+		require.Len(t, a.Status.Declared, 1)
+		limit := a.Status.Declared[0]
+		assert.Equal(t, "slow <b>", limit["name"])
+		assert.Equal(t, "1", limit["major"])
+		assert.EqualValues(t, 3, limit["waiting"])
+		assert.InDelta(t, 600, limit["wait_seconds"], .1)
+		assert.Equal(t, "declared", a.Status.Buckets[0]["waits_for"])
+		assert.Equal(t, "slow <b>", a.Status.Buckets[0]["declared"])
+	})
+}
+
+// Every reason is explained on the page.
+func TestPageExplainsAllReasons(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
+		page := body(t, get(h, http.MethodGet, "/"))
+		for _, reason := range []buckets.WaitsFor{
+			buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
+			buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
+		} {
+			assert.Contains(t, page, "<dt>"+string(reason)+"</dt>")
+		}
 	})
 }
 

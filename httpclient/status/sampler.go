@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// top is how many buckets, global limits and edges are shown.
+	// top is how many buckets, global limits, declared limits and edges are shown.
 	top = 100
 	// fresh is for how long a sample is used. The page asks each second, and several of them need not each have another.
 	fresh = 900 * time.Millisecond

@@ -41,6 +41,9 @@ func (q *Queue[T]) Len() int { return q.length }
 // Head returns the first element, nil if there is none.
 func (q *Queue[T]) Head() *Element[T] { return q.head }
 
+// Tail returns the last element, nil if there is none.
+func (q *Queue[T]) Tail() *Element[T] { return q.tail }
+
 // Before returns how many arrived no later than the given time.
 func (q *Queue[T]) Before(arrived time.Duration) int {
 	_, rank := q.search(arrived)

@@ -3,8 +3,9 @@ package fifo
 import "time"
 
 // Turns is what waits in groups that take turns: as many of a group are first as its weight says, then it is the next group's turn (weighted
-// round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others, unless it left in
-// the middle of its turn and nobody has been served since; what has no group is one together. The zero value is ready for use. It is not safe for concurrent use.
+// round robin). Inside a group the order is that of a Queue. A group that comes, or comes back, has its turn after all others; what has no
+// group is one together. A group that runs out in the middle of its turn and comes back before the next one is served goes on with it.
+// The zero value is ready for use. It is not safe for concurrent use.
 type Turns[T any] struct {
 	returned Queue[T] // those who come before all groups, as they had their turn already and could not use it
 	unnamed  turn[T]
@@ -13,9 +14,10 @@ type Turns[T any] struct {
 	length   int
 	weights  int // of all groups in the ring
 
-	// The group that left in the middle of its turn, and how many more of it may go; 0: none.
-	left string
-	rest int
+	// The group that has run out in the middle of its turn, how many may still go, and whose turn it is meanwhile.
+	outOf     string
+	left      int
+	meanwhile *turn[T]
 }
 
 // turn is a group, which is in the ring while something of it waits.
@@ -58,12 +60,75 @@ func (t *Turns[T]) All(yield func(T) bool) {
 	}
 }
 
+// mostLookedAt bounds how many elements of other groups are looked at to count those ahead.
+const mostLookedAt = 100
+
+// Ahead returns how many of other groups go before one of a group, with so many before it there. An element is for as many as size says, and
+// goes again behind all others of its group until they have gone. If very many wait, others count as if they filled their turns. ok is
+// false if nothing of the group waits.
+func (t *Turns[T]) Ahead(group string, before int, size func(T) int) (n int, ok bool) {
+	own := t.waiting(group)
+	if own == nil {
+		return 0, false
+	}
+	rounds := 0 // turns of the group that end before
+	if before >= own.left {
+		rounds = 1 + (before-own.left)/own.weight
+	}
+	looked, passed := 0, false
+	for g := t.current; ; {
+		switch {
+		case g == own:
+			passed = true
+		case passed:
+			n += g.first(rounds*g.weight, size, &looked)
+		default:
+			n += g.first(g.left+rounds*g.weight, size, &looked)
+		}
+		if g = g.next; g == t.current {
+			return n + t.returned.Len(), true
+		}
+	}
+}
+
+// first returns how many of the group are among its first most ones, and counts the elements that it has looked at.
+func (g *turn[T]) first(most int, size func(T) int, looked *int) (n int) {
+	for e := g.queue.Head(); e != nil && n < most; e = e.Next() {
+		if *looked++; *looked > mostLookedAt {
+			return most
+		}
+		n += size(e.Value)
+	}
+	return min(n, most)
+}
+
+// Group returns the queue of a group, nil if nothing of it waits.
+func (t *Turns[T]) Group(group string) *Queue[T] {
+	g := t.waiting(group)
+	if g == nil {
+		return nil
+	}
+	return &g.queue
+}
+
+// waiting returns a group, nil if nothing of it waits.
+func (t *Turns[T]) waiting(group string) *turn[T] {
+	g := &t.unnamed
+	if group != "" {
+		g = t.named[group]
+	}
+	if g == nil || g.next == nil {
+		return nil
+	}
+	return g
+}
+
 // Spend says that the head is served.
 func (t *Turns[T]) Spend() {
 	if t.returned.Len() > 0 {
 		return
 	}
-	t.rest = 0
+	t.left = 0
 	if g := t.current; g != nil {
 		if g.left--; g.left <= 0 {
 			g.left, t.current = g.weight, g.next
@@ -78,8 +143,8 @@ func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
 	if g.next == nil {
 		g.left = weight
 		t.link(g)
-		if t.rest > 0 && group == t.left {
-			g.left, t.current, t.rest = min(t.rest, weight), g, 0
+		if t.left > 0 && t.outOf == group && g.next == t.meanwhile {
+			t.current, g.left = g, min(t.left, weight)
 		}
 	}
 	t.weights += weight - g.weight
@@ -118,7 +183,7 @@ func (t *Turns[T]) Remove(e *Element[T], group string) bool {
 	t.length--
 	if g.queue.Len() == 0 {
 		if g == t.current && g.left < g.weight {
-			t.left, t.rest = group, g.left
+			t.outOf, t.left, t.meanwhile = group, g.left, g.next
 		}
 		t.unlink(g)
 		delete(t.named, group)

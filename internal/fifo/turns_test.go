@@ -133,6 +133,67 @@ func TestManyGroupsThatHaveGoneLeaveNothing(t *testing.T) {
 	assert.Empty(t, turns.named)
 }
 
+// How many go before one is what happens: the queues of each group, which are elements here, take turns, too.
+func TestAheadIsHowManyOfOtherGroupsGoBefore(t *testing.T) {
+	t.Parallel()
+	type queue struct {
+		Element[*queue]
+		group string
+		size  int
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var turns Turns[*queue]
+		arrived := time.Duration(0)
+		insert := func(q *queue) {
+			arrived++
+			q.Value, q.Arrived = q, arrived
+			turns.Insert(&q.Element, q.group, len(q.group)+1)
+		}
+		serve := func() string {
+			q := turns.Head().Value
+			turns.Spend()
+			turns.Remove(&q.Element, q.group)
+			if q.size--; q.size > 0 {
+				insert(q)
+			}
+			return q.group
+		}
+		groups := rapid.SampledFrom([]string{"", "a", "bb", "cccc", "ddddd"})
+		total := map[string]int{}
+		for range rapid.IntRange(1, 20).Draw(t, "queues") {
+			q := &queue{group: groups.Draw(t, "group"), size: rapid.IntRange(1, 30).Draw(t, "size")}
+			total[q.group] += q.size
+			insert(q)
+		}
+		for range rapid.IntRange(0, 10).Draw(t, "served") {
+			if turns.Len() > 0 {
+				total[serve()]--
+			}
+		}
+		group := groups.Draw(t, "whose")
+		if total[group] == 0 {
+			_, ok := turns.Ahead(group, 0, nil)
+			require.False(t, ok)
+			require.Nil(t, turns.Group(group))
+			return
+		}
+		before := rapid.IntRange(0, total[group]-1).Draw(t, "before")
+		got, ok := turns.Ahead(group, before, func(q *queue) int { return q.size })
+		require.True(t, ok)
+		want := 0
+		for own := before; ; want++ {
+			if serve() == group {
+				if own == 0 {
+					break
+				}
+				own--
+				want--
+			}
+		}
+		require.Equal(t, want, got)
+	})
+}
+
 // Who had its turn and could not use it comes before all groups, and takes no turn of theirs.
 func TestReturned(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -33,22 +34,85 @@ func (c Config) Ideal() (Ideal, error) {
 	case c.Requests*min(s.Channels, c.Requests) > largestPlan:
 		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
 	}
-	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: discordsim.Unlimited()}
-	if c.GlobalLimit > 0 {
-		conditions.Global = discordsim.Aligned(c.GlobalLimit, time.Second, 0)
-	}
-	var work []discordsim.Work
+	var all []discordsim.Work
 	for n := range min(s.Channels, c.Requests) {
-		share := (c.Requests - n + s.Channels - 1) / s.Channels
-		work = append(work, discordsim.Work{Quota: s.Quota, Count: share, Route: "messages"})
+		all = append(all, work(s.Quota, (c.Requests-n+s.Channels-1)/s.Channels))
 	}
+	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: GlobalQuota(c.GlobalLimit, 0)}
+	ideal, err := plan(conditions, all)
+	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
+		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil
+	}
+	return ideal, err
+}
+
+// plan is the ideal of work that the simulator's plans describe completely.
+func plan(conditions discordsim.Conditions, work []discordsim.Work) (Ideal, error) {
 	certain, err := discordsim.Certain(conditions, work...)
 	if err != nil {
 		return Ideal{}, err
 	}
-	if certain.Makespan < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
-		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil
-	}
 	omniscient, err := discordsim.Omniscient(conditions, work...)
 	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
+}
+
+func (s *Scenario) conditions() discordsim.Conditions {
+	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
+}
+
+// planned is the ideal of the scenario's work. The places that others took in this run were not there for us, so theirs is work, too.
+// The omniscient ideal is only stated where it is a target.
+func (s *Scenario) planned(report discordsim.Report) (Ideal, error) {
+	all := slices.Clone(s.work)
+	all[0].Count += report.Foreign
+	ideal, err := plan(s.conditions(), all)
+	if s.Targets.Omniscient == 0 {
+		ideal.Omniscient = 0
+	}
+	return ideal, err
+}
+
+// slower has the certain client take so many round trips more than planned.
+//
+// In a bucket behind which a fixed window lies that no header shows, it needs two for each further window instead of one: it is refused and
+// told when the window closes. Then it knows that one request will be accepted, but not how many more, and sends that one first. Where it
+// sends one request at a time, those of the last window follow each other by a round trip each, instead of leaving together.
+func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
+	return func(s *Scenario, report discordsim.Report) (Ideal, error) {
+		ideal, err := s.planned(report)
+		ideal.Certain += time.Duration(roundTrips) * s.conditions().RoundTrip
+		return ideal, err
+	}
+}
+
+// blocked is the ideal when nothing is accepted from one moment to another. What an undisturbed client would have had
+// processed before the block is done; the rest is work that starts when the block ends, with all windows empty, as the
+// block is longer than they are. The omniscient client has its requests arrive at that moment. The certain one was told
+// the end by an answer to what it sent into the block, and sends when it is sure: one way later.
+func (s *Scenario) blocked(discordsim.Report) (Ideal, error) {
+	conditions, block := s.conditions(), s.server.Blocks[0]
+	oneWay := conditions.RoundTrip / 2
+	after := func(plan func(discordsim.Conditions, ...discordsim.Work) (discordsim.Plan, error)) (time.Duration, error) {
+		before, err := plan(conditions, s.work...)
+		if err != nil {
+			return 0, err
+		}
+		rest := slices.Clone(s.work)
+		for i := range rest {
+			for _, sent := range before.Sent[i] {
+				if sent+oneWay < block.From {
+					rest[i].Count--
+				}
+			}
+			rest[i].Route = "" // discovered before the block
+		}
+		then, err := plan(conditions, rest...)
+		return block.Until + then.Makespan, err
+	}
+	omniscient, err := after(discordsim.Omniscient)
+	if err != nil {
+		return Ideal{}, err
+	}
+	certain, err := after(discordsim.Certain)
+	return Ideal{Certain: certain + oneWay, Omniscient: omniscient - oneWay}, err
 }

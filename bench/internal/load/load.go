@@ -1,29 +1,24 @@
-// Package load sends a burst of requests through Ratelight's transport to a server, simulated or real, and measures it.
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
-	"github.com/ratelight/ratelight/bench/internal/trace"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-const (
-	// grace is how long what is under way may go on after an interruption.
-	grace = 2 * time.Second
-	// userAgent has the form that Discord asks for.
-	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
-)
+// userAgent has the form that Discord asks for.
+const userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 
 // Config says what to send and where.
 type Config struct {
@@ -36,8 +31,8 @@ type Config struct {
 	Real      *Real
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
-	// Trace records the run; nil: nothing is recorded.
-	Trace *trace.Trace
+	// Record makes a Result.Log.
+	Record bool
 
 	inProcess bool // no sockets, for tests in virtual time
 }
@@ -57,17 +52,6 @@ type Real struct {
 	Token  string // value of the Authorization header; may be empty
 }
 
-// server is where requests go.
-type server interface {
-	// base is the transport below ours.
-	base() http.RoundTripper
-	// request makes the n-th request, counted from 0.
-	request(ctx context.Context, n int) (*http.Request, error)
-	// report adds what only the server knows to a result.
-	report(*Result)
-	close()
-}
-
 // Run sends all requests and waits for their outcomes. When the context ends it sends no more, waits a moment for what is
 // under way, and returns what was measured until then. The error is about a configuration that makes no sense, or a
 // machine that does not let us listen.
@@ -76,37 +60,23 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	server, err := newServer(config)
-	if err != nil {
-		return Result{}, err
+	log := report.NewLog(config.Record)
+	to := destination{base: sockets(), offer: config.Real.offer}
+	if config.Real == nil {
+		if to, err = config.listen(log); err != nil {
+			return Result{}, err
+		}
+		defer to.simulator.Close()
 	}
-	defer server.close()
-	m := meter.New()
-	if config.Trace != nil {
-		m.Observe(config.Trace.Passage)
-	}
-	transport := httpclient.NewTransport(
-		httpclient.WithBase(m.Below(server.base())),
+	r := newRun(config.Requests, log, to.base,
 		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
 		httpclient.WithServer(func(string) string { return "" }),
 		httpclient.WithMaxRateLimit(config.MaxRateLimit),
 		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
 	)
-	defer transport.Close()
-	defer transport.CloseIdleConnections()
-
-	r := &run{config: config, server: server, meter: m, client: newClient(transport), result: newResult(config.Requests)}
-	r.start = time.Now()
-	if config.Trace != nil {
-		config.Trace.Start(r.start)
-	}
-	r.sendAll(ctx, transport)
-
-	result := r.result
-	result.Interrupted = ctx.Err() != nil
-	result.Reading = m.Read()
-	result.observe(transport.Manager().Stats())
-	server.report(&result)
+	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
+	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, to.offer)
+	result := r.end(ctx, to.simulator, 0)
 	result.Ideal = ideal
 	if result.Answered < result.Requests && ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
@@ -114,11 +84,11 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return result, nil
 }
 
-func newServer(config Config) (server, error) {
-	if config.Real != nil {
-		return config.Real, nil
-	}
-	return listen(config)
+// destination is where requests go.
+type destination struct {
+	base      http.RoundTripper  // the transport below ours
+	offer     func(n int) offer  // the n-th request, counted from 0
+	simulator *discordsim.Server // nil: a real server
 }
 
 // sockets returns a transport that keeps the connections of a burst.
@@ -128,96 +98,43 @@ func sockets() http.RoundTripper {
 	return base
 }
 
-// newClient returns a client that follows no redirects, so that each request counts once.
-func newClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// listen starts a simulated Discord. Its seconds, in which the global limit is counted, begin now.
+func (c *Config) listen(log *report.Log) (to destination, err error) {
+	s := c.Simulated
+	simulator := discordsim.Config{
+		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
+		Global: GlobalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
 	}
-}
-
-// run is a load under way.
-type run struct {
-	config Config
-	server server
-	meter  *meter.Meter
-	client *http.Client
-	start  time.Time
-
-	mu     sync.Mutex
-	result Result
-}
-
-// sendAll returns when every request has an outcome, or was given up.
-func (r *run) sendAll(ctx context.Context, transport *httpclient.Transport) {
-	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer cutOff()
-	done := make(chan struct{})
-	var watch, group sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-ctx.Done():
-			_ = transport.Close() // what waits ends now; the error is always nil
-			expire(cutOff, done)
-		case <-done:
-		}
-	})
-	places := make(chan struct{}, r.places())
-	for n := 0; n < r.config.Requests && ctx.Err() == nil; n++ {
-		select {
-		case places <- struct{}{}:
-			group.Go(func() {
-				r.send(sending, n)
-				<-places
-			})
-		case <-ctx.Done():
+	log.Observe(&simulator)
+	server, err := discordsim.New(simulator)
+	if err != nil {
+		return to, err
+	}
+	to = destination{server.RoundTripper(), nil, server}
+	baseURL := discordsim.BaseURL
+	if !c.inProcess {
+		to.base = sockets()
+		if baseURL, err = server.Listen(); err != nil {
+			_ = server.Close() // the reason is err
+			return to, fmt.Errorf("simulated Discord: %w", err)
 		}
 	}
-	group.Wait()
-	close(done)
-	watch.Wait()
+	to.offer = func(n int) offer { return message(http.MethodPost, baseURL+channel(n%s.Channels), n+1) }
+	return to, nil
 }
 
-// expire cuts off what is still under way when the grace is over.
-func expire(cutOff func(), done <-chan struct{}) {
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		cutOff()
-	case <-done:
-	}
-}
-
-func (r *run) places() int {
-	if r.config.Concurrency > 0 {
-		return r.config.Concurrency
-	}
-	return r.config.Requests
-}
-
-// send makes one request and notes its outcome.
-func (r *run) send(ctx context.Context, n int) {
-	status, err := r.roundTrip(ctx, n)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start), r.config.secret()) && r.config.Done != nil {
-		r.config.Done()
-	}
-}
-
-func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
-	request, err := r.server.request(ctx, n)
-	if err != nil {
-		return 0, err
-	}
-	response, err := r.meter.Do(r.client, request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
+// message is a request to a simulated Discord, at once, which has this place in the order of all.
+func message(method, url string, sequence int) offer {
+	return offer{0, func(ctx context.Context) (*http.Request, error) {
+		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, sequence)))
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Authorization", authorization)
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
+		return request, nil
+	}}
 }
 
 // secret is the token that is sent, empty if there is none.
@@ -232,9 +149,9 @@ func (c *Config) secret() string {
 	return token
 }
 
-func (r *Real) base() http.RoundTripper { return sockets() }
+func (r *Real) offer(int) offer { return offer{0, r.request} }
 
-func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
+func (r *Real) request(ctx context.Context) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Target.String()+r.Path, nil)
 	if err != nil {
 		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
@@ -245,8 +162,3 @@ func (r *Real) request(ctx context.Context, _ int) (*http.Request, error) {
 	}
 	return request, nil
 }
-
-// report knows nothing: a real server does not tell.
-func (r *Real) report(*Result) {}
-
-func (r *Real) close() {}

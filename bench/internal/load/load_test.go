@@ -15,14 +15,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 const ms = time.Millisecond
 
-// small is 60 requests to two channels: six windows.
-func small(changes ...func(*Config)) Config {
+// sixWindows is 60 requests to two channels: six windows.
+func sixWindows(changes ...func(*Config)) Config {
 	config := Config{
 		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50, inProcess: true,
 		Simulated: Simulated{
@@ -60,7 +59,7 @@ func within(d time.Duration) func(*testing.T) context.Context {
 func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	t.Parallel()
 	var done atomic.Int64
-	result := measure(t, forever, small(func(c *Config) { c.Done = func() { done.Add(1) } }))
+	result := measure(t, forever, sixWindows(func(c *Config) { c.Done = func() { done.Add(1) } }))
 	assert.Equal(t, 60, result.Answered)
 	assert.Equal(t, map[int]int{http.StatusOK: 60}, result.Statuses)
 	assert.Empty(t, result.Errors)
@@ -74,14 +73,14 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	assert.True(t, result.Judged)
 	assert.Zero(t, result.Refused.Total())
 	assert.False(t, result.Interrupted)
-	assert.LessOrEqual(t, result.Reading.LargestInFlight, 10)
-	assert.Greater(t, result.Reading.Queued.Median, time.Second)
-	assert.Less(t, result.Reading.Queued.Max, result.Took)
+	assert.LessOrEqual(t, result.LargestInFlight, 10)
+	assert.Greater(t, result.Queued.Median, time.Second)
+	assert.Less(t, result.Queued.Max, result.Took)
 }
 
 func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
-	result := measure(t, within(2500*ms), small())
+	result := measure(t, within(2500*ms), sixWindows())
 	assert.True(t, result.Interrupted)
 	assert.Equal(t, 30, result.Answered, "three windows of two channels")
 	assert.Equal(t, 30, result.GivenUp())
@@ -94,7 +93,7 @@ func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
 func TestInterruptionWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	slow := func(roundTrip time.Duration) Config {
-		return small(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(roundTrip) })
+		return sixWindows(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(roundTrip) })
 	}
 	result := measure(t, within(100*ms), slow(time.Second))
 	assert.Equal(t, 1, result.Answered, "the probe that was under way")
@@ -111,7 +110,7 @@ func TestInterruptedBeforeItBeganSendsNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		return ctx
-	}, small())
+	}, sixWindows())
 	assert.Zero(t, result.Reading)
 	assert.Equal(t, 60, result.GivenUp())
 	assert.Zero(t, result.Certain())
@@ -119,15 +118,15 @@ func TestInterruptedBeforeItBeganSendsNothing(t *testing.T) {
 
 func TestConcurrencyBoundsWhatIsHandedOver(t *testing.T) {
 	t.Parallel()
-	result := measure(t, forever, small(func(c *Config) { c.Concurrency = 2 }))
+	result := measure(t, forever, sixWindows(func(c *Config) { c.Concurrency = 2 }))
 	assert.Equal(t, 60, result.Answered)
-	assert.LessOrEqual(t, result.Reading.LargestInFlight, 2)
-	assert.Less(t, result.Reading.Queued.Max, 1100*ms, "nobody has more than a window's wait ahead")
+	assert.LessOrEqual(t, result.LargestInFlight, 2)
+	assert.Less(t, result.Queued.Max, 1100*ms, "nobody has more than a window's wait ahead")
 }
 
 func TestRequestsThatWouldWaitTooLongAreCounted(t *testing.T) {
 	t.Parallel()
-	result := measure(t, forever, small(func(c *Config) { c.MaxRateLimit = 0 }))
+	result := measure(t, forever, sixWindows(func(c *Config) { c.MaxRateLimit = 0 }))
 	assert.Positive(t, result.RefusedEarly)
 	assert.Equal(t, 60, result.Answered+result.RefusedEarly)
 	assert.Zero(t, result.Failed())
@@ -137,19 +136,20 @@ func TestRequestsThatWouldWaitTooLongAreCounted(t *testing.T) {
 func TestRefusalsAreTheServersJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := listen(small())
+		config := sixWindows()
+		to, err := config.listen(nil)
 		require.NoError(t, err)
-		defer server.close()
+		defer to.simulator.Close()
 		// Somebody else with the same credential uses up the whole second.
-		server.server.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
-		request, err := server.request(t.Context(), 0)
+		to.simulator.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
+		request, err := to.offer(0).request(t.Context())
 		require.NoError(t, err)
-		response, err := server.base().RoundTrip(request)
+		response, err := to.base.RoundTrip(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 
-		var result Result
-		server.report(&result)
+		r := newRun(1, nil, to.base)
+		result := r.end(t.Context(), to.simulator, 0)
 		assert.Equal(t, discordsim.ByClass{Global: 1}, result.Refused)
 		assert.Zero(t, result.Avoidable)
 	})
@@ -162,10 +162,10 @@ func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
 		config  Config
 		missing string
 	}{
-		{"six windows", small(), ""},
-		{"one window", small(func(c *Config) { c.Requests = 10 }), "so short"},
-		{"six windows of luck", small(func(c *Config) { c.Simulated.Latency.Jitter = 200 * ms }), "so short"},
-		{"too large to plan", small(func(c *Config) { c.Requests, c.Simulated.Channels = 1_000_000, 101 }), "so many"},
+		{"six windows", sixWindows(), ""},
+		{"one window", sixWindows(func(c *Config) { c.Requests = 10 }), "so short"},
+		{"six windows of luck", sixWindows(func(c *Config) { c.Simulated.Latency.Jitter = 200 * ms }), "so short"},
+		{"too large to plan", sixWindows(func(c *Config) { c.Requests, c.Simulated.Channels = 1_000_000, 101 }), "so many"},
 		{"real", Config{Real: &Real{}}, "only the simulator"},
 	}
 	for _, test := range tests {
@@ -194,7 +194,7 @@ func TestNonsenseIsAnError(t *testing.T) {
 // A few requests over real sockets.
 func TestLoopbackIsServed(t *testing.T) {
 	t.Parallel()
-	result, err := Run(t.Context(), small(func(c *Config) { c.inProcess, c.Requests = false, 10 }))
+	result, err := Run(t.Context(), sixWindows(func(c *Config) { c.inProcess, c.Requests = false, 10 }))
 	require.NoError(t, err)
 	assert.Equal(t, 10, result.Answered)
 	assert.True(t, result.Judged)
@@ -268,19 +268,36 @@ func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
 	assert.Equal(t, map[string]int{"the path cannot be requested": 3}, result.Errors)
 }
 
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	var times []time.Duration
+	for i := range 100 {
+		times = append(times, time.Duration(100-i))
+	}
+	assert.Equal(t, Queued{50, 90, 99, 100}, Quantiles(times))
+	assert.Equal(t, Queued{51, 91, 100, 101}, Quantiles(append(times, 101)), "half of 101 are not above 51")
+	assert.Equal(t, Queued{7, 7, 7, 7}, Quantiles([]time.Duration{7}))
+	assert.Zero(t, Quantiles(nil))
+}
+
 func TestNoteSortsOutcomes(t *testing.T) {
 	t.Parallel()
-	r := newResult(4)
-	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second, ""))
-	assert.True(t, r.note(http.StatusNotFound, nil, time.Second, ""))
-	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0, ""))
-	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0, ""))
+	r, of := newResult(4), &run{mayFail: true}
+	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second, of))
+	assert.True(t, r.note(http.StatusNotFound, nil, time.Second, of))
+	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0, of))
+	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0, of))
 	assert.Equal(t, Result{
 		Requests: 4, Answered: 2, Statuses: map[int]int{http.StatusOK: 1, http.StatusNotFound: 1},
 		Errors: map[string]int{"no route to host": 1}, Took: 2 * time.Second,
 	}, r)
 	assert.Equal(t, 1, r.GivenUp())
-	assert.Equal(t, meter.Reading{}, r.Reading)
+	assert.Equal(t, Reading{}, r.Reading)
+
+	strict := newResult(1)
+	assert.True(t, strict.note(http.StatusNotFound, nil, time.Second, &run{}))
+	assert.Equal(t, map[string]int{"status 404": 1}, strict.Errors, "where only success counts")
+	assert.Equal(t, time.Second, strict.Took, "also if all failed")
 }
 
 // What is printed and written is made of these texts.
@@ -295,8 +312,8 @@ func TestErrorsAreNotedWithoutTokens(t *testing.T) {
 		errors.New("no way to /webhooks/1/SeCrEt-of-the-webhook"),
 		errors.New("no way for Bot SeCrEt-of-the-bot"),
 	} {
-		r := newResult(1)
-		assert.True(t, r.note(0, err, 0, config.secret()))
+		r, of := newResult(1), &run{secret: config.secret()}
+		assert.True(t, r.note(0, err, 0, of))
 		for text := range r.Errors {
 			assert.NotContains(t, text, "SeCrEt")
 			assert.Contains(t, text, "no way")

@@ -3,11 +3,13 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/meter"
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -24,14 +26,17 @@ type Result struct {
 	RefusedEarly int
 	// Errors counts requests that failed, by how.
 	Errors map[string]int
-	// Took is the time from the start until the last answer.
+	// Took is the time from the start until the last request had an outcome; those that were given up have none.
 	Took time.Duration
 	// Refused counts 429s. Judged says that a simulator judged them; only then Avoidable and Excused mean anything.
 	Refused, Avoidable, Excused discordsim.ByClass
 	Judged                      bool
+	Inversions                  int // requests of a scenario that were overtaken in their bucket
 	Ideal                       Ideal
-	Reading                     meter.Reading
-	Interrupted                 bool
+	Reading
+	Stalls      Stalls
+	Interrupted bool
+	Log         *report.Log // nil: nothing was recorded
 }
 
 func newResult(requests int) Result {
@@ -46,6 +51,16 @@ func (r *Result) Failed() (n int) {
 	return n
 }
 
+// rejected is how many answers were errors.
+func (r *Result) rejected() (n int) {
+	for status, count := range r.Statuses {
+		if status >= http.StatusBadRequest {
+			n += count
+		}
+	}
+	return n
+}
+
 // GivenUp is the number of requests that were given up when the load was interrupted.
 func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
 
@@ -55,15 +70,16 @@ func (r *Result) Certain() float64 { return r.efficiency(r.Ideal.Certain) }
 // Omniscient is the efficiency against the omniscient ideal, 0 if none is stated.
 func (r *Result) Omniscient() float64 { return r.efficiency(r.Ideal.Omniscient) }
 
+// efficiency says nothing about a run that did not do all the work.
 func (r *Result) efficiency(ideal time.Duration) float64 {
-	if r.Took == 0 {
+	if r.Took == 0 || r.Answered < r.Requests {
 		return 0
 	}
 	return ideal.Seconds() / r.Took.Seconds()
 }
 
-// note takes in how one request ended, and reports false if it was given up. What an error says of the secret is left out.
-func (r *Result) note(status int, err error, took time.Duration, secret string) bool {
+// note takes in how one request ended, and reports false if it was given up.
+func (r *Result) note(status int, err error, took time.Duration, of *run) bool {
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
@@ -71,12 +87,14 @@ func (r *Result) note(status int, err error, took time.Duration, secret string) 
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[textOf(err, secret)]++
+		r.Errors[textOf(err, of.secret)]++
+	case status >= http.StatusBadRequest && !of.mayFail:
+		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
 		r.Answered++
 		r.Statuses[status]++
-		r.Took = max(r.Took, took)
 	}
+	r.Took = max(r.Took, took)
 	return true
 }
 

@@ -30,10 +30,10 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// scenario        time  certain  verdict
+	// scenario     verdict     time  certain
 	// ────────────────────────────────────────
-	// fixed-small  14.28 s    0.990  ok
-	// fixed-large  12.00 s    0.990  MISSED
+	// fixed-small  ok       14.28 s    0.990
+	// fixed-large  MISSED   12.00 s    0.990
 	//
 	// certain  efficiency against the ideal client that must be sure
 	//

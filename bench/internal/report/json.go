@@ -45,14 +45,14 @@ func (r *Report) object() object {
 		o["scenario"], o["about"] = r.Name, strings.Join(r.About, "\n")
 	}
 	for _, fact := range r.Facts {
-		o.set(fact.Key, fact.Value.data)
+		o.set(fact.Key, fact.Value.Data)
 	}
 	for _, table := range r.Tables {
 		rows := []object{}
 		for _, row := range table.Rows {
 			fields := object{}
 			for i, value := range row {
-				fields.set(table.Columns[i].Key, value.data)
+				fields.set(table.Columns[i].Key, value.Data)
 			}
 			rows = append(rows, fields)
 		}
@@ -60,11 +60,11 @@ func (r *Report) object() object {
 	}
 	if r.Verdict.Status != "" {
 		o["interrupted"] = r.Verdict.Status == Interrupted
-		o["verdict"] = r.Verdict.data()
+		o["verdict"] = r.Verdict.object()
 	}
 	return o
 }
 
-func (v Verdict) data() any {
+func (v Verdict) object() object {
 	return object{"passed": v.Good(), "status": v.Status, "reasons": append([]string{}, v.Reasons...)}
 }

@@ -52,7 +52,7 @@ type Status string
 // The ways in which a run may end. Without any, nothing was to be judged, as in a list.
 const (
 	Passed      Status = "passed"
-	NotJudged   Status = "not judged" // it shows something, or was too short; that is no failure
+	NotJudged   Status = "not-judged" // it shows something, or was too short; that is no failure
 	Failed      Status = "failed"
 	Stalled     Status = "stalled" // the machine was too busy for figures that mean something; that is no success
 	Interrupted Status = "interrupted"
@@ -86,7 +86,11 @@ func Together(parts []*Report) Verdict {
 		for _, part := range parts {
 			if part.Verdict.Status == status {
 				n++
-				verdict.Reasons = append(verdict.Reasons, part.Name+": "+part.Verdict.text())
+				reason := part.Verdict.text()
+				if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
+					reason = strings.Join(missed, "; ")
+				}
+				verdict.Reasons = append(verdict.Reasons, part.Name+": "+reason)
 			}
 		}
 		if n == 0 {
@@ -191,10 +195,11 @@ type Series struct {
 // Point is a place in a chart.
 type Point struct{ X, Y float64 }
 
-// Event is a time that is shaded in a chart; a line if it does not last.
+// Event is a time that is shaded in a chart; a line if it does not last. What stands before a colon in its name is the short one.
 type Event struct {
-	From, To float64
-	Name     string
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Name string  `json:"name"`
 }
 
 // Counted is a number of things, as "1 bucket" and "2 buckets".
@@ -205,7 +210,7 @@ func Counted(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// part finds the fact that fills a column of the overview.
+// inColumn is the value of the fact that fills a column of the overview.
 func (r *Report) inColumn(column string) Value {
 	if i := slices.IndexFunc(r.Facts, func(f Fact) bool { return f.Column == column }); i >= 0 {
 		return r.Facts[i].Value

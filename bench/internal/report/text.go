@@ -17,21 +17,24 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s\n\n", strings.TrimRight(text, "\n"))
 		}
 	}
+	explained := make(map[string]bool)
 	paragraph(strings.Join(r.About, "\n"))
-	if len(r.Parts) == 1 {
+	paragraph(factsText(r.Facts))
+	switch len(r.Parts) {
+	case 0:
+	case 1:
 		part := r.Parts[0]
 		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
-	}
-	paragraph(factsText(r.Facts))
-	if len(r.Parts) > 0 {
-		paragraph(r.overview().text())
+		paragraph(factsText(part.Facts))
+	default:
+		paragraph(r.overview().text(explained))
 	}
 	for _, part := range append([]*Report{r}, r.Parts...) {
 		for _, table := range part.Tables {
 			if part.Name != "" && len(r.Parts) > 1 && table.Title != "" {
 				table.Title = part.Name + ": " + table.Title
 			}
-			paragraph(table.text())
+			paragraph(table.text(explained))
 		}
 	}
 	paragraph(strings.Join(r.Notes, "\n"))
@@ -66,15 +69,22 @@ func (v Verdict) word() string {
 	if v.Status == Passed {
 		return "OK"
 	}
-	return string(v.Status)
+	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
+
+// longestValue is how wide the column of values may become, in bytes. What is longer stands where remarks do.
+const longestValue = 24
 
 func factsText(facts []Fact) string {
 	t := newTable()
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, {Number: 2, Align: text.AlignRight}})
 	for _, fact := range facts {
+		value, remark := fact.Value.String(), fact.Remark
+		if len(value) > longestValue {
+			value, remark = "", strings.TrimSpace(value+" "+remark)
+		}
 		if fact.Name != "" {
-			t.AppendRow(table.Row{fact.Name, fact.Value, fact.Remark})
+			t.AppendRow(table.Row{fact.Name, value, remark})
 		}
 	}
 	return trimmed(t)
@@ -83,34 +93,33 @@ func factsText(facts []Fact) string {
 // overview is a row for each part, of those facts that have a column in any of them.
 func (r *Report) overview() Table {
 	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
+	judged := r.Parts[0].Verdict.Status != ""
+	if judged {
+		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
+	}
+	fixed := len(overview.Columns)
 	seen := make(map[string]bool)
 	for _, part := range r.Parts {
 		for _, fact := range part.Facts {
 			if fact.Column != "" && !seen[fact.Column] {
 				seen[fact.Column] = true
-				_, number := fact.Value.data.(string)
-				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: number})
+				text, isText := fact.Value.Data.(string)
+				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: isText && strings.Contains(text, " ")})
 			}
 		}
 	}
-	judged := false
 	for _, part := range r.Parts {
-		row := []Value{Text(part.Name)}
-		for _, column := range overview.Columns[1:] {
+		row := []Value{Text(part.Name), part.Verdict.Value()}[:fixed]
+		for _, column := range overview.Columns[fixed:] {
 			row = append(row, part.inColumn(column.Name))
 		}
-		row = append(row, part.Verdict.Value())
-		judged = judged || part.Verdict.Status != ""
 		overview.Rows = append(overview.Rows, row)
-	}
-	if judged {
-		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
 	}
 	return overview
 }
 
-// text is the table with the notes on its columns.
-func (t Table) text() string {
+// text is the table with the notes on its columns that have not been explained before.
+func (t Table) text(explained map[string]bool) string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
 	}
@@ -127,7 +136,8 @@ func (t Table) text() string {
 			align = text.AlignLeft
 		}
 		configs = append(configs, table.ColumnConfig{Number: len(head), Align: align, AlignHeader: align, VAlignHeader: text.VAlignBottom})
-		if column.Note != "" {
+		if column.Note != "" && !explained[column.Note] {
+			explained[column.Note] = true
 			notes.AppendRow(table.Row{oneLine(column.Name), column.Note})
 		}
 	}
@@ -156,7 +166,7 @@ func (t Table) text() string {
 }
 
 func oneLine(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " ")
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
 }
 
 // newTable has no lines but the one below its head.

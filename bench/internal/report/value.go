@@ -11,55 +11,55 @@ import (
 
 // Value is something measured or chosen: how people read it, and what it is in JSON. The zero value says that there is none: – and null.
 type Value struct {
-	text   string
-	data   any
-	bar    float64 // on the page, a part of 1; 0: none
-	target float64 // a mark on the bar
-	status Status  // colours it on the page
+	Text   string
+	Data   any
+	Bar    float64 // on the page, a part of 1; 0: none
+	Target float64 // a mark on the bar
+	Status Status  // colours it on the page
 }
 
 // String is the value as people read it.
 func (v Value) String() string {
-	if v.text == "" && v.data == nil {
+	if v.Text == "" && v.Data == nil {
 		return "–"
 	}
-	return v.text
+	return v.Text
 }
 
 // Bad is the same value, made to stand out if it should have been otherwise.
 func (v Value) Bad(bad bool) Value {
 	if bad {
-		v.status = Failed
+		v.Status = Failed
 	}
 	return v
 }
 
 // As is the same value with another text.
 func (v Value) As(text string) Value {
-	v.text = text
+	v.Text = text
 	return v
 }
 
 // Text is a text.
-func Text(text string) Value { return Value{text: text, data: text} }
+func Text(text string) Value { return Value{Text: text, Data: text} }
 
 // List is some texts, an array in JSON.
 func List(texts []string) Value {
-	return Value{text: strings.Join(texts, ", "), data: append([]string{}, texts...)}
+	return Value{Text: strings.Join(texts, ", "), Data: append([]string{}, texts...)}
 }
 
 // Data is only for JSON.
-func Data(data any) Value { return Value{data: data} }
+func Data(data any) Value { return Value{Data: data} }
 
 // Count is a number of things.
-func Count(n int) Value { return Value{text: fmt.Sprint(n), data: n} }
+func Count(n int) Value { return Value{Text: fmt.Sprint(n), Data: n} }
 
 // Number has so many decimals, and a unit unless that is empty.
 func Number(x float64, decimals int, unit string) Value {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return Value{}
 	}
-	return Value{text: fmt.Sprintf("%.*f%s", decimals, x, unit), data: rounded(x)}
+	return Value{Text: fmt.Sprintf("%.*f%s", decimals, x, unit), Data: rounded(x)}
 }
 
 // Time is a time that was measured, in three or so digits that mean something; seconds in JSON.
@@ -79,7 +79,7 @@ func Time(d time.Duration) Value {
 	default:
 		text = clockTime(d.Round(time.Second))
 	}
-	return Value{text: text, data: inSeconds(d)}
+	return Value{Text: text, Data: inSeconds(d)}
 }
 
 // Setting is a time that was asked for; seconds in JSON.
@@ -91,7 +91,7 @@ func Setting(d time.Duration) Value {
 	case d%time.Millisecond == 0 && d < time.Second:
 		text = fmt.Sprintf("%d ms", d/time.Millisecond)
 	}
-	return Value{text: text, data: inSeconds(d)}
+	return Value{Text: text, Data: inSeconds(d)}
 }
 
 // clockTime is a time such as 1h30m, without the zeros at its end.
@@ -119,7 +119,7 @@ func Share(x float64) Value {
 	default:
 		text = fmt.Sprintf("%.1f %%", p)
 	}
-	return Value{text: text, data: rounded(x)}
+	return Value{Text: text, Data: rounded(x)}
 }
 
 // Efficiency is a part of an ideal, with the least that is wanted, if anything is. 0 is not stated.
@@ -127,7 +127,7 @@ func Efficiency(x, target float64) Value {
 	if x == 0 {
 		return Value{}
 	}
-	v := Value{text: fmt.Sprintf("%.3f", x), data: rounded(x), bar: x, target: target}
+	v := Value{Text: fmt.Sprintf("%.3f", x), Data: rounded(x), Bar: x, Target: target}
 	return v.Bad(x < target)
 }
 
@@ -146,7 +146,10 @@ func ByClass(c discordsim.ByClass) Value {
 	for _, class := range []struct {
 		n         int
 		name, key string
-	}{{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"}, {c.Global, "global", "global"}, {c.Edge, "edge", "edge"}} {
+	}{
+		{c.User, "user", "user"}, {c.SubLimit, "sub-limit", "sub_limit"}, {c.Shared, "shared", "shared"},
+		{c.Global, "global", "global"}, {c.Edge, "edge", "edge"},
+	} {
 		data[class.key] = class.n
 		if class.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", class.n, class.name))
@@ -155,22 +158,19 @@ func ByClass(c discordsim.ByClass) Value {
 	if len(parts) == 0 {
 		parts = []string{"0"}
 	}
-	return Value{text: strings.Join(parts, ", "), data: data}
+	return Value{Text: strings.Join(parts, ", "), Data: data}
 }
 
 // Bytes is an amount of memory.
 func Bytes(n uint64) Value {
-	return Value{text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), data: n}
+	return Value{Text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), Data: n}
 }
 
-// word is the status as the cell of a table, and what JSON has of a verdict.
-func (v Verdict) value() Value {
+// Value is the verdict in a cell of a table, and what JSON has of it.
+func (v Verdict) Value() Value {
 	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
-	return Value{text: word, data: v.data(), status: v.Status}
+	return Value{Text: word, Data: v.object(), Status: v.Status}
 }
-
-// Value is the verdict in a cell of a table.
-func (v Verdict) Value() Value { return v.value() }
 
 // inSeconds leaves out digits that mean nothing.
 func inSeconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }

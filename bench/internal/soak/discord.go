@@ -2,75 +2,98 @@ package soak
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// discord makes the simulated server of each round.
+// discord is the simulated Discord of all rounds.
 type discord struct {
-	seed    uint64
-	virtual bool
-	length  time.Duration // of a round
-	budget  discordsim.InvalidLimit
-	observe func(discordsim.Event)
-
-	dead    sync.Map // authorizations that are not valid any more
-	deploys int      // how often the bucket hashes have changed
+	Options
+	revoked           sync.Map // authorizations that are not valid any more
+	revokedOf         int      // tokens of the second bot
+	replaced, deploys int      // deploys: how often the bucket hashes have changed
 }
 
-func newDiscord(c Config, length time.Duration, observe func(discordsim.Event)) *discord {
-	return &discord{
-		seed: c.Seed, virtual: c.Virtual, length: length, observe: observe,
-		budget: discordsim.InvalidLimit{Limit: c.budget(), Period: c.budgetPeriod(), Ban: time.Minute},
-	}
-}
-
-// tolerance is how late the client may be to read an answer in real time, on a machine that has other things to do.
+// tolerance is how late the client may be to read a response in real time, on a machine that has other things to do.
 const tolerance = 50 * time.Millisecond
 
-// start returns the server of a round. Hashes change in the middle of storms, and stay what they are from one round to the next.
-func (d *discord) start(round int, w weather) (*discordsim.Server, error) {
-	config := discordsim.Config{
-		Seed: d.seed + uint64(round), Observe: d.observe, Invalid: d.budget, Faults: d.lasting(),
-		Latency:   discordsim.Latency{RoundTrip: 80 * time.Millisecond, Jitter: 60 * time.Millisecond},
-		ClockSkew: time.Duration(round%5-2) * 7 * time.Second,
-		Rules:     d.rules(w),
+// The parts of a round in which something is the matter.
+const (
+	revokedAt, replacedAt       = 0.30, 0.45
+	forbiddenFrom, forbiddenEnd = 0.10, 0.40
+)
+
+// versionOfB returns which token the second bot uses, and has it revoked when it is time for that.
+func (d *discord) versionOfB(r round, at time.Duration) int {
+	switch {
+	case r.kind != tokenRevoked || at < r.part(revokedAt):
+	case at >= r.part(replacedAt):
+		d.replaced = d.revokedOf
+	case d.replaced == d.revokedOf:
+		d.revoked.Store(botB(d.revokedOf), true)
+		d.revokedOf++
 	}
-	if !d.virtual {
+	return d.replaced
+}
+
+// config is the server of a round. Hashes change in the middle of disturbed rounds, and stay what they are from one round to the next.
+func (d *discord) config(r round) discordsim.Config {
+	config := discordsim.Config{
+		Seed: d.Seed + uint64(r.number), Rules: d.rules(r), Faults: d.lasting(r),
+		Invalid:   discordsim.InvalidLimit{Limit: d.budget(), Period: d.budgetPeriod(), Ban: time.Minute},
+		Latency:   discordsim.Latency{RoundTrip: 80 * time.Millisecond, Jitter: 60 * time.Millisecond},
+		ClockSkew: time.Duration(r.number%5-2) * 7 * time.Second,
+	}
+	if !d.virtual() {
 		config.Tolerance = tolerance
 	}
-	if w.forbidden {
-		config.Faults = append(config.Faults, d.permissionLost())
+	if !r.disturbed() {
+		return config
 	}
-	if w.storm {
-		config.Faults = append(config.Faults, whims()...)
-		config.Edge = bans(d.length)
-		config.Blocks = []discordsim.GlobalBlock{{From: part(d.length, 0.87), Until: part(d.length, 0.87) + min(5*time.Second, d.length/20)}}
-		config.Foreign = []discordsim.ForeignUse{
-			{Request: discordsim.Request{Method: "POST", Path: "/channels/900/threads"}, Every: 4 * time.Second},
-			{Request: discordsim.Request{Method: "POST", Path: "/channels/901/threads"}, Every: 7 * time.Second, Count: 2},
-		}
-		d.deploys++
+	d.deploys++
+	short := func(at float64, d time.Duration) (from, until time.Duration) {
+		return r.part(at), r.part(at) + min(d, r.length/20)
 	}
-	return discordsim.New(config)
+	html, json := discordsim.EdgeBan{Page: discordsim.PageHTML}, discordsim.EdgeBan{Page: discordsim.PageJSON, Silent: true}
+	html.From, html.Until = short(0.55, 4*time.Second)
+	json.From, json.Until = short(0.65, 3*time.Second)
+	var block discordsim.GlobalBlock
+	block.From, block.Until = short(0.87, 5*time.Second)
+	config.Edge, config.Blocks = []discordsim.EdgeBan{html, json}, []discordsim.GlobalBlock{block}
+	config.Foreign = []discordsim.ForeignUse{
+		{Request: discordsim.Request{Method: "POST", Path: "/channels/900/threads"}, Every: 4 * time.Second},
+		{Request: discordsim.Request{Method: "POST", Path: "/channels/901/threads"}, Every: 7 * time.Second, Count: 2},
+	}
+	config.Faults = append(config.Faults, byChance()...)
+	return config
 }
 
 // rules are the operations that have limits of their own. All else has five requests a second.
-func (d *discord) rules(w weather) []discordsim.Rule {
+func (d *discord) rules(r round) []discordsim.Rule {
 	messages := discordsim.Rule{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Fixed(5, 5*time.Second)}
 	list := discordsim.Rule{Method: "GET", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(10, 5*time.Second)}
-	deploy(&messages, "messages", d.deploys, w, d.length)
-	deploy(&list, "list", d.deploys, w, d.length)
-	if w.storm {
-		messages.Changes = []discordsim.Change{
-			{At: part(d.length, 0.2), Quota: discordsim.Fixed(3, 5*time.Second)}, messages.Changes[0],
-			{At: part(d.length, 0.8), Quota: discordsim.Fixed(5, 5*time.Second)},
+	pins := discordsim.Rule{Method: "GET", Path: "/channels/{id}/pins", Quota: discordsim.Fixed(3, 3*time.Second)}
+	typing := discordsim.Rule{Method: "POST", Path: "/channels/{id}/typing", Quota: discordsim.Fixed(4, 2*time.Second)}
+	invites := discordsim.Rule{Method: "GET", Path: "/invites/{code}", Quota: discordsim.Fixed(5, 5*time.Second)}
+	for name, rule := range map[string]*discordsim.Rule{"messages": &messages, "list": &list} {
+		rule.Hash = fmt.Sprintf("%s-%d", name, d.deploys)
+		if r.disturbed() {
+			rule.Changes = []discordsim.Change{{At: r.part(0.5), Hash: fmt.Sprintf("%s-%d", name, d.deploys+1)}}
 		}
 	}
-	rules := []discordsim.Rule{
-		messages, list,
+	if r.disturbed() {
+		messages.Changes = []discordsim.Change{
+			{At: r.part(0.2), Quota: discordsim.Fixed(3, 5*time.Second)}, messages.Changes[0],
+			{At: r.part(0.8), Quota: discordsim.Fixed(5, 5*time.Second)},
+		}
+		pins.Vary, typing.Vary = discordsim.Alternate("pins", "pins-again"), discordsim.EachTime("typing") // nobody can foresee these hashes
+		invites.Edge = &discordsim.EdgeLimit{Quota: discordsim.Fixed(20, time.Minute), Ban: 6 * time.Second}
+	}
+	return []discordsim.Rule{
+		messages, list, pins, typing, invites,
 		{Method: "PATCH", Path: "/channels/{id}/messages/{id}", Quota: discordsim.Fixed(5, 5*time.Second)},
 		{Method: "DELETE", Path: "/channels/{id}/messages/{id}", Vary: discordsim.ByMessageAge(discordsim.Ages{
 			Young:  discordsim.Variant{Hash: "delete-young", Quota: discordsim.Fixed(3, 3*time.Second)},
@@ -90,29 +113,82 @@ func (d *discord) rules(w weather) []discordsim.Rule {
 		{Path: "/guilds/{id}/members/{id}", Quota: discordsim.Fixed(10, 10*time.Second)},
 		{Method: "POST", Path: "/webhooks/{id}/{token}", Quota: discordsim.Fixed(5, 2*time.Second)},
 		{Method: "POST", Path: "/interactions/{id}/{token}/callback", Quota: discordsim.Unlimited()},
-		{Method: "GET", Path: "/invites/{code}", Quota: discordsim.Fixed(5, 5*time.Second)},
-	}
-	if w.storm {
-		rules[len(rules)-1].Edge = &discordsim.EdgeLimit{Quota: discordsim.Fixed(20, time.Minute), Ban: 6 * time.Second}
-	}
-	return append(rules, moody(w)...)
-}
-
-// deploy names a rule's hash, which changes in the middle of a storm.
-func deploy(r *discordsim.Rule, name string, deploys int, w weather, length time.Duration) {
-	hash := func(n int) string { return fmt.Sprintf("%s-%d", name, n) }
-	r.Hash = hash(deploys)
-	if w.storm {
-		r.Changes = []discordsim.Change{{At: part(length, 0.5), Hash: hash(deploys + 1)}}
 	}
 }
 
-// moody are operations whose hash nobody can foresee, in a storm.
-func moody(w weather) []discordsim.Rule {
-	flipping := discordsim.Rule{Method: "GET", Path: "/channels/{id}/pins", Quota: discordsim.Fixed(3, 3*time.Second)}
-	fleeting := discordsim.Rule{Method: "POST", Path: "/channels/{id}/typing", Quota: discordsim.Fixed(4, 2*time.Second)}
-	if w.storm {
-		flipping.Vary, fleeting.Vary = discordsim.Alternate("pins", "pins-again"), discordsim.EachTime("typing")
+// lasting are faults that are not by chance: what is gone, forbidden or not valid.
+func (d *discord) lasting(r round) []discordsim.Fault {
+	faults := []discordsim.Fault{
+		{Status: 401, Body: `{"message": "401: Unauthorized", "code": 0}`, When: func(c discordsim.Call) bool {
+			_, revoked := d.revoked.Load(c.Request.Authorization)
+			return revoked && !strings.Contains(c.Operation, "{token}")
+		}},
+		{Status: 404, Body: `{"message": "Unknown Webhook", "code": 10015}`, When: ofWebhook('7')},
+		{Status: 401, Body: `{"message": "Invalid Webhook Token", "code": 50027}`, When: ofWebhook('8')},
+		{Status: 401, Body: `{"message": "Invalid Webhook Token", "code": 50027}`, When: func(c discordsim.Call) bool {
+			return strings.Contains(c.Request.Path, "/webhooks/") && strings.Contains(c.Request.Path, expiredToken)
+		}},
+		{Status: 403, Body: `{"message": "Missing Access", "code": 50001}`, When: func(c discordsim.Call) bool {
+			return strings.Contains(c.Operation, "/guilds/{id}") && strings.HasSuffix(c.Major, "9")
+		}},
+		{Status: 404, Body: `{"message": "Unknown Message", "code": 10008}`, Every: 40, When: about("/messages/{id}")},
 	}
-	return []discordsim.Rule{flipping, fleeting}
+	if r.kind == permissionLost {
+		faults = append(faults, discordsim.Fault{
+			Status: 403, Body: `{"message": "Missing Permissions", "code": 50013}`, From: r.part(forbiddenFrom), Until: r.part(forbiddenEnd),
+			When: about("/channels/{id}"),
+		})
+	}
+	return faults
+}
+
+func about(part string) func(discordsim.Call) bool {
+	return func(c discordsim.Call) bool { return strings.Contains(c.Operation, part) }
+}
+
+// ofWebhook chooses the webhooks whose ids end in a digit.
+func ofWebhook(digit byte) func(discordsim.Call) bool {
+	return func(c discordsim.Call) bool {
+		id, _, _ := strings.Cut(c.Major, ":")
+		return strings.Contains(c.Operation, "/webhooks/{id}/{token}") && !strings.Contains(c.Request.Path, interactionPrefix) &&
+			id != "" && id[len(id)-1] == digit
+	}
+}
+
+// byChance is what goes wrong by chance in a disturbed round: about one request in ten.
+func byChance() (faults []discordsim.Fault) {
+	chance := func(p float64, f discordsim.Fault) {
+		f.Probability = p
+		faults = append(faults, f)
+	}
+	chance(0.008, discordsim.Fault{Status: 502, Uncounted: true})
+	chance(0.006, discordsim.Fault{Status: 500})
+	chance(0.004, discordsim.Fault{Status: 503, Set: map[string]string{"Retry-After": "2"}})
+	chance(0.003, discordsim.Fault{Status: 520, Uncounted: true, Body: "<html>origin error</html>"})
+	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostBefore})
+	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostAfter})
+	chance(0.003, discordsim.Fault{Delay: 20 * time.Second}) // beyond the timeout of an attempt
+	chance(0.002, discordsim.Fault{BodyDelay: 20 * time.Second})
+	chance(0.010, discordsim.Fault{Delay: 2 * time.Second})
+	chance(0.010, discordsim.NoHeaders())
+	chance(0.003, discordsim.Fault{State: func(s discordsim.State) discordsim.State {
+		s.Remaining, s.ResetAfter = s.Limit, s.ResetAfter/3
+		return s
+	}})
+	chance(0.050, discordsim.Fault{Edit: garbleRefusal})
+	for _, text := range []string{"NaN", "", "-1", "1e400", "soon", "99999999999999999999"} {
+		chance(0.002, discordsim.Garbage(text))
+	}
+	return faults
+}
+
+// garbleRefusal makes a 429 unreadable, headers and all for some.
+func garbleRefusal(c discordsim.Call, response *discordsim.Response) {
+	if response.Status != 429 {
+		return
+	}
+	response.Body = []byte(`{"message": "You are being rate limited.", "retry_after": tomorrow`)
+	if c.N%3 == 0 {
+		response.Header.Del("Retry-After")
+	}
 }

@@ -2,144 +2,101 @@ package soak
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/pause"
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// offer makes the requests of a round, and returns the largest numbers of the manager that it saw meanwhile.
-func (s *soak) offer(ctx context.Context, w weather) (most buckets.Stats) {
-	began := time.Now()
-	for minute := time.Duration(0); minute < s.length; minute += time.Minute {
-		for _, offset := range s.arrivals() {
-			at := minute + offset
-			if at >= s.length {
-				break
-			}
-			if pause.For(ctx, time.Until(began.Add(at))) != nil {
-				return most
-			}
-			p := s.draw(s.made, w, s.botB(w, at))
-			s.made++
-			s.load.begin(func() { s.make(p) })
-			if s.made%250 == 0 {
-				now := s.look()
-				most.Buckets, most.Waiting = max(most.Buckets, now.Buckets), max(most.Waiting, now.Waiting)
-				most.Routes, most.Authentications = max(most.Routes, now.Routes), max(most.Authentications, now.Authentications)
-			}
-		}
-	}
-	return most
+// load counts requests and what became of them.
+type load struct {
+	group sync.WaitGroup
+	made  int
+
+	mu         sync.Mutex
+	outcomes   map[string]int
+	unexpected map[string]int
+	slowest    time.Duration
 }
 
-// arrivals draws the moments of a minute at which requests are made: most of them anywhere, the others in two bursts, larger than
-// the global limit.
-func (s *soak) arrivals() []time.Duration {
-	moments := make([]time.Duration, 0, Rate)
-	anywhere := func() time.Duration { return time.Duration(s.chance.Int64N(int64(time.Minute))) }
-	for _, size := range []int{200, 100} {
-		moments = append(moments, slices.Repeat([]time.Duration{anywhere()}, size)...)
-	}
-	for len(moments) < Rate {
-		moments = append(moments, anywhere())
-	}
-	slices.Sort(moments)
-	return moments
+// begin runs one request.
+func (l *load) begin(request func()) {
+	l.made++
+	l.group.Go(request)
 }
 
-// botB returns which token the second bot uses, and has it revoked when it is time for that.
-func (s *soak) botB(w weather, at time.Duration) (version int) {
+// await waits until every request has an outcome, or should have had it long ago.
+func (l *load) await() {
+	done := make(chan struct{})
+	go func() {
+		l.group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
+}
+
+// note takes in the outcome of a request, of which there must be exactly one.
+func (l *load) note(p plan, response *http.Response, err error, took time.Duration) {
+	outcome, expected := outcomeOf(p, response, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes[outcome]++
+	l.slowest = max(l.slowest, took)
+	if what := fmt.Sprintf("%s: %v", outcome, err); !expected && (len(l.unexpected) < mostUnexpected || l.unexpected[what] > 0) {
+		l.unexpected[what]++
+	}
+}
+
+// sumUp hands over what was counted.
+func (l *load) sumUp(r *Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Made, r.Longest, r.Outcomes, r.Unexpected = l.made, l.slowest, l.outcomes, l.unexpected
+}
+
+// outcomeOf names an outcome, and says whether the request could have it.
+func outcomeOf(p plan, response *http.Response, err error) (outcome string, expected bool) {
 	switch {
-	case !w.revoked || at < part(s.length, revokedAt):
-	case at >= part(s.length, replacedAt):
-		s.result.Replaced = s.result.Revoked
-	case s.result.Replaced == s.result.Revoked:
-		s.discord.dead.Store(botToken("b", s.result.Revoked), true)
-		s.result.Revoked++
+	case err == nil && response.StatusCode == http.StatusTooManyRequests:
+		return "answered 429 (its body can be sent only once)", p.once()
+	case err == nil:
+		return fmt.Sprintf("answered %dxx", response.StatusCode/100), true
+	case response != nil:
+		return "answered, the body got lost", true
+	case is[*ratelimits.TooLongError](err):
+		tooLong, _ := errors.AsType[*ratelimits.TooLongError](err)
+		return "refused early: too long", !tooLong.Deadline || p.deadline > 0
+	case is[*ratelimits.BudgetError](err):
+		return "refused early: budget of invalid requests", true
+	case is[*httpclient.CredentialError](err):
+		return "refused early: credential does not work", true
+	case is[*ratelimits.EdgeError](err):
+		return "refused at the edge", true
+	case is[*httpclient.AttemptTimeoutError](err):
+		return "no answer in time", true
+	case errors.Is(err, context.Canceled):
+		return "cancelled", p.cancelAfter > 0
+	case errors.Is(err, context.DeadlineExceeded):
+		return "past its deadline", p.deadline > 0
+	case is[*net.OpError](err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		strings.Contains(err.Error(), "connection reset"), strings.Contains(err.Error(), "server closed"):
+		return "connection lost", true
 	}
-	return s.result.Replaced
+	return "something else", false
 }
 
-// make makes one request and notes its outcome.
-func (s *soak) make(p plan) {
-	began := time.Now()
-	ctx, cancel := p.context()
-	defer cancel()
-	request, err := s.request(ctx, p)
-	if err != nil {
-		s.load.surprise("a request that cannot be made: " + err.Error())
-		return
-	}
-	response, err := s.client.Do(request)
-	if err == nil {
-		_, err = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close() // it was read
-	}
-	s.search.err("error", err)
-	s.load.note(p, response, err, time.Since(began))
-	if s.Done != nil {
-		s.Done()
-	}
-}
-
-func (s *soak) request(ctx context.Context, p plan) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, p.method, discordsim.BaseURL+"/api/v10"+p.path, nil)
-	if err != nil {
-		return nil, err
-	}
-	if p.authorization != "" {
-		request.Header.Set("Authorization", p.authorization)
-	}
-	if p.body == "" {
-		return request, nil
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if p.once {
-		request.Header.Set("Content-Type", "application/octet-stream")
-	}
-	request.ContentLength = int64(len(p.body))
-	request.Body = s.ledger.request(strings.NewReader(p.body))
-	if !p.once {
-		request.GetBody = func() (io.ReadCloser, error) { return s.ledger.request(strings.NewReader(p.body)), nil }
-	}
-	return request, nil
-}
-
-// tunings is how many sorts of contexts there are, beside the plain one.
-const tunings = 5
-
-// context returns the one of the request.
-func (p plan) context() (context.Context, context.CancelFunc) {
-	ctx := context.Background()
-	switch p.tuning {
-	case 1:
-		ctx = buckets.ContextWithPriority(ctx)
-	case 2:
-		ctx = buckets.ContextWithOrdered(ctx)
-	case 3:
-		ctx = buckets.ContextWithMaxWait(ctx, time.Second)
-	case 4:
-		ctx = httpclient.ContextWithUnsafeRetries(ctx)
-	case 5:
-		ctx = httpclient.ContextWithoutRetries(ctx)
-	}
-	switch {
-	case p.deadline > 0:
-		return context.WithTimeout(ctx, p.deadline)
-	case p.cancelled:
-		ctx, cancel := context.WithCancel(ctx)
-		timer := time.AfterFunc(p.cancelAfter, cancel)
-		return ctx, func() {
-			timer.Stop()
-			cancel()
-		}
-	}
-	return ctx, func() {}
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }

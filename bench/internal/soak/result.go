@@ -2,138 +2,90 @@ package soak
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // Result is what a soak saw.
 type Result struct {
-	Config      Config
+	Options     Options
 	Interrupted bool
 	Took        time.Duration
 
-	// Started requests were made, Ended have an outcome, Late ones had it after Patience. Longest is the longest time it took.
-	Started, Ended, Late int64
-	Longest              time.Duration
-	Outcomes             map[string]int
+	// Made is how many requests there were, Outcomes what became of them, Longest the longest time that took.
+	Made     int
+	Longest  time.Duration
+	Outcomes map[string]int
 	// Unexpected are outcomes that no request should have had, a few of them.
 	Unexpected map[string]int
-	// Open are the bodies that were never closed.
-	Open int
-
-	// Storm and Calm are what the servers saw in rounds of either sort.
-	Storm, Calm discordsim.Tally
-	Bans        int
-	// Invalid is how many invalid responses there were, LargestInvalid the most of them in any period.
-	Invalid, LargestInvalid int
-	// Revoked is how many tokens were revoked, Replaced how many of them were replaced.
-	Revoked, Replaced int
-
-	Checkpoints []Checkpoint
+	Rounds     []Round
 	// Left is what the manager knew in the end. Held is how many of its buckets were held back by an absurd answer.
 	Left buckets.Stats
 	Held int
 	// Goroutines are those before and after.
 	Goroutines [2]int
 
-	// Searched is how many texts were searched for tokens, Found what was found.
-	Searched, SearchedBytes uint64
-	Found                   []string
-
 	// Broken are the promises that were not kept.
 	Broken []string
 }
 
-func (r *Result) observe(report discordsim.Report, w weather) {
-	tally := &r.Calm
-	if w.storm {
-		tally = &r.Storm
-	}
-	tally.Accepted += report.Accepted
-	tally.Failed += report.Failed + report.Lost
-	add(&tally.Refused, report.Refused)
-	add(&tally.Avoidable, report.Avoidable)
-	add(&tally.Excused, report.Excused)
-	r.Bans += report.Bans
-}
+// Round is what a server saw, and what there was when everything had come to rest.
+type Round struct {
+	Kind               string
+	Refused, Avoidable discordsim.ByClass
+	// Invalid is how many responses were 401, 403 or 429, Bans how often they were too many.
+	Invalid, Bans int
 
-func add(sum *discordsim.ByClass, more discordsim.ByClass) {
-	sum.User += more.User
-	sum.SubLimit += more.SubLimit
-	sum.Shared += more.Shared
-	sum.Global += more.Global
-	sum.Edge += more.Edge
+	Stats      buckets.Stats
+	Heap       uint64 // in use after a garbage collection, in bytes
+	Goroutines int
 }
 
 // judge fills in what was promised and not kept.
 func (r *Result) judge() {
-	r.judgeRequests()
-	r.judgeServer()
-	r.judgeRest()
-	r.judgeHeap()
-	for _, found := range r.Found {
-		r.broken("token in %s", found)
+	broken := func(when bool, format string, values ...any) {
+		if when {
+			r.Broken = append(r.Broken, fmt.Sprintf(format, values...))
+		}
 	}
-}
-
-func (r *Result) broken(format string, values ...any) {
-	r.Broken = append(r.Broken, fmt.Sprintf(format, values...))
-}
-
-func (r *Result) judgeRequests() {
 	outcomes := 0
 	for _, n := range r.Outcomes {
 		outcomes += n
 	}
-	if r.Started != r.Ended || int64(outcomes) != r.Ended {
-		r.broken("%d requests have %d outcomes", r.Started, r.Ended)
+	broken(r.Made != outcomes, "%d requests have %d outcomes", r.Made, outcomes)
+	broken(r.Longest > patience, "a request had its outcome after %v, at most %v wanted", r.Longest, patience)
+	for _, what := range slices.Sorted(maps.Keys(r.Unexpected)) {
+		broken(true, "%d times %s", r.Unexpected[what], what)
 	}
-	if r.Late > 0 {
-		r.broken("%d requests had no outcome within %v, the slowest after %v", r.Late, Patience, r.Longest)
+	refused, invalid := 0, 0
+	for i, round := range r.Rounds {
+		s := round.Stats
+		broken(s.Waiting+s.InFlight > 0, "after round %d, %d requests waited and %d were in flight", i+1, s.Waiting, s.InFlight)
+		avoidable := report.ByClass(round.Avoidable)
+		broken(round.Kind == undisturbed && round.Avoidable.Total() > 0, "avoidable 429s in round %d, which was undisturbed: %v", i+1, avoidable)
+		broken(round.Bans > 0, "%d bans for invalid requests in round %d", round.Bans, i+1)
+		refused += round.Refused.Total()
+		invalid += round.Invalid
 	}
-	for what, n := range r.Unexpected {
-		r.broken("%d times %s", n, what)
-	}
-	if r.Open != 0 {
-		r.broken("%d bodies were not closed", r.Open)
-	}
-}
-
-func (r *Result) judgeServer() {
-	if n := r.Calm.Avoidable.Total(); n > 0 {
-		r.broken("%d avoidable 429s in calm rounds: %+v", n, r.Calm.Avoidable)
-	}
-	if r.LargestInvalid > r.Config.budget() || r.Bans > 0 {
-		r.broken("%d invalid responses within %v, of %d allowed, and %d bans", r.LargestInvalid, r.Config.budgetPeriod(), r.Config.budget(), r.Bans)
-	}
-	if r.Invalid == 0 || r.Storm.Refused.Total() == 0 {
-		r.broken("the server refused nothing: this was no soak")
-	}
-}
-
-// judgeRest asks whether everything came back to where it was. In real time there is no time to wait until routes are forgotten.
-func (r *Result) judgeRest() {
-	for i, c := range r.Checkpoints {
-		if c.Waiting != 0 || c.InFlight != 0 {
-			r.broken("after round %d, %d requests waited and %d were in flight", i, c.Waiting, c.InFlight)
-		}
-	}
-	routes, authentications := 0, 0
-	if !r.Config.Virtual {
-		routes, authentications = 150, 10
+	broken(invalid == 0 || refused == 0, "the server refused nothing: this was no soak")
+	routes, authentications := 150, 10 // in real time there is no time to wait until they are forgotten
+	if r.Options.virtual() {
+		routes, authentications = 0, 0
 	}
 	l := r.Left
-	if l.Waiting != 0 || l.InFlight != 0 {
-		r.broken("in the end %d requests wait and %d are in flight", l.Waiting, l.InFlight)
-	}
-	if l.Buckets > r.Held || l.Routes > routes || l.Authentications > authentications {
-		r.broken("in the end %d buckets, %d routes and %d authentications are left", l.Buckets, l.Routes, l.Authentications)
-	}
-	if r.Goroutines[1] > r.Goroutines[0] {
-		r.broken("%d goroutines became %d", r.Goroutines[0], r.Goroutines[1])
+	broken(l.Waiting+l.InFlight > 0, "in the end %d requests wait and %d are in flight", l.Waiting, l.InFlight)
+	broken(l.Buckets > r.Held || l.Routes > routes || l.Authentications > authentications,
+		"in the end %d buckets, %d routes and %d authentications are left", l.Buckets, l.Routes, l.Authentications)
+	broken(r.Goroutines[1] > r.Goroutines[0], "%d goroutines became %d", r.Goroutines[0], r.Goroutines[1])
+	if middle, last := r.heaps(); last > 0 {
+		first, end := r.Rounds[0].Heap, r.Rounds[len(r.Rounds)-1].Heap
+		broken(last > middle+middle/10+heapSlack, "the heap grew from %v in the second third to %v in the last", report.Bytes(middle), report.Bytes(last))
+		broken(end > first+first/4+2*heapSlack, "the heap grew from %v after the warm-up to %v", report.Bytes(first), report.Bytes(end))
 	}
 }
 
@@ -141,32 +93,60 @@ func (r *Result) judgeRest() {
 // for another time. In a day that is 5 bytes for each request of a third.
 const heapSlack = 2 << 20
 
-// judgeHeap compares the last third of the checkpoints with the one before it, and the end with the warm-up.
-func (r *Result) judgeHeap() {
-	middle, last, ok := r.heaps()
-	if !ok {
-		return
+// heaps are the means of the second and the last third, or nothing if there were not so many rounds.
+func (r *Result) heaps() (middle, last uint64) {
+	n := len(r.Rounds)
+	if n < 3 {
+		return 0, 0
 	}
-	if last > middle+middle/10+heapSlack {
-		r.broken("the heap grew from %s to %s between the second and the last third", mega(middle), mega(last))
+	mean := func(rounds []Round) (sum uint64) {
+		for _, round := range rounds {
+			sum += round.Heap
+		}
+		return sum / uint64(len(rounds))
 	}
-	first, end := r.Checkpoints[0].Heap, r.Checkpoints[len(r.Checkpoints)-1].Heap
-	if end > first+first/4+2*heapSlack {
-		r.broken("the heap grew from %s after the warm-up to %s", mega(first), mega(end))
-	}
+	return mean(r.Rounds[n/3 : 2*n/3]), mean(r.Rounds[2*n/3:])
 }
 
-// heaps are the means of the second and the last third.
-func (r *Result) heaps() (middle, last uint64, ok bool) {
-	n := len(r.Checkpoints)
-	if n < 3 {
-		return 0, 0, false
+// Report describes the result.
+func (r Result) Report() *report.Report {
+	o := r.Options
+	middle, last := r.heaps()
+	document := &report.Report{
+		Title: "Soak", About: []string{fmt.Sprintf("%d requests a minute for %v, seed %d", Rate, o.Length, o.Seed)},
+		Verdict: report.Judge("all promises were kept", r.Broken...),
+		Facts: []report.Fact{
+			{Name: "requests", Key: "requests", Value: report.Count(r.Made), Main: true},
+			{Name: "time taken", Key: "seconds", Value: report.Time(r.Took), Main: true},
+			{Name: "slowest request", Key: "slowest_seconds", Value: report.Time(r.Longest)},
+			{Name: "heap", Key: "heap_bytes", Value: report.Bytes(last), Main: true, Remark: fmt.Sprintf("at last, %v before", report.Bytes(middle))},
+			{Name: "goroutines", Key: "goroutines", Value: report.Count(r.Goroutines[1]), Remark: fmt.Sprintf("%d before", r.Goroutines[0])},
+		},
 	}
-	mean := func(checkpoints []Checkpoint) (sum uint64) {
-		for c := range slices.Values(checkpoints) {
-			sum += c.Heap
-		}
-		return sum / uint64(len(checkpoints))
+	outcomes := report.Table{Title: "Outcomes", Key: "outcomes", Columns: []report.Column{
+		{Name: "requests", Key: "requests"}, {Name: "outcome", Key: "outcome", Left: true},
+	}}
+	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		outcomes.Rows = append(outcomes.Rows, []report.Value{report.Count(r.Outcomes[outcome]), report.Text(outcome)})
 	}
-	return mean(r.Checkpoints[n/3 : 2*n/3]), mean(r.Checkpoints[2*n/3:]), true
+	rounds := report.Table{Title: "Rounds", Key: "rounds", Columns: []report.Column{
+		{Name: "round"}, {Name: "kind", Key: "kind", Left: true}, {Name: "429s", Key: "refused"}, {Name: "avoidable", Key: "avoidable"},
+		{Name: "invalid", Key: "invalid", Note: fmt.Sprintf("responses 401, 403 and 429; %d are allowed within %v", o.budget(), o.budgetPeriod())},
+		{Name: "bans", Key: "bans"}, {Name: "heap", Key: "heap_bytes", Note: "this and the following: afterwards, at rest"},
+		{Name: "goroutines", Key: "goroutines"}, {Name: "routes", Key: "routes"}, {Name: "authentications", Key: "authentications"},
+		{Name: "buckets", Key: "buckets", Note: fmt.Sprintf("that are known; at the end %d are held by an absurd response", r.Held)},
+	}}
+	end := Round{Kind: "at the end", Stats: r.Left, Heap: last, Goroutines: r.Goroutines[1]}
+	for i, round := range append(slices.Clone(r.Rounds), end) {
+		rounds.Rows = append(rounds.Rows, []report.Value{
+			report.Count(i + 1), report.Text(round.Kind), report.ByClass(round.Refused), report.ByClass(round.Avoidable), report.Count(round.Invalid),
+			report.Count(round.Bans), report.Bytes(round.Heap), report.Count(round.Goroutines),
+			report.Count(round.Stats.Routes), report.Count(round.Stats.Authentications), report.Count(round.Stats.Buckets),
+		})
+	}
+	document.Tables = []report.Table{outcomes, rounds}
+	if r.Interrupted {
+		document.Verdict = report.Verdict{Status: report.Interrupted, Line: "what was cut off is not judged"}
+	}
+	return document
 }

@@ -23,6 +23,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
+func interaction(n uint64) string { return secret(interactionPrefix, n) }
+
 // found reports whether what a search does leads to a finding.
 func found(search func(*searcher)) bool {
 	s := newSearcher()
@@ -33,12 +35,12 @@ func found(search func(*searcher)) bool {
 
 func TestATokenIsFoundInEveryForm(t *testing.T) {
 	t.Parallel()
-	token := interactionToken(123_456_789)
+	token := interaction(123_456_789)
 	for _, form := range []string{
 		token, strings.ToLower(token), strings.ToUpper(token), url.QueryEscape(token), fmt.Sprintf("%q", token), token[20:37], token[len(token)-17:],
 		fmt.Sprint([]byte(token)), fmt.Sprintf("%#v", []byte(token)), fmt.Sprintf("%x", token), hex.EncodeToString([]byte(token)),
 		base64.StdEncoding.EncodeToString([]byte(token)), base64.URLEncoding.EncodeToString([]byte("a" + token)),
-		base64.StdEncoding.EncodeToString([]byte("Bot " + botToken("a", 1))),
+		base64.StdEncoding.EncodeToString([]byte("Bot " + botB(1))),
 	} {
 		assert.True(t, found(func(s *searcher) { s.text("test", []byte("before "+form+" after")) }), form)
 	}
@@ -47,13 +49,13 @@ func TestATokenIsFoundInEveryForm(t *testing.T) {
 
 func TestTokensDiffer(t *testing.T) {
 	t.Parallel()
-	assert.NotEqual(t, interactionToken(1), interactionToken(2))
-	assert.NotEqual(t, interactionToken(1), interactionToken(1_000_001))
+	assert.NotEqual(t, interaction(1), interaction(2))
+	assert.NotEqual(t, interaction(1), interaction(1_000_001))
 }
 
 func TestATokenIsFoundWhereverItIsSaid(t *testing.T) {
 	t.Parallel()
-	token := webhookToken(7)
+	token := secret("w", 7)
 	for name, search := range map[string]func(*searcher){
 		"log":           func(s *searcher) { s.logger().Debug("sent", slog.String("to", token)) },
 		"attribute key": func(s *searcher) { s.logger().With(token, 1).Debug("sent") },
@@ -73,7 +75,7 @@ func TestATokenIsFoundWhereverItIsSaid(t *testing.T) {
 
 func TestADumpLooksBehindEverything(t *testing.T) {
 	t.Parallel()
-	token := webhookToken(7)
+	token := secret("w", 7)
 	concurrent := xsync.NewMap[string, *[]string]()
 	concurrent.Store("key", &[]string{"", token})
 	keys := xsync.NewMap[string, int]()
@@ -112,7 +114,7 @@ func TestADumpOfATransportSeesWhatWaits(t *testing.T) {
 		var group sync.WaitGroup
 		for range 3 {
 			group.Go(func() {
-				response, err := (&http.Client{Transport: transport}).Get(discordsim.BaseURL + "/webhooks/1/" + webhookToken(1))
+				response, err := (&http.Client{Transport: transport}).Get(discordsim.BaseURL + "/webhooks/1/" + secret("w", 1))
 				if assert.NoError(t, err) {
 					response.Body.Close()
 				}

@@ -1,14 +1,33 @@
+// Package soak keeps one transport busy for long while everything goes wrong that can, and looks for what adds up in time: memory,
+// goroutines, requests without an outcome.
+//
+// A soak is a number of rounds, each with a simulated Discord of its own (so that its memory is not taken for the client's) and a load of
+// 1,000 requests a minute. After a round everything comes to rest and is measured. Most rounds are disturbed: errors, lost connections,
+// wrong headers, bans, cancelled requests. Every fourth and the last one are not.
+//
+// The simulator says of every 429 whether the client could have avoided it. It takes for granted that the client reads every response.
+// In disturbed rounds responses are lost, so there avoidable 429s are counted and shown. In the others none is allowed.
+//
+// It runs over sockets of the loopback interface. The package's test runs it in a testing/synctest bubble without a network: there a day
+// takes minutes, and everything that is logged, returned or remembered is searched for tokens.
 package soak
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	pause "github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -17,75 +36,123 @@ const (
 	Rate = 1000
 	// maxWait is the transport's max rate limit.
 	maxWait = time.Minute
-	// Patience is the time within which every request has to have an outcome: a few waits of maxWait, as a request may be
+	// patience is the time within which every request has to have an outcome: a few waits of maxWait, as a request may be
 	// refused several times, and the time for retries.
-	Patience = 6 * time.Minute
+	patience = 6 * time.Minute
+	// mostUnexpected is how many different unexpected outcomes are kept. One is enough to fail.
+	mostUnexpected = 20
 	// maxBufferedBody is small, so that there are uploads that can be sent only once.
 	maxBufferedBody = 4 << 10
 )
 
-// Config is what a soak is to do.
-type Config struct {
-	// Length is how long there is load, without the lulls.
+// Options say what a soak is to do.
+type Options struct {
+	// Length is how long there is load, without the times of rest.
 	Length time.Duration
-	// Seed makes the load and the server's moods repeatable, as far as the scheduler lets them.
+	// Seed makes the load and the faults repeatable, as far as the scheduler lets them.
 	Seed uint64
-	// Virtual says that it runs in a testing/synctest bubble. Otherwise it uses sockets and the real clock.
-	Virtual bool
-	// Rest returns when nothing in the bubble moves any more: synctest.Wait. It is needed if Virtual is set.
-	Rest func()
 	// Done is called for every request that has an outcome, by several goroutines at once. It may be nil.
 	Done func()
+
+	// witness makes it run without sockets, in a bubble.
+	witness *witness
+}
+
+// witness is how a test sees more of a soak.
+type witness struct {
+	options []httpclient.Option // of the transport
+	below   func(http.RoundTripper) http.RoundTripper
+	request func(*http.Request)
+	outcome func(*httpclient.Transport, error)
+	rest    func(*httpclient.Transport) // when nothing moves
 }
 
 // Requests is about how many requests there will be.
-func (c Config) Requests() int { return int(c.Length * Rate / time.Minute) }
+func (o Options) Requests() int { return int(o.Length * Rate / time.Minute) }
+
+// virtual: time is under control.
+func (o Options) virtual() bool { return o.witness != nil }
 
 // rounds is how many there are: in virtual time enough for a trend, in real time one of each sort.
-func (c Config) rounds() int {
-	if !c.Virtual {
+func (o Options) rounds() int {
+	if !o.virtual() {
 		return 4
 	}
-	return min(max(int(c.Length/(30*time.Minute)), 12), 48)
+	return min(max(int(o.Length/(30*time.Minute)), 12), 48)
+}
+
+// round is one of them.
+type round struct {
+	number int
+	length time.Duration
+	kind   string
+}
+
+// The kinds of rounds.
+const (
+	disturbed      = "disturbed"
+	tokenRevoked   = "token revoked"   // and disturbed: the token of a bot stops being valid, and is replaced a while later
+	permissionLost = "permission lost" // and disturbed: more responses are 403 for a while than the budget has room for
+	undisturbed    = "undisturbed"
+)
+
+func (o Options) round(number int) round {
+	kind := []string{disturbed, tokenRevoked, permissionLost, undisturbed}[number%4]
+	if number == o.rounds()-1 {
+		kind = undisturbed
+	}
+	return round{number, o.Length / time.Duration(o.rounds()), kind}
+}
+
+func (r round) disturbed() bool { return r.kind != undisturbed }
+
+// part is a moment of the round.
+func (r round) part(fraction float64) time.Duration {
+	return time.Duration(float64(r.length) * fraction)
 }
 
 // budgetPeriod is the period of the invalid request budget: Discord's, or shorter in a short soak so that it is met.
-func (c Config) budgetPeriod() time.Duration { return min(10*time.Minute, c.Length/5) }
+func (o Options) budgetPeriod() time.Duration { return min(10*time.Minute, o.Length/5) }
 
-// budget is how many invalid responses there may be in the period. The storms have more than that to offer.
-func (c Config) budget() int { return max(int(c.budgetPeriod()*60/time.Minute), 20) }
+// budget is how many invalid responses there may be in the period. Disturbed rounds would have more than that.
+func (o Options) budget() int { return max(int(o.budgetPeriod()*60/time.Minute), 20) }
 
 // soak is one under way.
 type soak struct {
-	Config
-	length  time.Duration // of a round
-	chance  *rand.Rand
-	search  *searcher
-	ledger  *ledger
-	invalid *invalidCount
-	wire    wire
-	discord *discord
-
+	Options
+	chance    *rand.Rand
+	discord   discord
+	base      atomic.Pointer[http.RoundTripper] // to the server of the round
 	transport *httpclient.Transport
-	client    *http.Client
-	made      uint64 // requests
 	load      load
 	result    Result
 }
 
 // Run does it and returns what it saw. It stops early when the context ends; Result.Interrupted then says so. The error is
 // about a machine that does not let it work.
-func Run(ctx context.Context, config Config) (Result, error) {
-	s := newSoak(config)
+func Run(ctx context.Context, o Options) (Result, error) {
+	s := &soak{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1)), discord: discord{Options: o}}
+	s.result = Result{Options: o, Goroutines: [2]int{runtime.NumGoroutine(), 0}}
+	s.load.outcomes, s.load.unexpected = make(map[string]int), make(map[string]int)
+	var base http.RoundTripper = roundTrip(func(r *http.Request) (*http.Response, error) { return (*s.base.Load()).RoundTrip(r) })
+	options := []httpclient.Option{
+		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody), httpclient.WithLogger(slog.New(slog.DiscardHandler)),
+		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)),
+	}
+	if w := o.witness; w != nil {
+		base, options = w.below(base), append(options, w.options...)
+	}
+	s.transport = httpclient.NewTransport(append(options, httpclient.WithBase(base))...)
 	defer s.transport.Close()
-	defer s.wire.close()
 	began := time.Now()
-	for round := range config.rounds() {
-		if err := s.round(ctx, round); err != nil {
+	for number := range o.rounds() {
+		r, err := s.run(ctx, o.round(number))
+		if err != nil {
 			return Result{}, err
 		}
-		if ctx.Err() != nil {
-			s.result.Interrupted = true
+		r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), s.heap(), runtime.NumGoroutine()
+		s.result.Rounds = append(s.result.Rounds, r)
+		if s.result.Interrupted = ctx.Err() != nil; s.result.Interrupted {
 			break
 		}
 	}
@@ -95,96 +162,82 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	return s.result, nil
 }
 
-func newSoak(config Config) *soak {
-	s := &soak{
-		Config: config, length: config.Length / time.Duration(config.rounds()), chance: rand.New(rand.NewPCG(config.Seed, 1)),
-		search: newSearcher(), ledger: &ledger{}, invalid: &invalidCount{period: config.budgetPeriod()},
-	}
-	s.result = Result{Config: config, Goroutines: [2]int{runtime.NumGoroutine(), 0}}
-	s.discord = newDiscord(config, s.length, s.invalid.observe)
-	s.wire = newWire(config.Virtual)
-	s.load.init()
-	s.transport = httpclient.NewTransport(
-		httpclient.WithBase(s.ledger.below(s.wire)),
-		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody),
-		httpclient.WithLogger(s.search.logger()), httpclient.WithHooks(s.search.transportHooks()),
-		httpclient.WithBuckets(
-			buckets.WithHooks(s.search.managerHooks()),
-			buckets.WithInvalidBudget(config.budget(), config.budgetPeriod(), config.budget()/20),
-		),
-	)
-	s.client = &http.Client{Transport: s.transport}
-	return s
-}
+type roundTrip func(*http.Request) (*http.Response, error)
 
-// round is a load on a server of its own, a lull, and a look at what is left.
-func (s *soak) round(ctx context.Context, number int) error {
-	weather := weatherOf(number, s.rounds())
-	server, err := s.discord.start(number, weather)
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// run is a load on a server of its own, until everything has come to rest.
+func (s *soak) run(ctx context.Context, r round) (Round, error) {
+	server, err := discordsim.New(s.discord.config(r))
 	if err != nil {
-		return err
+		return Round{}, err
 	}
-	if err := s.wire.use(server); err != nil {
-		_ = server.Close() // the reason is err
-		return err
+	defer server.Close()
+	base := server.RoundTripper()
+	if !s.virtual() {
+		url, err := server.Listen()
+		if err != nil {
+			return Round{}, err
+		}
+		sockets := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(url, "http://"))
+		}}
+		defer sockets.CloseIdleConnections()
+		base = sockets
 	}
-	most := s.offer(ctx, weather)
-	s.waitForOutcomes()
-	if s.Virtual {
+	s.base.Store(&base)
+	s.offer(ctx, r)
+	s.load.await()
+	if s.virtual() {
 		time.Sleep(s.budgetPeriod() + 3*time.Minute) // until all holds are over and the budget is unused
+		s.witness.rest(s.transport)
 	}
-	s.result.observe(server.Report(), weather)
-	s.wire.drop()
-	_ = server.Close() // it only breaks connections off
-	s.result.Checkpoints = append(s.result.Checkpoints, s.checkpoint(number, weather, most))
-	return nil
+	seen := server.Report()
+	return Round{
+		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
+	}, nil
 }
 
-// waitForOutcomes waits until every request has one, or should have had it long ago.
-func (s *soak) waitForOutcomes() {
-	patience := time.NewTimer(Patience)
-	defer patience.Stop()
-	select {
-	case <-s.load.idle():
-	case <-patience.C:
-	}
+// heap returns the memory in use, without the server's.
+func (s *soak) heap() uint64 {
+	var nobody http.RoundTripper = roundTrip(func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("connection reset: no server between the rounds")
+	})
+	s.base.Store(&nobody)
+	runtime.GC()
+	runtime.GC() // what pools keep lives through one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // end lets everything be forgotten and looks for what is not.
 func (s *soak) end(ctx context.Context) {
-	if s.Virtual {
+	manager := s.transport.Manager()
+	if s.virtual() {
 		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until absurd holds are over, and routes forgotten that nobody used for an hour
 	} else {
-		s.waitForCollection(ctx)
-	}
-	s.look()
-	s.result.Left, s.result.Held = s.transport.Manager().Stats(), s.held()
-	_ = s.transport.Close() // there is never an error
-	s.wire.close()
-	s.rest()
-	s.look()
-	s.search.dump("transport, closed", s.transport)
-	s.result.Outcomes, s.result.Longest, s.result.Open = s.load.outcomes(), s.load.longest(), s.ledger.open()
-	s.result.Started, s.result.Ended = s.load.started.Load(), s.load.ended.Load()
-	s.result.Late, s.result.Unexpected = s.load.late.Load(), s.load.surprises()
-	s.result.LargestInvalid, s.result.Invalid = s.invalid.most(), s.invalid.total()
-	s.result.Searched, s.result.SearchedBytes, s.result.Found = s.search.results()
-	s.result.Goroutines[1] = s.goroutines(s.result.Goroutines[0])
-}
-
-// waitForCollection gives the garbage collector of a real run the time that the longest hold and its period take.
-func (s *soak) waitForCollection(ctx context.Context) {
-	for range 240 {
-		if s.transport.Manager().Stats().Buckets <= s.held() || ctx.Err() != nil {
-			return
+		// The longest hold and a collection take some minutes.
+		for n := 0; n < 240 && manager.Stats().Buckets > held(manager) && pause.Pause(ctx, time.Second) == nil; n++ {
 		}
-		time.Sleep(time.Second)
+	}
+	s.result.Left, s.result.Held = manager.Stats(), held(manager)
+	_ = s.transport.Close() // there is never an error
+	if s.virtual() {
+		s.witness.rest(s.transport)
+	}
+	s.load.sumUp(&s.result)
+	for range 50 { // those that are about to end need a moment
+		if s.result.Goroutines[1] = runtime.NumGoroutine(); s.result.Goroutines[1] <= s.result.Goroutines[0] {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
 // held is how many buckets are held back for longer than anything that the simulator means: by a 429 with an absurd number.
-func (s *soak) held() (n int) {
-	for bucket := range s.transport.Manager().Buckets() {
+func held(manager *buckets.RESTBucketManager) (n int) {
+	for bucket := range manager.Buckets() {
 		if bucket.HoldAfter > time.Hour {
 			n++
 		}

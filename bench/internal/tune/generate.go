@@ -34,75 +34,44 @@ type Share struct {
 	Weight float64
 }
 
-// bursts is how many bursts there are.
-func (t Traffic) bursts() int {
-	if t.Burst == 0 || t.BurstEvery == 0 {
-		return 0
-	}
-	return int((t.Length - 1) / t.BurstEvery)
-}
-
 // Generate makes the load up. The same traffic always gives the same load.
 func Generate(t Traffic) (*Load, error) {
-	g := &generator{
-		load: newLoad(), chance: rand.New(rand.NewPCG(t.Seed, 3)), targets: make(map[place]int),
-		channels: newDraw(t.Channels, func(n int) float64 { return math.Pow(float64(n+1), -t.Skew) }),
-		mix:      t.Mix, shares: newDraw(len(t.Mix), func(n int) float64 { return t.Mix[n].Weight }),
+	load, chance := newLoad(), rand.New(rand.NewPCG(t.Seed, 3))
+	drawChannel := draw(chance, t.Channels, func(n int) float64 { return math.Pow(float64(n+1), -t.Skew) })
+	drawRoute := draw(chance, len(t.Mix), func(n int) float64 { return t.Mix[n].Weight })
+	load.Length = t.Length
+	if t.Burst > 0 && t.BurstEvery > 0 {
+		load.Bursts = int((t.Length - 1) / t.BurstEvery)
 	}
-	g.load.Length, g.load.Bursts = t.Length, t.bursts()
+	type place struct{ route, channel int }
+	queues := make(map[place]int) // a route is compiled once for each channel
+	add := func(at time.Duration, requests, route, channel int) error {
+		queue, ok := queues[place{route, channel}]
+		if !ok {
+			compiled, err := compile(t.Mix[route].Route, channel)
+			if err != nil {
+				return err
+			}
+			queue = load.queue(compiled)
+			queues[place{route, channel}] = queue
+		}
+		for range requests {
+			load.add(at, queue)
+		}
+		return nil
+	}
 	for range t.Requests {
-		at := time.Duration(g.chance.Float64() * float64(t.Length))
-		if err := g.add(at, g.shares.from(g.chance), g.channels.from(g.chance)); err != nil {
+		if err := add(time.Duration(chance.Float64()*float64(t.Length)), 1, drawRoute(), drawChannel()); err != nil {
 			return nil, err
 		}
 	}
-	for n := range g.load.Bursts {
-		route, channel := g.shares.from(g.chance), g.channels.from(g.chance)
-		for range t.Burst {
-			if err := g.add(time.Duration(n+1)*t.BurstEvery, route, channel); err != nil {
-				return nil, err
-			}
+	for n := range load.Bursts {
+		if err := add(time.Duration(n+1)*t.BurstEvery, t.Burst, drawRoute(), drawChannel()); err != nil {
+			return nil, err
 		}
 	}
-	g.load.sort()
-	return g.load, nil
-}
-
-// generator is a load in the making.
-type generator struct {
-	load     *Load
-	chance   *rand.Rand
-	channels draw
-	shares   draw
-	mix      []Share
-	targets  map[place]int
-}
-
-// place is a route for one channel, guild or webhook.
-type place struct{ route, channel int }
-
-func (g *generator) add(at time.Duration, route, channel int) error {
-	target, err := g.target(route, channel)
-	if err != nil {
-		return err
-	}
-	g.load.add(at, target)
-	return nil
-}
-
-// target compiles a route once for each channel: what else stands in its path makes no difference to a limit.
-func (g *generator) target(route, channel int) (int, error) {
-	key := place{route, channel}
-	if target, ok := g.targets[key]; ok {
-		return target, nil
-	}
-	compiled, err := compile(g.mix[route].Route, channel)
-	if err != nil {
-		return 0, err
-	}
-	target := g.load.target(compiled)
-	g.targets[key] = target
-	return target, nil
+	load.sort()
+	return load, nil
 }
 
 const firstID = 900_000_000_000_000_000
@@ -123,20 +92,12 @@ func compile(route routes.Route, channel int) (routes.CompiledRoute, error) {
 	return compiled, nil
 }
 
-// draw chooses among things that are not equally likely.
-type draw struct{ below []float64 } // the sum of the weights so far
-
-func newDraw(n int, weight func(int) float64) draw {
-	d := draw{make([]float64, n)}
-	sum := 0.0
-	for i := range n {
+// draw chooses among n things that are not equally likely.
+func draw(chance *rand.Rand, n int, weight func(int) float64) func() int {
+	below, sum := make([]float64, n), 0.0 // the sum of the weights so far
+	for i := range below {
 		sum += weight(i)
-		d.below[i] = sum
+		below[i] = sum
 	}
-	return d
-}
-
-func (d draw) from(chance *rand.Rand) int {
-	x := chance.Float64() * d.below[len(d.below)-1]
-	return min(sort.SearchFloat64s(d.below, x), len(d.below)-1)
+	return func() int { return min(sort.SearchFloat64s(below, chance.Float64()*sum), n-1) }
 }

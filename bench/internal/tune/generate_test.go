@@ -30,7 +30,7 @@ func TestTrafficIsWhatWasAskedFor(t *testing.T) {
 			if bursts[a.at] == nil {
 				bursts[a.at] = make(map[int]int)
 			}
-			bursts[a.at][load.targets[a.target].queue]++
+			bursts[a.at][a.queue]++
 		}
 	}
 	assert.Len(t, bursts, 8)

@@ -2,17 +2,19 @@ package tune
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
 
 // Load is requests with the times at which they are made.
 type Load struct {
 	arrivals []arrival // in the order of time
-	targets  []target
 	queues   []queue
 	// Length is the time in which the requests are made.
 	Length time.Duration
@@ -20,25 +22,20 @@ type Load struct {
 	Bursts int
 	// Skipped is how many lines of a trace were skipped, FirstSkipped what was wrong with the first of them.
 	Skipped      int
-	FirstSkipped *TraceError
+	FirstSkipped error
 
 	numbers map[queueKey]int // of queues
 }
 
 // arrival is one request.
 type arrival struct {
-	at     time.Duration // since the beginning of the load
-	target int
-}
-
-// target is what a request is about.
-type target struct {
-	route routes.CompiledRoute
+	at    time.Duration // since the beginning of the load
 	queue int
 }
 
-// queue is what has a limit of its own: a route for one major parameter.
+// queue is what has a limit of its own: a route for one major parameter. What else stands in a path makes no difference to a limit.
 type queue struct {
+	route    routes.CompiledRoute
 	name     string
 	requests int
 }
@@ -57,30 +54,29 @@ func (l *Load) Queues() int { return len(l.queues) }
 // Routes is how many routes there are, whatever they are about.
 func (l *Load) Routes() int {
 	seen := make(map[routes.Route]struct{})
-	for i := range l.targets {
-		seen[l.targets[i].route.Route()] = struct{}{}
+	for i := range l.queues {
+		seen[l.queues[i].route.Route()] = struct{}{}
 	}
 	return len(seen)
 }
 
-// target adds what requests can be about, and returns its number.
-func (l *Load) target(route routes.CompiledRoute) int {
+// queue returns the number of what a request waits in.
+func (l *Load) queue(route routes.CompiledRoute) int {
 	r := route.Route()
 	key := queueKey{r.Method(), r.Template(), route.MajorID(), route.MajorToken()}
 	number, ok := l.numbers[key]
 	if !ok {
 		number = len(l.queues)
 		l.numbers[key] = number
-		l.queues = append(l.queues, queue{name: nameOf(route)})
+		l.queues = append(l.queues, queue{route: route, name: nameOf(route)})
 	}
-	l.targets = append(l.targets, target{route, number})
-	return len(l.targets) - 1
+	return number
 }
 
 // add adds a request.
-func (l *Load) add(at time.Duration, target int) {
-	l.arrivals = append(l.arrivals, arrival{at, target})
-	l.queues[l.targets[target].queue].requests++
+func (l *Load) add(at time.Duration, queue int) {
+	l.arrivals = append(l.arrivals, arrival{at, queue})
+	l.queues[queue].requests++
 }
 
 // sort puts the requests in the order of time. Those of one moment keep theirs.
@@ -88,35 +84,45 @@ func (l *Load) sort() {
 	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 }
 
-// nameOf is the route and what it is about, without any token.
+// nameOf is the route and what it is about, without any token. Every interaction has another one.
 func nameOf(route routes.CompiledRoute) string {
-	name := route.Route().Method() + " " + route.Route().Template()
-	id := route.MajorID()
-	if route.Route().GlobalExempt() {
-		return name // every interaction has another one
+	r := route.Route()
+	name := r.Method() + " " + r.Template()
+	id, _, _ := strings.Cut(route.RedactedMajor(), ":")
+	if r.GlobalExempt() || id == "-" || id == "…" {
+		return name
 	}
-	for _, c := range []byte(id) {
-		if c < '0' || c > '9' {
-			return name // it may be a token in the wrong place
-		}
-	}
-	switch route.Route().Major() {
-	case routes.MajorChannel:
-		return name + " of channel " + id
-	case routes.MajorGuild:
-		return name + " of guild " + id
-	case routes.MajorWebhook, routes.MajorWebhookToken:
-		return name + " of webhook " + id
-	}
-	return name
+	kind, _, _ := strings.Cut(r.Major().String(), " ")
+	return name + " of " + kind + " " + id
 }
 
-// Applies reports whether any request is for the method and the template, in which parameters stand for any segment.
-func (l *Load) Applies(method, template string) bool {
-	want := strings.Split(template, "/")
-	return slices.ContainsFunc(l.targets, func(t target) bool {
-		return t.route.Method() == method && slices.EqualFunc(want, strings.Split(t.route.Path(), "/"), func(want, have string) bool {
-			return want == have || strings.HasPrefix(want, "{")
-		})
-	})
+// CheckRules reports a rule that is for no request, with the routes that there are.
+func (l *Load) CheckRules(rules []discordsim.Rule) error {
+	for i, rule := range rules {
+		if !slices.ContainsFunc(l.queues, func(q queue) bool { return rule.Matches(q.route.Method(), q.route.Path()) }) {
+			names := strings.Join(l.routeNames(), "\n")
+			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, names)
+		}
+	}
+	return nil
+}
+
+// mostNames bounds how many routes are listed.
+const mostNames = 20
+
+// routeNames lists the routes with most requests, and how many these are.
+func (l *Load) routeNames() (names []string) {
+	requests := make(map[string]int)
+	for _, q := range l.queues {
+		route := q.route.Route()
+		requests[route.Method()+" "+route.Template()] += q.requests
+	}
+	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })
+	for _, name := range all[:min(len(all), mostNames)] {
+		names = append(names, fmt.Sprintf("  %s (%d)", name, requests[name]))
+	}
+	if more := len(all) - mostNames; more > 0 {
+		names = append(names, fmt.Sprintf("  and %d more", more))
+	}
+	return names
 }

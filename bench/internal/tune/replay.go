@@ -6,43 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/virtual"
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
-
-// Discord is the simulated server.
-type Discord struct {
-	Rules []discordsim.Rule
-	// Quota is the limit of everything that no rule is about.
-	Quota discordsim.Quota
-	// GlobalLimit is that of client and server, in requests per second. 0: none.
-	GlobalLimit int
-	Latency     discordsim.Latency // uniform
-	Seed        uint64
-}
-
-func (d Discord) config() discordsim.Config {
-	config := discordsim.Config{
-		Rules: d.Rules, Default: &discordsim.Rule{Path: "**", Quota: d.Quota}, Global: discordsim.Unlimited(), Recent: 1,
-	}
-	if d.GlobalLimit > 0 {
-		config.Global = discordsim.Aligned(d.GlobalLimit, time.Second, 0)
-	}
-	return config
-}
-
-// Validate reports whether it can be simulated.
-func (d Discord) Validate() error {
-	_, err := discordsim.NewWorld(beginning, d.config())
-	return err
-}
-
-// beginning is when every replay begins. No result depends on it.
-var beginning = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // authorization is the credential of all requests.
 const authorization = "Bot simulated"
@@ -51,80 +20,84 @@ const authorization = "Bot simulated"
 type replay struct {
 	load    *Load
 	discord Discord
-	done    func(requests int)
+	clock   *clock
+	server  *server
+	manager *buckets.RESTBucketManager
+	record  record
 
-	clock *virtual.Clock
-	world *discordsim.World
-
-	permits *acquirer
-
-	next   int // arrival
-	open   int // requests that have arrived and have no outcome
-	record record
+	arrival event
+	next    int         // arrival
+	open    int         // requests that have arrived and have no outcome
+	asking  int         // those of them that the manager has not answered
+	ended   int         // those that have an outcome and were not told
+	free    []*exchange // of requests that have ended
 	// undisturbed is set by events that cannot have made the manager answer anybody who waits. That saves asking it.
 	undisturbed bool
+
+	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
+	mu       sync.Mutex
+	some     *sync.Cond  // there are answers
+	answers  []*exchange // whom the manager has answered
 }
 
 // errStuck is what a manager would be to blame for.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is after how many events a replay looks whether it is still wanted.
+// lookEvery is after how many events a replay looks whether it is still wanted, and tells how far it has come.
 const lookEvery = 1 << 12
 
 // simulate replays the load. The error is the context's, or about a manager that does not do what it should.
 func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
-	clock := virtual.New(beginning)
-	world, err := discordsim.NewWorld(beginning, discord.config())
-	if err != nil {
+	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
+	r.some = sync.NewCond(&r.mu)
+	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
+		buckets.WithGlobalLimit(discord.GlobalLimit), buckets.WithLogger(nil))
+	// It is called by the goroutine that answers, right before the answer.
+	r.manager.AddHooks(buckets.Hooks{Waited: func(ctx context.Context, w buckets.Waited) {
+		if ctx != atOnce {
+			r.waitsFor = w.For
+		}
+	}})
+	if err := r.manager.Start(); err != nil {
 		return Result{}, err
 	}
-	manager := buckets.NewRESTBucketManager(
-		buckets.WithClock(clock), buckets.WithMaxRateLimit(maxRateLimit), buckets.WithGlobalLimit(discord.GlobalLimit),
-		buckets.WithLogger(nil),
-	)
-	if err := manager.Start(); err != nil {
-		return Result{}, err
-	}
-	defer manager.Close()
-	r := &replay{
-		load: load, discord: discord, done: done, clock: clock, world: world,
-		permits: newAcquirer(manager), record: newRecord(load),
-	}
+	defer r.manager.Close()
+	r.arrival.call = r.arrive
 	r.awaitArrival()
-	for n := 0; clock.Next(); n++ {
-		if n%lookEvery == 0 && ctx.Err() != nil {
-			return Result{}, ctx.Err()
+	for n := 0; r.clock.next(); n++ {
+		if n%lookEvery == 0 {
+			if ctx.Err() != nil {
+				return Result{}, ctx.Err()
+			}
+			done(r.ended)
+			r.ended = 0
 		}
 		if r.undisturbed {
 			r.undisturbed = false
 			continue
 		}
-		r.permits.settle()
+		r.settle()
 		r.record.measure()
 	}
+	done(r.ended)
 	if r.open > 0 {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
 	}
-	return r.result(maxRateLimit), nil
+	return r.record.result(maxRateLimit, r.clock.called), nil
 }
 
 // awaitArrival waits for the next request.
 func (r *replay) awaitArrival() {
 	if r.next < len(r.load.arrivals) {
-		r.clock.AfterFunc(r.load.arrivals[r.next].at-r.clock.Elapsed(), r.arrive)
+		r.clock.after(r.load.arrivals[r.next].at-r.clock.now, &r.arrival)
 	}
 }
 
 // arrive lets all requests of this moment arrive.
 func (r *replay) arrive() {
 	r.undisturbed = true
-	for r.next < len(r.load.arrivals) && r.load.arrivals[r.next].at <= r.clock.Elapsed() {
-		target := r.load.targets[r.load.arrivals[r.next].target]
-		x := &exchange{
-			replay: r, queue: target.queue,
-			request: buckets.Request{Route: target.route, Authorization: authorization},
-			chance:  rand.NewPCG(r.discord.Seed, uint64(r.next)),
-		}
+	for r.next < len(r.load.arrivals) && r.load.arrivals[r.next].at <= r.clock.now {
+		x := r.exchange(r.load.arrivals[r.next].queue)
 		r.next++
 		r.open++
 		if !x.acquire() {
@@ -134,73 +107,132 @@ func (r *replay) arrive() {
 	r.awaitArrival()
 }
 
+// settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything that may have told
+// the manager something, or woken it. The manager answers on a goroutine of its own, for which the replay waits, so that nothing ever happens
+// side by side.
+func (r *replay) settle() {
+	if r.asking == 0 {
+		return
+	}
+	for waiting := r.manager.Stats().Waiting; r.asking > waiting; {
+		r.mu.Lock()
+		for len(r.answers) == 0 {
+			r.some.Wait()
+		}
+		answers := r.answers
+		r.answers = nil
+		r.mu.Unlock()
+		for _, x := range answers {
+			r.asking--
+			x.answered()
+		}
+	}
+}
+
 // exchange is one request from its arrival to its outcome.
 type exchange struct {
 	*replay
-	queue    int // in the record
-	request  buckets.Request
-	chance   *rand.PCG // of its own, so that the round trips of a request do not depend on those of others
-	asked    time.Duration
-	queued   time.Duration
-	sent     time.Time
+	event
+	queue   int
+	request buckets.Request
+	chance  rand.PCG // of its own, so that the round trips of a request do not depend on those of others
+	asked   time.Duration
+	queued  time.Duration
+	// The manager's answer, and for what it had to wait.
 	lease    buckets.Lease
-	response *discordsim.Response
+	err      error
+	waited   buckets.WaitsFor
+	sent     bool // and not processed yet
+	response ratelimits.Response
 }
 
-// acquire asks for the permission to send, and reports whether it was given at once.
+// exchange returns one for the next request.
+func (r *replay) exchange(queue int) (x *exchange) {
+	if last := len(r.free) - 1; last >= 0 {
+		x, r.free = r.free[last], r.free[:last]
+	} else {
+		x = &exchange{replay: r}
+		x.call = x.proceed
+	}
+	x.queue, x.queued = queue, 0
+	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
+	x.chance.Seed(r.discord.Seed, uint64(r.next))
+	return x
+}
+
+// atOnce is for requests that do not wait.
+var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
+
+// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
 func (x *exchange) acquire() bool {
-	x.asked = x.clock.Elapsed()
-	x.record.ask(x.queue)
-	return x.permits.acquire(x)
+	x.asked = x.clock.now
+	r := &x.record
+	r.waiting[x.queue]++
+	r.all++
+	r.grown = append(r.grown, x.queue)
+	if r.waiting[x.queue] == 1 {
+		if x.lease, x.err = x.manager.AcquireRequest(atOnce, &x.request); x.err == nil {
+			x.waited = buckets.WaitsForNothing
+			x.answered()
+			return true
+		}
+	}
+	x.asking++
+	x.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.lease, x.err, x.waited = lease, err, x.waitsFor
+		x.waitsFor = buckets.WaitsForNothing
+		x.answers = append(x.answers, x)
+		x.some.Signal()
+	})
+	return false
 }
 
-// answered brings the permission, or says why there is none.
-func (x *exchange) answered(lease buckets.Lease, err error, waitsFor buckets.WaitsFor) {
-	x.record.answered(x.queue)
-	x.record.wait(x.queue, waitsFor, x.clock.Elapsed()-x.asked)
-	if err != nil {
-		x.record.refuse(x.queue, err)
+// answered takes in that the request may be sent, or why not.
+func (x *exchange) answered() {
+	waited := x.clock.now - x.asked
+	x.record.waiting[x.queue]--
+	x.record.all--
+	x.record.wait(x.queue, x.waited, waited)
+	if x.err != nil {
+		x.record.refuse(x.queue, x.err)
 		x.end()
 		return
 	}
-	x.lease = lease
-	x.queued += x.clock.Elapsed() - x.asked
-	x.sent = x.clock.Now()
-	x.clock.AfterFunc(x.way(), x.process)
+	x.sent = true
+	x.queued += waited
+	x.clock.after(x.way(), &x.event)
 }
 
 // way draws how long the request, or its answer, is under way.
 func (x *exchange) way() time.Duration {
 	latency := x.discord.Latency
-	spread := rand.New(x.chance).Float64() - 0.5
+	spread := rand.New(&x.chance).Float64() - 0.5
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
-// process lets the request arrive at the server.
-func (x *exchange) process() {
-	x.undisturbed = true
-	route := x.request.Route
-	x.response = x.world.Handle(x.clock.Now(), discordsim.Request{
-		Method: route.Method(), Path: route.Path(), Authorization: authorization, SentAt: x.sent,
-	})
-	x.clock.AfterFunc(x.way(), x.receive)
-}
-
-// receive lets the answer arrive. A request that was refused is acquired again.
-func (x *exchange) receive() {
-	response := x.response
-	x.world.Deliver(response, x.clock.Now())
-	x.lease.Update(ratelimits.ParseResponse(response.Status, response.Header, response.Body))
-	if response.Status == http.StatusTooManyRequests {
-		x.record.limited++
+// proceed lets the request arrive at the server, and then its answer at the client. A request that was refused is acquired again.
+func (x *exchange) proceed() {
+	if x.sent {
+		x.undisturbed = true
+		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)
+		x.clock.after(x.way(), &x.event)
+		return
+	}
+	x.lease.Update(x.response)
+	if x.response.Status == http.StatusTooManyRequests {
+		x.record.Limited++
 		x.acquire()
 		return
 	}
-	x.record.serve(x.queued, x.clock.Elapsed())
+	x.record.queued = append(x.record.queued, x.queued)
+	x.record.Makespan = x.clock.now
 	x.end()
 }
 
 func (x *exchange) end() {
 	x.open--
-	x.done(1)
+	x.ended++
+	x.free = append(x.free, x)
 }

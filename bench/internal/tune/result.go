@@ -2,10 +2,9 @@ package tune
 
 import (
 	"errors"
-	"math"
-	"slices"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -14,8 +13,8 @@ import (
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// How long the requests that were not refused were held back. Round trips are no part of it.
-	Median, P99, Max time.Duration
+	// Queued is how long the requests that were not refused were held back. Round trips are no part of it.
+	load.Queued
 	// LongestQueue is the largest number that waited for one route and channel, guild or webhook, MostWaiting that of all
 	// queues together.
 	LongestQueue, MostWaiting int
@@ -24,23 +23,19 @@ type Result struct {
 	// Limited counts 429s.
 	Limited int
 
-	refusals []refusals // of each queue
-	waits    []waits    // of each queue
-	events   int        // of the simulation
+	queues []tally
+	global tally // the global limit
+	events int   // of the simulation
 }
 
-// refusals are those of one queue.
-type refusals struct {
-	bucket, global int           // by which limit
-	longest        time.Duration // predicted wait
-	limit          int           // as the client knew it
-	period         time.Duration
-}
-
-// waits are how long the requests of one queue have waited, in all, and the longest of them, by which limit.
-type waits struct {
-	bucket, global               time.Duration
-	longestBucket, longestGlobal time.Duration
+// tally is what one limit has done to requests.
+type tally struct {
+	refused   int
+	predicted time.Duration // the longest wait that was refused
+	waited    time.Duration // by all requests together
+	longest   time.Duration
+	limit     int // as the client knew it
+	period    time.Duration
 }
 
 // Share is the part of the requests that was refused.
@@ -53,98 +48,104 @@ func (r *Result) Share() float64 {
 
 // record is a result in the making.
 type record struct {
-	queued   []time.Duration
-	refused  int
-	refusals []refusals
-	waits    []waits
-	limited  int
-	last     time.Duration
-
-	waiting      []int // now, in each queue
-	all          int   // now
-	grown        []int // queues in which more may wait than before
-	longestQueue int
-	mostWaiting  int
+	Result
+	queued  []time.Duration
+	waiting []int // requests that have asked and have no answer, in each queue
+	all     int   // the same in all
+	grown   []int // queues in which more may wait than before
 }
 
-func newRecord(load *Load) record {
-	return record{refusals: make([]refusals, len(load.queues)), waits: make([]waits, len(load.queues)), waiting: make([]int, len(load.queues))}
-}
-
-// ask notes that a request wants to be sent.
-func (r *record) ask(queue int) {
-	r.waiting[queue]++
-	r.all++
-	r.grown = append(r.grown, queue)
-}
-
-// answered notes that it may be, or never will.
-func (r *record) answered(queue int) {
-	r.waiting[queue]--
-	r.all--
+func newRecord(l *Load) record {
+	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
 }
 
 // wait notes for how long one has waited, and for what.
 func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
-	switch w := &r.waits[queue]; waitsFor {
+	limit := &r.queues[queue]
+	switch waitsFor {
 	case buckets.WaitsForNothing, buckets.WaitsForProbe: // the probe is no limit
+		return
 	case buckets.WaitsForGlobal:
-		w.global, w.longestGlobal = w.global+d, max(w.longestGlobal, d)
-	default:
-		w.bucket, w.longestBucket = w.bucket+d, max(w.longestBucket, d)
+		limit = &r.global
 	}
+	limit.waited, limit.longest = limit.waited+d, max(limit.longest, d)
 }
 
 // measure looks how long the queues are. It is called when nothing more happens at this moment.
 func (r *record) measure() {
 	for _, queue := range r.grown {
-		r.longestQueue = max(r.longestQueue, r.waiting[queue])
+		r.LongestQueue = max(r.LongestQueue, r.waiting[queue])
 	}
 	r.grown = r.grown[:0]
-	r.mostWaiting = max(r.mostWaiting, r.all)
-}
-
-// serve notes a request that was answered by the server.
-func (r *record) serve(queued, at time.Duration) {
-	r.queued = append(r.queued, queued)
-	r.last = at
+	r.MostWaiting = max(r.MostWaiting, r.all)
 }
 
 // refuse notes a request that was not.
 func (r *record) refuse(queue int, err error) {
-	r.refused++
-	q := &r.refusals[queue]
+	r.Refused++
 	var tooLong *ratelimits.TooLongError
 	if !errors.As(err, &tooLong) {
 		return
 	}
-	q.longest = max(q.longest, tooLong.Wait)
+	limit := &r.queues[queue]
 	if tooLong.Global {
-		q.global++
-		return
+		limit = &r.global
+	} else if tooLong.Limit > 0 {
+		limit.limit, limit.period = tooLong.Limit, tooLong.Period
 	}
-	q.bucket++
-	if tooLong.Limit > 0 {
-		q.limit, q.period = tooLong.Limit, tooLong.Period
-	}
+	limit.refused, limit.predicted = limit.refused+1, max(limit.predicted, tooLong.Wait)
 }
 
-func (r *replay) result(maxRateLimit time.Duration) Result {
-	slices.Sort(r.record.queued)
-	return Result{
-		MaxRateLimit: maxRateLimit, Requests: r.load.Requests(), Refused: r.record.refused,
-		Median: quantile(r.record.queued, 0.5), P99: quantile(r.record.queued, 0.99), Max: quantile(r.record.queued, 1),
-		LongestQueue: r.record.longestQueue, MostWaiting: r.record.mostWaiting,
-		Makespan: r.record.last, Limited: r.record.limited, refusals: r.record.refusals, waits: r.record.waits, events: r.clock.Rung(),
-	}
+// result is what has become of all requests.
+func (r *record) result(maxRateLimit time.Duration, events int) Result {
+	r.MaxRateLimit, r.events, r.Queued = maxRateLimit, events, load.Quantiles(r.queued)
+	return r.Result
 }
 
-// quantile returns the smallest of the sorted times that so many are not above, 0 of none.
-func quantile(sorted []time.Duration, part float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
+// Bottleneck is the limit that refuses most requests, or lets requests wait for most time in all if none is refused.
+type Bottleneck struct {
+	// Name is the route and the channel, guild or webhook that it is about, without any token. Empty: the global limit.
+	Name string
+	// Refused is how many requests had to be refused because of it.
+	Refused int
+	// Waited is for how long requests waited for it, all together.
+	Waited time.Duration
+	// Asked is how many requests per second there were for it, on the average of the whole load; 0 if the load takes no time.
+	Asked float64
+	// Limit requests per Period are what it allows. 0 if the client never learnt it.
+	Limit  int
+	Period time.Duration
+	// Lasting: more is asked for than it allows, not only for a while.
+	Lasting bool
+	// Longest is the longest wait that was predicted, or the longest wait if no request was refused.
+	Longest time.Duration
+}
+
+// lastingPeriods is how many periods a load has to take before its average says something.
+const lastingPeriods = 10
+
+// findBottleneck returns nil if no request is refused, and none waits for a limit.
+func findBottleneck(config Config, r Result) *Bottleneck {
+	name, worst, requests := "", r.global, config.Load.Requests()
+	worst.limit, worst.period = config.Discord.GlobalLimit, time.Second
+	for i, q := range r.queues {
+		if q.refused > worst.refused || r.Refused == 0 && q.waited > worst.waited {
+			name, worst, requests = config.Load.queues[i].name, q, config.Load.queues[i].requests
+		}
 	}
-	const slack = 1e-9 // the product is not exact
-	n := math.Ceil(part*float64(len(sorted)) - slack)
-	return sorted[max(int(n), 1)-1]
+	if r.Refused == 0 {
+		worst.predicted = worst.longest
+	}
+	if worst.refused == 0 && worst.waited == 0 {
+		return nil
+	}
+	b := &Bottleneck{Name: name, Refused: worst.refused, Waited: worst.waited, Limit: worst.limit, Period: worst.period, Longest: worst.predicted}
+	if config.Load.Length > 0 {
+		b.Asked = float64(requests) / config.Load.Length.Seconds()
+	}
+	if b.Limit > 0 && config.Load.Length >= lastingPeriods*b.Period {
+		windows := float64(config.Load.Length)/float64(b.Period) + 1
+		b.Lasting = float64(requests) > float64(b.Limit)*windows
+	}
+	return b
 }

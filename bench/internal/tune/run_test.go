@@ -2,7 +2,6 @@ package tune
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -46,7 +46,7 @@ func together(t *testing.T, channels, each int) *Load {
 	for channel := range channels {
 		route, err := compile(routes.CreateMessage, channel)
 		require.NoError(t, err)
-		target := load.target(route)
+		target := load.queue(route)
 		for range each {
 			load.add(0, target)
 		}
@@ -78,8 +78,8 @@ func TestRefusalsByHand(t *testing.T) {
 		discord.Quota = quota
 		report := compare(t, together(t, 1, 20), discord, 0.3, values...)
 		assert.Equal(t, []int{19, 15, 10, 5, 0, 0}, refused(report), quota.Kind)
-		assert.Equal(t, 3, report.Recommended, "5 of 20 are less than 0.3")
-		assert.Equal(t, 5, report.Bottleneck.Refused)
+		assert.Equal(t, 3, report.Smallest, "5 of 20 are less than 0.3")
+		assert.Equal(t, 4, report.Recommended, "which refuses none and costs 5 s more")
 		assert.InDelta(t, 0.25, report.Results[3].Share(), 1e-9)
 
 		all := report.Results[4]
@@ -205,18 +205,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 	assert.NoError(t, usual.Validate())
 }
 
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	var sorted []time.Duration
-	for i := range 100 {
-		sorted = append(sorted, time.Duration(i+1))
-	}
-	for part, want := range map[float64]time.Duration{0: 1, 0.5: 50, 0.501: 51, 0.99: 99, 1: 100} {
-		assert.Equal(t, want, quantile(sorted, part), fmt.Sprint(part))
-	}
-	assert.Zero(t, quantile(nil, 0.5))
-}
-
 func TestBottleneckIsNamed(t *testing.T) {
 	t.Parallel()
 	steady := Traffic{Requests: 2400, Length: 20 * time.Minute, Channels: 1, Mix: messages, Seed: 1}
@@ -264,12 +252,49 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
 	discord.Rules[0].Method = "GET"
 	assert.Equal(t, []int{15}, refused(compare(t, together(t, 1, 20), discord, 0, second)))
 
-	load := together(t, 1, 1)
-	assert.True(t, load.Applies("POST", "/channels/{channel.id}/messages"))
-	assert.True(t, load.Applies("POST", "/channels/900000000000000000/messages"))
-	assert.False(t, load.Applies("GET", "/channels/{channel.id}/messages"))
-	assert.False(t, load.Applies("POST", "/channels/{channel.id}"))
-	assert.False(t, load.Applies("POST", "/channels/{channel.id}/messages/{message.id}"))
+	load := together(t, 1, 3)
+	for path, fits := range map[string]bool{
+		"/channels/{channel.id}/messages": true, "/channels/900000000000000000/messages": true,
+		"/channels/{channel.id}": false, "/channels/{channel.id}/messages/{message.id}": false,
+	} {
+		assert.Equal(t, fits, load.CheckRules([]discordsim.Rule{{Method: "POST", Path: path}}) == nil, path)
+	}
+	reaction, err := compile(routes.AddMyMessageReaction, 0)
+	require.NoError(t, err)
+	load.add(0, load.queue(reaction))
+	err = load.CheckRules([]discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages"}, {Method: "GET", Path: "/channels/{id}/messages"}})
+	assert.EqualError(t, err, `-rule, number 2: no request of the load is for that route: expected one of these:
+  POST /channels/{channel_id}/messages (3)
+  PUT /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me (1)`)
+}
+
+func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
+	t.Parallel()
+	value := func(limit time.Duration, refused int, longest time.Duration) Result {
+		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}}
+	}
+	for _, test := range []struct {
+		values []Result
+		want   int
+		line   string
+	}{
+		{[]Result{value(5*second, 62, 5*second), value(10*second, 7, 10*second), value(30*second, 0, 20*second)}, 2,
+			"30 s refuses nothing, and nobody waits longer than 20.00 s; 10 s would refuse 0.70 %"},
+		{[]Result{value(10*second, 7, 10*second), value(300*second, 0, 40*second)}, 0,
+			"10 s is the smallest value that refuses 1 % or less (0.70 %); 300 s refuses nothing, but requests wait up to 40.00 s"},
+		{[]Result{value(20*second, 7, 20*second), value(300*second, 0, 40*second)}, 1,
+			"300 s refuses nothing, and nobody waits longer than 40.00 s; 20 s would refuse 0.70 %"},
+		{[]Result{value(10*second, 7, 10*second), value(30*second, 1, 30*second)}, 0,
+			"10 s is the smallest value that refuses 1 % or less (0.70 %); smaller ones were not tried"},
+		{[]Result{value(10*second, 70, 10*second), value(30*second, 0, 20*second)}, 1,
+			"30 s is the smallest value that refuses 1 % or less (0 %); 10 s refuses 7 %"},
+		{[]Result{value(10*second, 70, 10*second)}, -1, "no value refuses 1 % or less; the largest, 10 s, refuses 7 %"},
+	} {
+		r := Report{Results: test.values, Acceptable: 0.01, Bottleneck: &Bottleneck{}}
+		r.recommend()
+		assert.Equal(t, test.want, r.Recommended, test.line)
+		assert.Equal(t, test.line, r.verdict().Line)
+	}
 }
 
 // Also when few enough requests are refused, or none at all, one wants to know what they wait for.

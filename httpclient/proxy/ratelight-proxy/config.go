@@ -22,16 +22,18 @@ import (
 // config is what flags and environment say. Each flag has an environment variable of the same name in capitals, after RATELIGHT_; those
 // of other proxies are accepted where they mean the same.
 type config struct {
-	Listen         string        `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
-	Admin          string        `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
-	Upstream       string        `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
-	MaxWait        time.Duration `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
-	MaxQueue       int           `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
-	MaxBody        int64         `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
-	RequestTimeout patience      `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
-	GlobalLimit    limits        `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
-	HideLimits     bool          `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
-	DrainTimeout   time.Duration `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
+	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
+	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
+	Upstream       string          `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
+	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
+	MaxQueue       int             `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
+	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
+	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
+	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
+	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not tell, such as 'PATCH /channels/{channel_id}=2/10m per major' or 'all=100/1m per group'. Can be repeated."`
+	KnownLimit     []knownLimit    `placeholder:"NAME" help:"A limit that is known though Discord does not tell it: all, or ${known}. Can be repeated."`
+	HideLimits     bool            `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
+	DrainTimeout   time.Duration   `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
 
 	Secret     string `placeholder:"SECRET" help:"What requests have to show, in the header X-Ratelight-Secret or as the first part of the path. 16 characters or more."`
 	SecretFile string `type:"existingfile" placeholder:"FILE" help:"A file with the secret."`
@@ -73,7 +75,7 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	}()
 	parser, err := kong.New(c, kong.Name("ratelight-proxy"), kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
 		kong.Description("A proxy between bots and Discord's REST API: requests wait here until Discord will accept them."),
-		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version()})
+		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // of the tags above
 	}
@@ -124,6 +126,9 @@ func (c *config) complete() (err error) {
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("--drain-timeout is %v: expected more than 0", c.DrainTimeout)
+	}
+	if _, err := c.declared(); err != nil {
+		return err
 	}
 	if err := writable("state", c.State); err != nil {
 		return err

@@ -13,11 +13,13 @@ import (
 	"encoding/pem"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
@@ -104,6 +107,14 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--global-limit -5", "--global-limit"},
 		{"BOT_RATELIMIT_OVERRIDES=1:0", "", "BOT_RATELIMIT_OVERRIDES"},
 		{"", "--global-limit a:5", "--global-limit"},
+		{"", "--limit x", `--limit: "x": expected`},
+		{"", "--limit all=0/1m", `--limit: "all=0/1m": bad options`},
+		{"", "--limit all=1/25h", `--limit: "all=1/25h": bad options`},
+		{"", "--limit all=1/5", `--limit: "all=1/5": expected`},
+		{"", "--limit /x=1/5s", `--limit: "/x=1/5s": bad options`},
+		{"RATELIGHT_LIMIT=all=1/5s,all=/5s", "", `"all=/5s": expected`},
+		{"", "--limit all=1/5s --limit all=1/5s", `--limit: "all=1/5s, all=1/5s": bad options`},
+		{"", "--known-limit x", `--known-limit: "x": bad options`},
 		{"", "--listen 8080", "--listen"},
 		{"", "--admin x:y", "--admin"},
 		{"", "--upstream discord.com", "upstream"},
@@ -133,6 +144,37 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 			assert.Equal(t, 2, status)
 			assert.Contains(t, text, c.names)
 		})
+	}
+}
+
+func TestLimitsAreDeclared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		arguments []string
+		names     []string
+	}{
+		{nil, nil},
+		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit", "all=100/1m per group across credentials"},
+			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter", "all requests 100 per 1m0s per group across credentials"}},
+		{[]string{"--limit", "/channels/*=9/1.5s"}, []string{"/channels/* 9 per 1.5s"}},
+		{[]string{"--known-limit", "reactions", "--known-limit", "invites,reactions"}, []string{"invites", "reactions"}},
+	} {
+		parsed, err := parse(append(c.arguments, "--check"), io.Discard, io.Discard)
+		require.NoError(t, err)
+		s, err := newService(parsed, io.Discard)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, c.names, slices.Collect(maps.Keys(s.handler.Transport().Manager().Stats().Declared)))
+		s.close()
+	}
+	parsed, err := parse([]string{"--known-limit", "all", "--known-limit", "invites"}, io.Discard, io.Discard)
+	require.NoError(t, err)
+	s, err := newService(parsed, io.Discard)
+	require.NoError(t, err)
+	defer s.close()
+	assert.Len(t, s.handler.Transport().Manager().Stats().Declared, len(buckets.KnownLimits()))
+	for _, bad := range []string{"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m"} {
+		_, err := parse([]string{"--limit", bad}, io.Discard, io.Discard)
+		require.ErrorContains(t, err, "--limit")
 	}
 }
 

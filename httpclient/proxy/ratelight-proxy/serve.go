@@ -68,7 +68,11 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 	if s.tlsSetup, err = c.tls(); err != nil {
 		return s, err
 	}
-	limiting := []buckets.Option{buckets.WithMaxTotalWaiting(c.MaxQueue)}
+	declared, err := c.declared()
+	if err != nil {
+		return s, err
+	}
+	limiting := append(declared, buckets.WithMaxTotalWaiting(c.MaxQueue))
 	if c.Redis != "" {
 		if err = s.connect(); err != nil {
 			return s, fmt.Errorf("--redis: %w", err)

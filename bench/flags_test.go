@@ -1,0 +1,140 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func parsed(t *testing.T, arguments ...string) (command, error) {
+	t.Helper()
+	p := &program{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
+	return p.parse(arguments)
+}
+
+// Flags have one dash or two, and their values follow after = or as the next argument.
+func TestFlagsInEveryForm(t *testing.T) {
+	t.Parallel()
+	for _, arguments := range []string{"-requests 7 -window 2s", "--requests 7 --window=2s", "load -requests=7 -window=2s"} {
+		selected, err := parsed(t, strings.Fields(arguments)...)
+		require.NoError(t, err, arguments)
+		c := selected.(*loadCommand)
+		assert.Equal(t, 7, c.Requests)
+		assert.Equal(t, "2s", c.Window.String())
+		assert.Equal(t, "20ms", c.Latency.String(), "the default")
+	}
+	selected, err := parsed(t, "tune")
+	require.NoError(t, err)
+	assert.Equal(t, "5s", selected.(*tuneCommand).Window.String(), "another default")
+	assert.Len(t, selected.(*tuneCommand).MaxRateLimits, 8)
+}
+
+func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string][]string{
+		"-requests 0":       {"-requests", `"0"`, "whole number from 1 to 1000000"},
+		"-requests x":       {"-requests", `"x"`, "whole number"},
+		"-requests":         {"-requests", "expected a whole number"},
+		"-buckets 100001":   {"-buckets", `"100001"`, "from 1 to 100000"},
+		"-window 1":         {"-window", `"1"`, "duration with its unit from 1ms to 24h"},
+		"-jitter 1s":        {"-jitter is 1s", "at most the latency, which is 20ms"},
+		"-kind square":      {"-kind", `"square"`, `"fixed","sliding","leaky"`},
+		"-min-efficiency 2": {"-min-efficiency", `"2"`, "to 1"},
+		"-surprise":         {"unknown flag -surprise"},
+		"-reqests 5":        {"unknown flag -reqests", "-requests"},
+		"-json hunter2":     {"not a flag", "quote values that contain spaces"},
+
+		"tuen":                 {`there is no command "tuen"`, "did you mean tune"},
+		"senario fixed-small":  {`there is no command "senario"`, "did you mean scenario"},
+		"hunter2-and-more":     {"no command", "load, scenario, tune, share, soak"},
+		"-scenario all":        {"-scenario is a command now", "bench scenario"},
+		"-processes 4":         {"-processes is a command now", "bench share -processes NUMBER"},
+		"--soak=10m":           {"-soak is a command now", "bench soak -length DURATION"},
+		"scenario -requests 5": {"unknown flag -requests"},
+		"soak -length 10":      {"-length", `"10"`, "from 1s to 744h"},
+
+		"-path /x":                               {"-path has an effect only together with -target"},
+		"-token x":                               {"-token has an effect only together with -target"},
+		"-target https://discord.com -window 1s": {"-window has no effect together with -target"},
+		"-target https://discord.com -min-efficiency 0.9":  {"-min-efficiency has no effect together with -target"},
+		"-target hunter2.com":                              {"-target", "https://discord.com"},
+		"-target ftp://discord.com":                        {"-target", "http or https"},
+		"-target https://discord.com/api/webhooks/hunter2": {"-target has more than scheme and host"},
+		"-target http://discord.com -token hunter2":        {"expected https", "unencrypted"},
+		"-target https://discord.com -path hunter2":        {"-path does not begin with a slash"},
+
+		"share -processes 65":                                {"-processes", `"65"`, "from 1 to 64"},
+		"share -redis hunter2":                               {"-redis is not the URL of a server"},
+		"share -length 1s":                                   {"-length", "from 3s to 10m"},
+		"share -processes 1 -disturb":                        {"-disturb", "-processes is 1", "2 or more"},
+		"share -disturb -redis redis://127.0.0.1":            {"-disturb is given together with -redis"},
+		"share -disturb -min-efficiency 0.9":                 {"-min-efficiency has no effect together with -disturb"},
+		"share -disturb -length 39s":                         {"-length is 39", "1m10s or more"},
+		"share -outage fail":                                 {"-outage has an effect only together with -disturb"},
+		"-report=":                                           {"-report is empty"},
+		"tune -trace=":                                       {"-trace is empty"},
+		"tune -rate 1 -requests 5":                           {"-rate and -requests", "omit one of them"},
+		"tune -rate 1000 -duration 24h":                      {"-rate 1000", "86400000 requests"},
+		"tune -burst 100000 -burst-every 1ms":                {"-burst and -burst-every", "at most 10000000"},
+		"tune -refused 1":                                    {"-refused", `"1"`},
+		"tune -max-rate-limits 1s,5":                         {"-max-rate-limits", `"5"`, "duration"},
+		"tune -trace a.csv -burst 5":                         {"-burst has no effect together with -trace"},
+		"tune -route /channels/hunter2=1":                    {"-route, number 1", "a method, a space"},
+		"tune -rule POST|/webhooks/1/hunter2=5/5s":           {"-rule, number 1", "contains a token"},
+		"tune -route GET|/channels/{id}=0":                   {"-route, number 1", "weight above 0"},
+		"tune -route FETCH|/channels/{id}=1":                 {"-route, number 1", "unknown method"},
+		"tune -rule GET|/channels/{id}=0/5s":                 {"-rule, number 1", "limit from 1", "=none"},
+		"tune -rule GET|/channels/{id}=5/5":                  {"-rule, number 1", "window with its unit"},
+		"tune -rule GET|/channels/{id}=5/5s -rule GET|/a=|b": {"-rule, number 2"},
+	} {
+		split := strings.Fields(arguments)
+		for i := range split {
+			split[i] = strings.ReplaceAll(split[i], "|", " ")
+		}
+		_, err := parsed(t, split...)
+		if assert.Error(t, err, arguments) {
+			for _, part := range want {
+				assert.Contains(t, err.Error(), part, arguments)
+			}
+			assert.NotContains(t, err.Error(), "hunter2", "it may be a secret")
+		}
+	}
+}
+
+func TestTokenFromTheEnvironment(t *testing.T) {
+	t.Setenv("RATELIGHT_TOKEN", "Bot hunter2")
+	selected, err := parsed(t, "-target", "https://discord.com")
+	require.NoError(t, err)
+	c := selected.(*loadCommand)
+	assert.Equal(t, "Bot hunter2", c.Token)
+	assert.Equal(t, 20, c.Requests, "fewer than to the simulator")
+	_, err = parsed(t)
+	require.NoError(t, err, "it is not asked for")
+}
+
+func TestHelp(t *testing.T) {
+	t.Setenv("RATELIGHT_TOKEN", "Bot hunter2")
+	for arguments, want := range map[string][]string{
+		"-h":          {"Commands:", "scenario", "Simulated Discord", "-max-rate-limit", "$RATELIGHT_TOKEN", "Examples:", "Exit status"},
+		"--help":      {"Commands:"},
+		"scenario -h": {"list for their names", "-min-efficiency"},
+		"tune --help": {"-max-rate-limits", "time,method,path", `{"time": 12.5`},
+		"share -h":    {"-disturb", "1m10s"},
+		"soak -h":     {"-length"},
+	} {
+		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)
+		assert.Zero(t, status)
+		assert.Empty(t, stderr)
+		for _, part := range want {
+			assert.Contains(t, stdout, part, arguments)
+		}
+		assert.NotContains(t, stdout, "hunter2")
+		for line := range strings.Lines(stdout) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 121, line)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+var (
+	small = discordsim.Fixed(5, time.Second)
+	large = discordsim.Fixed(50, time.Second)
+)
+
+// Scenarios returns them in the order in which they are shown.
+func Scenarios() []Scenario { return append(undisturbed(), disturbed()...) }
+
+// undisturbed are the scenarios in which nobody and nothing disturbs the client.
+func undisturbed() []Scenario {
+	return []Scenario{
+		burst("fixed-small", "one channel, 5 per second in fixed windows", small, 75),
+		burst("fixed-large", "one channel, 50 per second in fixed windows, round trip 100 ms", large, 750).but(func(s *Scenario) {
+			s.server.Latency = discordsim.RoundTrip(100 * time.Millisecond)
+			s.Targets.Omniscient = 0.90 // a certain client needs 1.1 s for each window
+		}),
+		burst("many-buckets", "40 channels with 5 per second each, under the global limit of 50 per second", small, 20).but(func(s *Scenario) {
+			s.toChannels(40)
+			s.IdealBy = "the simulator's plans for all buckets and the global limit; its windows begin with the work"
+		}),
+		burst("cold-burst", "1000 requests at once on a route never seen: 100 per second, raised global limit", discordsim.Fixed(100, time.Second), 1000).
+			but(func(s *Scenario) { s.server.Global = GlobalQuota(500, 0) }),
+		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).
+			but(func(s *Scenario) {
+				// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
+				// would be measured.
+				s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
+				s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
+				s.Targets.Omniscient = 0.45
+			}),
+		burst("sliding-log", "one channel, 5 per second in a sliding log", discordsim.Sliding(5, time.Second), 75),
+		burst("leaky-bucket", "one channel, a leaky bucket of 5 that forgets one every 0.2 s", discordsim.Leaky(5, time.Second), 75),
+		burst("paced-sliding", "one channel, 5 per second in a sliding log, a message every 210 ms", discordsim.Sliding(5, time.Second), 90).
+			but(func(s *Scenario) {
+				for i := range s.offers {
+					s.offers[i].due = time.Duration(i) * 210 * time.Millisecond
+				}
+				s.work[0].Every = 210 * time.Millisecond
+				s.IdealBy = "the simulator's plans for these arrivals"
+				s.Targets.P99 = 100 * time.Millisecond
+			}),
+		burst("one-hash", "two routes with one bucket hash on one channel: 5 per second together", small, 2*38).but(func(s *Scenario) {
+			s.server.Rules = []discordsim.Rule{{Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions", Quota: small}}
+			add := channel(1) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
+			for i := range s.offers {
+				s.offers[i] = message([]string{"PUT", "DELETE"}[i%2], discordsim.BaseURL+add, i+1)
+			}
+			s.IdealBy = "the simulator's plans for one bucket with the requests of both routes"
+		}),
+		burst("slow-network", "one channel, 5 per second in fixed windows, round trip 1.5 s ± 10 ms", small, 40).but(func(s *Scenario) {
+			s.server.Latency = discordsim.Latency{RoundTrip: 1500 * time.Millisecond, Jitter: 10 * time.Millisecond}
+			s.IdealBy = "certain: 1 s and the smallest round trip for each window; no client can come near the omniscient one"
+			s.Targets.Omniscient = 0
+		}),
+		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken", small, 75).but(func(s *Scenario) {
+			s.IdealBy = "as in fixed-small; the certain client sends those of the last window one after the other"
+			s.ideal = slower((75 - 1) % small.Limit) // in the windows before, there is time to
+			s.Targets.InOrder = true
+		}),
+	}
+}
+
+// disturbed are those in which somebody else, the server or a clock gets in the way.
+func disturbed() []Scenario {
+	noHeaders, garbage := discordsim.NoHeaders(), discordsim.Garbage("NaN")
+	noHeaders.Every, garbage.Every = 4, 7
+	return []Scenario{
+		burst("shared-hidden", "one channel, 50 per second; the channel itself takes 10 per 3 s and no header says so", large, 60).but(func(s *Scenario) {
+			hidden := discordsim.Fixed(10, 3*time.Second)
+			s.server.Rules[0].Shared = &discordsim.SharedLimit{Quota: hidden}
+			s.work = []discordsim.Work{work(hidden, 60)}
+			s.IdealBy = "as if the hidden limit were the bucket's; the certain client needs one more round trip for each of its windows, " +
+				"as it is told when one request is accepted and not how many"
+			s.ideal = slower(60/hidden.Limit - 1)
+		}),
+		burst("global-block", "4 channels with 5 per second each; everything is refused from 3.5 s to 8 s", small, 60).but(func(s *Scenario) {
+			s.toChannels(4)
+			s.server.Blocks = []discordsim.GlobalBlock{{From: 3500 * time.Millisecond, Until: 8 * time.Second}}
+			s.IdealBy = "what comes through before the block by the simulator's plans; the rest as work that begins when it ends, " +
+				"for the certain client one way later"
+			s.ideal = (*Scenario).blocked
+		}),
+		burst("clock-ahead", "as fixed-small; the server's clock is 3 s ahead of the client's", small, 50).
+			but(func(s *Scenario) { s.server.ClockSkew = 3 * time.Second }),
+		burst("clock-behind", "as fixed-small; the server's clock is 3 s behind the client's", small, 50).
+			but(func(s *Scenario) { s.server.ClockSkew = -3 * time.Second }),
+		burst("foreign-consumer", "one channel, 5 per second in aligned windows; another process with the same token takes 2 of them",
+			discordsim.Aligned(5, time.Second, 0), 45).but(func(s *Scenario) {
+			// They come first in every window, so that there is never all of it for us.
+			s.server.Foreign = []discordsim.ForeignUse{{
+				Request: discordsim.Request{Method: "POST", Path: channel(1), Authorization: authorization},
+				Count:   2, From: time.Millisecond, Every: time.Second,
+			}}
+			s.IdealBy = "the simulator's plans for our requests and those of the others that were accepted"
+		}),
+		burst("missing-headers", "as fixed-small; every 4th answer lacks the limit headers, every 7th has NaN in all of them", small, 75).
+			but(faulty(noHeaders, garbage)),
+		burst("lying-headers", "as missing-headers; besides, every 9th answer promises a full bucket, every 11th a reset in 0.1 s", small, 75).
+			but(faulty(noHeaders, garbage,
+				discordsim.Fault{Every: 9, State: func(s discordsim.State) discordsim.State { s.Remaining = s.Limit; return s }},
+				discordsim.Fault{Every: 11, State: func(s discordsim.State) discordsim.State { s.ResetAfter = 100 * time.Millisecond; return s }})),
+		// It is what was seen of Discord's channel messages in February 2026, with fewer phantoms.
+		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain where 5 are all there are", small, 60).
+			but(faulty(discordsim.Fault{Every: 25, State: func(s discordsim.State) discordsim.State { s.Limit, s.Remaining = 1000, 999; return s }})).
+			but(func(s *Scenario) {
+				s.IdealBy = "none: whoever believes that a limit can change is refused, and cannot tell the end of it from another change"
+				s.ideal, s.Targets = nil, Targets{}
+			}),
+	}
+}
+
+// burst is a number of messages to one channel, all at once.
+func burst(name, about string, quota discordsim.Quota, count int) Scenario {
+	s := Scenario{
+		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
+		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
+		server: discordsim.Config{
+			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
+			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
+			Global:  GlobalQuota(buckets.DefaultGlobalLimit, 0),
+		},
+		work:  []discordsim.Work{work(quota, count)},
+		ideal: (*Scenario).planned,
+	}
+	for i := range count {
+		s.offers = append(s.offers, message("POST", discordsim.BaseURL+channel(1), i+1))
+	}
+	return s
+}
+
+const (
+	// authorization is the credential of all simulated requests.
+	authorization = "Bot simulated"
+	leastCertain  = 0.97
+)
+
+// but changes it.
+func (s Scenario) but(change func(*Scenario)) Scenario {
+	change(&s)
+	return s
+}
+
+// toChannels makes the same requests to more channels, which take turns.
+func (s *Scenario) toChannels(n int) {
+	for i := range s.Requests() * n {
+		s.offers = append(s.offers[:i], message("POST", discordsim.BaseURL+channel(i%n), i+1))
+	}
+	s.work = slices.Repeat(s.work, n)
+}
+
+// faulty has the answers be not what they should be.
+func faulty(faults ...discordsim.Fault) func(*Scenario) {
+	return func(s *Scenario) {
+		s.server.Rules[0].Faults = faults
+		s.IdealBy = "as in fixed-small: enough answers are true to know the bucket by"
+	}
+}
+
+// channel is the path of a channel's messages.
+func channel(n int) string {
+	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
+}
+
+func work(quota discordsim.Quota, count int) discordsim.Work {
+	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
+}
+
+// GlobalQuota is a global limit that counts in seconds that begin at a phase; 0: no limit.
+func GlobalQuota(perSecond int, phase time.Duration) discordsim.Quota {
+	if perSecond == 0 {
+		return discordsim.Unlimited()
+	}
+	return discordsim.Aligned(perSecond, time.Second, phase)
+}

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	mostReasons = 5   // that are shown at once; the others are folded
+	mostListed  = 100 // that are there at all
+	longestText = 300 // of what servers and networks said, in characters
+)
+
+// section is the report, or one of its parts, as the page shows it.
+type section struct {
+	*Report
+	ID      string
+	Figures []figure
+	Notes   []string
+}
+
+func newSection(r *Report) section {
+	s := section{Report: r, ID: cmp.Or(r.Name, "run")}
+	log := cmp.Or(r.Log, new(Log))
+	log.mu.Lock() // a simulator that is closed may still have something to say
+	defer log.mu.Unlock()
+	for _, chart := range r.Charts {
+		s.Figures = append(s.Figures, curves(chart, log.Lasted, s.ID))
+	}
+	if r.Log != nil {
+		var figures []figure
+		figures, s.Notes = log.figures(s.ID)
+		s.Figures = append(s.Figures, figures...)
+	}
+	s.Notes = slices.Concat(r.Notes, s.Notes)
+	return s
+}
+
+// page is what the template shows. It stands alone: styles, scripts and data are inside it, and a content security policy forbids it to
+// fetch anything. The charts are drawn by uPlot, see uplot/README.md.
+type page struct {
+	*Report
+	Made     time.Time
+	Whole    section
+	Overview Table
+	Sections []section // of the parts, folded
+}
+
+// WritePage writes one HTML document.
+func (r *Report) WritePage(w io.Writer) error {
+	p := page{Report: r, Made: time.Now(), Whole: newSection(r)}
+	if len(r.Parts) == 1 {
+		part := newSection(r.Parts[0])
+		p.Whole = part
+	} else if len(r.Parts) > 0 {
+		p.Overview = r.overview()
+		for _, part := range r.Parts {
+			p.Sections = append(p.Sections, newSection(part))
+		}
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+//go:embed page.html report.css report.js uplot
+var files embed.FS
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"style":   func() template.CSS { return template.CSS(concat("uplot/uPlot.min.css", "report.css")) },
+	"script":  func() template.JS { return template.JS(concat("uplot/uPlot.iife.min.js", "report.js")) },
+	"licence": func() string { return concat("uplot/LICENSE") },
+	"short":   short,
+	"oneline": oneLine,
+	"capital": capital,
+	"percent": func(part float64) float64 { return round(100*min(max(part, 0), 1), 2) },
+	"first":   func(reasons []string) []string { return reasons[:min(len(reasons), mostReasons)] },
+	"further": func(reasons []string) []string {
+		return reasons[min(len(reasons), mostReasons):min(len(reasons), mostListed)]
+	},
+	"add":  func(a, b int) int { return a + b },
+	"join": strings.Join,
+}).ParseFS(files, "page.html"))
+
+// concat returns the text of embedded files.
+func concat(names ...string) (text string) {
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic("report: " + err.Error()) // they are part of the program
+		}
+		text += string(content) + "\n"
+	}
+	return text
+}
+
+func short(text string) string {
+	if runes := []rune(text); len(runes) > longestText {
+		return string(runes[:longestText]) + "…"
+	}
+	return text
+}
+
+// Badge is the status in a word or two, told apart without colours, too.
+func (v Verdict) Badge() string {
+	sign := map[Status]string{Passed: "✓", Failed: "✕", Stalled: "◼", Interrupted: "◼", NotJudged: "–"}[v.Status]
+	return sign + " " + capital(v.word())
+}
+
+// Sentence is the verdict's line.
+func (v Verdict) Sentence() string {
+	switch {
+	case v.Line != "":
+		return capital(v.Line) + "."
+	case v.Status == Failed:
+		return "Not all went as it was to go."
+	}
+	return ""
+}
+
+// CheckFile reports why a page could not be written to a path, as far as that can be told beforehand. It leaves nothing behind.
+func CheckFile(path string) error {
+	_, file, err := beside(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// WriteFile writes the page to a path. A file that is there already is replaced when the new one is complete, and stays as it is if
+// there is an error.
+func (r *Report) WriteFile(path string) error {
+	path, file, err := beside(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.WritePage(file), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// beside creates a temporary file in the directory of a path. Links stay; what is there and is no file is refused.
+func beside(path string) (target string, file *os.File, err error) {
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return "", nil, fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", nil, err
+		}
+	}
+	file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		return "", nil, fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
+	}
+	return path, file, err
+}

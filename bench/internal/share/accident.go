@@ -1,0 +1,134 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ratelight/ratelight/bench/internal/load"
+)
+
+// accident is something that happens to processes or the engine.
+type accident struct {
+	name      string
+	at, until time.Duration // until: when it is over; at, if it is at once
+	// allowed is how many 429s cannot be helped afterwards, and in how many buckets at most; 0 buckets: in any number of them.
+	allowed, allowedBuckets int
+	// prepare is called at an earlier time, after the accident before it, unless it is nil.
+	prepareAt time.Duration
+	prepare   func(*run) error
+	// begin says by itself whom it affects. end is called when an accident of the engine is over, and affects all; nil: of processes.
+	begin, end func(context.Context, *run) error
+}
+
+const (
+	// sessionTime is after how long others do without a process that says nothing.
+	sessionTime  = 3 * time.Second
+	restartedAt  = 7 * time.Second
+	restartedFor = 4 * time.Second
+	killedAt     = 21 * time.Second
+	frozenAt     = 31 * time.Second
+	frozenFor    = 3 * time.Second
+	// rolledBackAt is in the middle of long windows: since the engine was frozen most of them begin at the same time.
+	rolledBackAt = 46 * time.Second
+	// rolledBackFor is how long a supervisor takes to start an engine again.
+	rolledBackFor = 500 * time.Millisecond
+	// rolledBackTo is when the snapshot is taken: a while before, as engines take one every minute or so, and before processes died.
+	rolledBackTo = killedAt - 2*time.Second
+	emptiedAt    = 57 * time.Second
+	emptiedFor   = 2 * time.Second
+)
+
+// accidents are all that happen in a run.
+func accidents() []accident {
+	kill := func(_ context.Context, r *run) error {
+		r.engine.own.Kill()
+		return nil
+	}
+	return []accident{{
+		name: "all processes are restarted, one after the other", at: restartedAt, until: restartedAt + restartedFor,
+		begin: func(ctx context.Context, r *run) error {
+			return r.replaceFrom(ctx, 0, restartedFor/time.Duration(len(r.places)), (*process).end)
+		},
+	}, {
+		name: "half of the processes are killed, and started again", at: killedAt, until: killedAt,
+		prepareAt: rolledBackTo, prepare: func(r *run) error { return r.engine.snapshot() },
+		begin: func(ctx context.Context, r *run) error {
+			return r.replaceFrom(ctx, (len(r.places)+1)/2, 0, (*process).shoot)
+		},
+	}, {
+		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
+		begin: func(_ context.Context, r *run) error { return r.engine.own.Pause() },
+		end:   func(_ context.Context, r *run) error { return r.engine.own.Resume() },
+	}, {
+		name: fmt.Sprintf("the engine is killed, and back as it was %g s before", (rolledBackAt - rolledBackTo).Seconds()),
+		at:   rolledBackAt, until: rolledBackAt + rolledBackFor, allowed: quota.Limit, allowedBuckets: 1,
+		begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.rollBack(ctx) },
+	}, {
+		name: fmt.Sprintf("the engine is killed, and back empty after %g s", emptiedFor.Seconds()), at: emptiedAt, until: emptiedAt + emptiedFor,
+		allowed: 2, begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.own.Restart(ctx) },
+	}}
+}
+
+// disturb has the accidents of the scenario happen.
+func (r *run) disturb(ctx context.Context) {
+	await := func(at time.Duration) bool { return load.Pause(ctx, time.Until(r.start.Add(at))) == nil }
+	fails := func(err error, when string) bool {
+		if err != nil {
+			r.fail(fmt.Errorf("%s: %w", when, err))
+		}
+		return err != nil
+	}
+	for _, a := range r.accidents {
+		if a.prepare != nil && await(a.prepareAt) && fails(a.prepare(r), "before "+a.name) || !await(a.at) {
+			return
+		}
+		r.mu.Lock()
+		r.affected = append(r.affected, nil)
+		r.mu.Unlock()
+		if fails(a.begin(ctx, r), a.name) {
+			return
+		}
+		if a.end == nil {
+			continue
+		}
+		over := !await(a.until)
+		if fails(a.end(context.WithoutCancel(ctx), r), "after "+a.name) || over {
+			return
+		}
+		for place := range r.places {
+			r.affects(place)
+		}
+	}
+}
+
+// affected is the moment from which on the process in a place has to do with what an accident left.
+type affected struct {
+	at    time.Duration
+	place int
+}
+
+// affects says that the latest accident affects the process in a place from now on.
+func (r *run) affects(place int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latest := &r.affected[len(r.affected)-1]
+	*latest = append(*latest, affected{time.Since(r.start), place})
+}
+
+// replaceFrom has the processes from a place on ended by the function, one after the other or all at once, and others do what is left of
+// their work.
+func (r *run) replaceFrom(ctx context.Context, first int, apart time.Duration, end func(*process)) error {
+	var group errgroup.Group
+	for i := range r.places[first:] {
+		group.Go(func() error {
+			if load.Pause(ctx, apart*time.Duration(i)) != nil {
+				return nil
+			}
+			return r.replace(first+i, end)
+		})
+	}
+	return group.Wait()
+}

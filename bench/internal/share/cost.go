@@ -1,0 +1,197 @@
+package share
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
+)
+
+// cost is what an accident cost until the next one, or the end.
+type cost struct {
+	accident
+	// before is the rate before it, in requests a second.
+	before float64
+	// lost is how many requests fewer came through than were made, or than would have at that rate if nobody makes a request before
+	// another one was answered.
+	lost float64
+	// back is when the rate was back, counted from its end; negative: not before the next one.
+	back time.Duration
+	// served is how long requests had to wait, at most, until a bucket that the accident touched served one again; negative: until the
+	// next accident at least.
+	served time.Duration
+	// refused is how many 429s there were, avoidable those of them that a client would have avoided that knew what all processes knew,
+	// buckets the number of buckets. errors is how many requests failed in another way.
+	refused, avoidable, buckets, errors int
+}
+
+// history is what happened, in order.
+type history struct {
+	served    []served
+	processed []time.Duration // when they were
+	refused   []refusal
+	failed    []time.Duration
+	planned   []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
+	works     []work
+	window    time.Duration // of a bucket
+}
+
+// served is a request that the server let through.
+type served struct {
+	process, bucket          int
+	arrived, sent, processed time.Duration
+}
+
+// refusal is a 429.
+type refusal struct {
+	at        time.Duration
+	bucket    string
+	avoidable bool
+}
+
+// expected is how many requests should come through in a time, and which part of that is enough to be back. If callers wait for answers
+// it is those at a rate, and as many more or less as there are in a window, which is a matter of when one looks.
+func (h *history) expected(rate float64, from, to time.Duration) (n, enough float64) {
+	if len(h.planned) > 0 {
+		return float64(within(h.planned, from, to)), 0.9
+	}
+	return rate * (to - from).Seconds(), 0.75
+}
+
+// cost works out what an accident cost until the next one.
+func (h *history) cost(a accident, affected []affected, next time.Duration) cost {
+	from := max(a.at-wholeWindows(6*time.Second, h.window), 0)
+	c := cost{accident: a, before: float64(within(h.processed, from, a.at)) / (a.at - from).Seconds(), errors: within(h.failed, a.at, next)}
+	expected, _ := h.expected(c.before, a.at, next)
+	c.lost = max(expected-float64(within(h.processed, a.at, next)), 0)
+	c.back, c.served = h.back(a, c.before, next), h.servedAgain(affected, next)
+	c.refused, c.avoidable, c.buckets = h.refusals(a.at, next)
+	return c
+}
+
+// wholeWindows are as many as there are in a time.
+func wholeWindows(d, window time.Duration) time.Duration { return max(d.Truncate(window), window) }
+
+// back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
+// had come through before count as well.
+func (h *history) back(a accident, rate float64, next time.Duration) time.Duration {
+	settled := wholeWindows(3*time.Second, h.window)
+	for _, from := range h.processed[first(h.processed, a.at):] {
+		if from+settled > next {
+			break
+		}
+		if expected, enough := h.expected(rate, from, from+settled); float64(within(h.processed, from, from+settled)) >= enough*expected {
+			return max(from-a.until, 0)
+		}
+	}
+	return -1
+}
+
+// servedAgain is how long requests had to wait, at most, until a bucket of those who were affected served one that was sent afterwards.
+func (h *history) servedAgain(affected []affected, next time.Duration) (longest time.Duration) {
+	for _, affected := range affected {
+		waits := make(map[int]time.Duration)
+		for _, s := range h.served {
+			if _, ok := waits[s.bucket]; !ok && s.sent >= affected.at && s.processed < next {
+				waits[s.bucket] = s.processed - max(s.arrived, affected.at)
+			}
+		}
+		for bucket := range h.works[affected.place].buckets() {
+			wait, ok := waits[bucket]
+			if !ok {
+				return -1
+			}
+			longest = max(longest, wait)
+		}
+	}
+	return longest
+}
+
+// refusals counts 429s from one time to another, the latter not included, those that were avoidable, and their buckets.
+func (h *history) refusals(from, to time.Duration) (n, avoidable, buckets int) {
+	seen := make(map[string]bool)
+	for _, r := range h.refused {
+		if r.at >= from && r.at < to {
+			n++
+			seen[r.bucket] = true
+			if r.avoidable {
+				avoidable++
+			}
+		}
+	}
+	return n, avoidable, len(seen)
+}
+
+// missed says what an accident cost more than it may.
+func (c *cost) missed(t targets) (missed []string) {
+	miss := func(missing bool, format string, values ...any) {
+		if missing {
+			missed = append(missed, c.name+": "+fmt.Sprintf(format, values...))
+		}
+	}
+	wanted := "none"
+	if c.allowed > 0 {
+		wanted = fmt.Sprintf("at most %d", c.allowed)
+	}
+	miss(c.refused > c.allowed, "%d 429s, %d of them avoidable, %s wanted", c.refused, c.avoidable, wanted)
+	miss(c.allowedBuckets > 0 && c.buckets > c.allowedBuckets, "429s in %d buckets, at most %d wanted", c.buckets, c.allowedBuckets)
+	late := func(d, wanted time.Duration) bool { return wanted > 0 && (d < 0 || d > wanted) }
+	miss(late(c.back, t.backWithin), "the rate was back %s, after %v wanted", after(c.back), t.backWithin)
+	miss(late(c.served, t.servedWithin), "each bucket served again %s, after %v wanted", after(c.served), t.servedWithin)
+	return missed
+}
+
+func after(d time.Duration) string {
+	if d < 0 {
+		return "never"
+	}
+	return "after " + report.Time(d).String()
+}
+
+const (
+	// simultaneous requests have no order: it takes about so long to tell the engine of one, and as much longer as the machine is behind.
+	simultaneous = 5 * time.Millisecond
+	// blur is more than the times differ that requests take to the server. What was sent at one moment may be processed in any order.
+	blur = 100 * time.Millisecond
+)
+
+// inversions counts pairs of requests that different processes made in one bucket one after the other, and those of them that
+// the server let through in the other order. Requests that were made within atOnce have no order.
+//
+// A bucket's first window is left out: until its hash is known, requests wait in each process by themselves, and the process that finds
+// it out is lent the bucket, as nobody else has asked for it yet.
+func (h *history) inversions(atOnce time.Duration) (pairs, inverted int) {
+	byBucket := make(map[int][]served)
+	for _, s := range h.served {
+		byBucket[s.bucket] = append(byBucket[s.bucket], s)
+	}
+	for _, bucket := range byBucket {
+		second := bucket[0].processed + h.window
+		slices.SortFunc(bucket, func(a, b served) int { return cmp.Compare(a.arrived, b.arrived) })
+		for i, earlier := range bucket {
+			for _, later := range bucket[i+1:] {
+				if later.process == earlier.process || later.arrived-earlier.arrived < atOnce || later.processed < second {
+					continue
+				}
+				pairs++
+				if later.processed+blur < earlier.processed {
+					inverted++
+				}
+			}
+		}
+	}
+	return pairs, inverted
+}
+
+// within counts times from one to another, the latter not included.
+func within(times []time.Duration, from, to time.Duration) int {
+	return max(first(times, to)-first(times, from), 0)
+}
+
+// first is the index of the first time that is not before another.
+func first(times []time.Duration, at time.Duration) int {
+	i, _ := slices.BinarySearch(times, at)
+	return i
+}

@@ -1,0 +1,180 @@
+package share
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// ChildVariable is the environment variable that makes this program a child. Its value is an [assignment] in JSON.
+const ChildVariable = "RATELIGHT_BENCH_CHILD"
+
+// assignment is all that a child has to know.
+type assignment struct {
+	Discord     string // base URL of the simulator
+	Engine      string // URL of what is shared; "": nothing is
+	Application string // under which name
+	Outage      string
+}
+
+// maxRateLimit is longer than anything waits here.
+const maxRateLimit = time.Hour
+
+// Child is the whole program in a child: it passes on what it receives through a transport of its own, at the address that it writes, until
+// the input ends.
+func Child(stdin io.Reader, stdout io.Writer) error {
+	var a assignment
+	if err := json.Unmarshal([]byte(os.Getenv(ChildVariable)), &a); err != nil {
+		return fmt.Errorf("%s: %w", ChildVariable, err)
+	}
+	discord, err := url.Parse(a.Discord)
+	if err != nil {
+		return err
+	}
+	options, unshare, err := a.share(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unshare()
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
+	transport := httpclient.NewTransport(
+		httpclient.WithBase(base), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
+		httpclient.WithHosts(func(string) bool { return true }), // all is sent to the simulator, which stands in for Discord
+		httpclient.WithServer(func(string) string { return "" }),
+		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0)), httpclient.WithBuckets(options...),
+	)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(discord) }, Transport: transport,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
+	}}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		_, _ = transport.Close(), server.Close()
+	}()
+	fmt.Fprintln(stdout, listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return transport.Close()
+}
+
+// share opens what processes share.
+func (a assignment) share(ctx context.Context) (options []buckets.Option, close func(), err error) {
+	if a.Engine == "" {
+		return nil, func() {}, nil
+	}
+	policy := shared.OutageWait
+	for p := policy; p <= shared.OutageFull; p++ {
+		if p.String() == a.Outage {
+			policy = p
+		}
+	}
+	store, err := redis.Open(ctx, a.Engine, redis.WithApplication(a.Application), redis.WithOutage(policy), redis.WithEviction(), redis.WithLogger(nil))
+	if err != nil {
+		return nil, nil, err
+	}
+	return []buckets.Option{buckets.WithShared(store)}, store.Close, nil
+}
+
+// process is a child as its parent sees it.
+type process struct {
+	number  int
+	address string
+	in      io.Closer
+	kill    func() error
+	exited  chan struct{}
+	wanted  atomic.Bool // its end
+}
+
+const (
+	// readyWithin is how long a process may take to open what it needs.
+	readyWithin = 20 * time.Second
+	// endWithin is how long a process may take to end before it is killed.
+	endWithin = 5 * time.Second
+)
+
+// launch starts a process, and returns when it is ready. failed is called if it ends by itself afterwards.
+func launch(number int, a assignment, failed func(error)) (*process, error) {
+	described, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program to start it again: %w", err)
+	}
+	command := exec.Command(executable)
+	command.Env = append(os.Environ(), ChildVariable+"="+string(described))
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{number: number, in: in, kill: command.Process.Kill, exited: make(chan struct{})}
+	late := time.AfterFunc(readyWithin, func() { _ = p.kill() })
+	line, wrong := bufio.NewReader(out).ReadString('\n')
+	p.address = strings.TrimSpace(line)
+	if !late.Stop() || wrong != nil {
+		_ = p.kill()
+		return nil, fmt.Errorf("process %d is not ready: %w: %s", number+1, errors.Join(wrong, command.Wait()), strings.TrimSpace(complaint.String()))
+	}
+	go func() {
+		err := command.Wait()
+		close(p.exited)
+		if !p.wanted.Load() {
+			failed(fmt.Errorf("process %d ended early: %w: %s", number+1, err, strings.TrimSpace(complaint.String())))
+		}
+	}()
+	return p, nil
+}
+
+// shoot kills the process as an accident would.
+func (p *process) shoot() {
+	p.wanted.Store(true)
+	_ = p.kill() // it may be gone already
+	<-p.exited
+}
+
+// end asks the process to end, and kills it if it does not.
+func (p *process) end() {
+	p.wanted.Store(true)
+	_ = p.in.Close()
+	select {
+	case <-p.exited:
+	case <-time.After(endWithin):
+		p.shoot()
+	}
+}

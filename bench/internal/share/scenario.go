@@ -1,0 +1,293 @@
+package share
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+var (
+	// quota is the limit of every bucket, unless a scenario has another one.
+	quota = discordsim.Fixed(5, time.Second)
+	// longWindow lasts longer than the others believe in a process that says nothing.
+	longWindow = discordsim.Fixed(5, 5*time.Second)
+	// latency is 10 to 40 ms each way.
+	latency = discordsim.Latency{RoundTrip: 50 * time.Millisecond, Jitter: 30 * time.Millisecond}
+)
+
+// Scenario is one situation.
+type Scenario struct {
+	Name  string
+	About string // what happens, in one line
+
+	targets targets
+	quota   discordsim.Quota // the limit of every bucket
+	works   []work           // of each process
+	alone   bool             // nothing is shared
+	// accidents happen in it. Callers then go on until the end.
+	accidents []accident
+}
+
+// targets are what a scenario has to reach, besides that every request is answered and that there is no 429.
+type targets struct {
+	certain   float64 // least efficiency; 0: none is asked for
+	callsEach float64 // most calls of the engine for each request; 0: any number
+	inOrder   bool    // no pairs inverted, from the second window on
+	// backWithin is how long after an accident the rate has to be back, and servedWithin how long requests may wait afterwards until each
+	// bucket that it touched serves one again; 0: any time.
+	backWithin, servedWithin time.Duration
+	// anything will do: what happens is shown and not judged.
+	anything bool
+}
+
+// list says what has to be reached.
+func (t targets) list() []string {
+	if t.anything {
+		return []string{"none: it shows what the policy for outages costs"}
+	}
+	list := []string{"every request answered"}
+	if t.backWithin > 0 {
+		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.backWithin.Seconds()))
+	}
+	if t.servedWithin > 0 {
+		return append(list, fmt.Sprintf("each bucket served again %g s after an accident", t.servedWithin.Seconds()), "no 429, except:",
+			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty")
+	}
+	list = append(append(list, "no 429"), t.ofLongRuns()...)
+	if t.inOrder {
+		list = append(list, "no pairs inverted from the second window on")
+	}
+	return list
+}
+
+// ofLongRuns lists the targets that only runs of shortestJudged have to reach.
+func (t targets) ofLongRuns() (list []string) {
+	if t.certain > 0 {
+		list = append(list, fmt.Sprintf("%.2f of the certain ideal", t.certain))
+	}
+	if t.callsEach > 0 {
+		list = append(list, fmt.Sprintf("%.2f engine calls per request at most", t.callsEach))
+	}
+	return list
+}
+
+// shortestJudged is how long a run has to be for efficiency and calls to say something.
+const shortestJudged = 10 * time.Second
+
+// all are the scenarios that make sense, in the order in which they are run.
+func (o Options) all() []Scenario {
+	if o.Disturb {
+		return o.disturbed()
+	}
+	contested := contested(o.Processes, max(int(o.Length/quota.Period)*quota.Limit, o.Processes*each))
+	users := own(o.Processes, 0, o.Length, o.Seed)
+	all := []Scenario{{
+		Name: "one-bucket", About: "all processes with 10 callers each on one bucket of 5 per second",
+		targets: targets{certain: 0.97, inOrder: true}, quota: quota, works: contested,
+	}, {
+		Name: "own-buckets", About: "each process with 10 buckets of its own, 5 per second in each, two thirds used",
+		targets: targets{callsEach: 0.1}, quota: quota, works: users,
+	}, {
+		Name: "foreign-traffic", About: "as own-buckets, but one request in fifty is another process's",
+		targets: targets{callsEach: 0.35}, quota: quota, works: own(o.Processes, 50, o.Length, o.Seed),
+	}, {
+		Name: "one-bucket-alone", About: "the work of one-bucket by one process that shares nothing",
+		quota: quota, works: []work{slices.Concat(contested...)}, alone: true,
+	}, {
+		Name: "own-buckets-alone", About: "the work of own-buckets by one process that shares nothing",
+		quota: quota, works: []work{slices.Concat(users...)}, alone: true,
+	}}
+	if o.Processes == 1 {
+		all = slices.Delete(all, 2, 3)
+	}
+	return all
+}
+
+// disturbed are the scenarios in which accidents happen.
+func (o Options) disturbed() []Scenario {
+	// Nobody waits longer than for a session to be held for dead and for the next window; the rest is for network and timers.
+	within := func(q discordsim.Quota) time.Duration { return sessionTime + q.Period + time.Second }
+	fast, slow := targets{backWithin: within(quota), servedWithin: within(quota)}, targets{servedWithin: within(longWindow)}
+	if o.Outage != "" && o.Outage != shared.OutageWait.String() {
+		fast = targets{anything: true} // others buy time with errors or 429s
+		slow = fast
+	}
+	return []Scenario{{
+		Name: "one-bucket", About: "all processes with 10 callers each on one bucket of 5 per second, and accidents",
+		targets: fast, quota: quota, works: contested(o.Processes, 0), accidents: accidents(),
+	}, {
+		Name: "own-buckets", About: "each process with 10 buckets of its own, 5 per second in each, two thirds used, and accidents",
+		targets: fast, quota: quota, works: own(o.Processes, 0, o.Length, o.Seed), accidents: accidents(),
+	}, {
+		Name: "used-up", About: "each process with 10 buckets of its own, and 5 that all use, 5 per 5 s in each, every window used up, and accidents",
+		targets: slow, quota: longWindow, works: usedUp(o.Processes), accidents: accidents(),
+	}}
+}
+
+// Find returns the scenarios with the names, in the order in which they are run. The error lists the names.
+func (o Options) Find() ([]Scenario, error) {
+	all := o.all()
+	if len(o.Scenarios) == 0 {
+		return all, nil
+	}
+	for _, name := range o.Scenarios {
+		if !slices.Contains(names(all), name) {
+			return nil, fmt.Errorf("with these flags there is no scenario %q: choose among %s", name, strings.Join(names(all), ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(o.Scenarios, s.Name) }), nil
+}
+
+func names(scenarios []Scenario) (names []string) {
+	for _, s := range scenarios {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Requests is how many requests a scenario makes in such a time, or about how many if it goes on until then.
+func (s Scenario) Requests(length time.Duration) (n int) {
+	all := work(slices.Concat(s.works...))
+	for _, caller := range all {
+		n += caller.count
+	}
+	if n == 0 {
+		n = len(all.buckets()) * int(length/s.quota.Period) * s.quota.Limit
+	}
+	return n
+}
+
+// work is what one process has to do. Times count from the start.
+type work []caller
+
+// caller makes one request after the other, each when the one before it was answered.
+type caller struct {
+	at     time.Duration
+	bucket int
+	count  int // 0: until the end; 1: its request is made whatever has become of others
+}
+
+const (
+	// each is how many callers on the one bucket, or how many buckets of its own, a process has.
+	each = 10
+	// apart is the time from one caller's first request to the next one's. Order between processes means nothing for
+	// requests that are made at the same moment.
+	apart = 10 * time.Millisecond
+	// offered is how many requests a second are made in a bucket of one's own: two thirds of what its limit allows.
+	offered = 3.25
+)
+
+// contested is work on one bucket. The callers of all processes take turns in their first requests; together they make so
+// many. 0: as many as they can.
+func contested(processes, requests int) []work {
+	works := make([]work, processes)
+	callers := processes * each
+	for i := range callers {
+		count := requests / callers
+		if i < requests%callers {
+			count++
+		}
+		works[i%processes] = append(works[i%processes], caller{at: time.Duration(i) * apart, count: count})
+	}
+	return works
+}
+
+// usedUp is work that uses up every window: two callers in each bucket of a process's own, and one of each process in those that all use.
+// The first windows of the buckets begin at times that are spread over one.
+func usedUp(processes int) []work {
+	const common = 5
+	works := make([]work, processes)
+	all := processes*each + common
+	for bucket := range all {
+		c := caller{at: longWindow.Period * time.Duration(bucket) / time.Duration(all), bucket: bucket}
+		for i := range works {
+			switch bucket / each {
+			case i:
+				works[i] = append(works[i], c, c)
+			case processes:
+				works[i] = append(works[i], c)
+			}
+		}
+	}
+	return works
+}
+
+// own is work in buckets of one process each, at times that chance decides. One request in foreign is made by another process than
+// the bucket's own; 0: none is.
+func own(processes, foreign int, length time.Duration, seed uint64) []work {
+	works := make([]work, processes)
+	chance := rand.New(rand.NewPCG(seed, 3))
+	for bucket := range processes * each {
+		for at := time.Duration(0); ; {
+			at += time.Duration(chance.ExpFloat64() / offered * float64(time.Second))
+			if at >= length {
+				break
+			}
+			by := bucket / each
+			// Drawn in any case, so that the times are the same with foreign traffic and without.
+			if x, other := chance.Float64(), chance.Float64(); x*float64(foreign) < 1 && foreign > 0 && processes > 1 {
+				by = (by + 1 + int(other*float64(processes-1))) % processes
+			}
+			works[by] = append(works[by], caller{at: at, bucket: bucket, count: 1})
+		}
+	}
+	return works
+}
+
+// buckets are those that the work is in.
+func (w work) buckets() map[int]bool {
+	all := make(map[int]bool)
+	for _, c := range w {
+		all[c.bucket] = true
+	}
+	return all
+}
+
+// planned are the times, in order, of requests that are made whatever has become of others.
+func (w work) planned() (at []time.Duration) {
+	for _, c := range w {
+		if c.count == 1 {
+			at = append(at, c.at)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// ideal is what a client takes for the work of all processes that must be sure before it sends, and has the smallest round trip
+// for all its requests.
+type ideal struct {
+	took     time.Duration // until the last answer
+	meanWait time.Duration // of a request until it is sent; 0: that depends on when callers come again
+}
+
+// idealOf plans work whose number of requests is fixed. A caller's later requests are planned as if they were there when the
+// callers have begun, which can only make the ideal faster.
+func idealOf(all work, quota discordsim.Quota) (ideal, error) {
+	arrivals := make(map[int][]time.Duration) // by bucket
+	begun, again := time.Duration(0), false
+	for _, c := range all {
+		begun = max(begun, c.at)
+	}
+	for _, c := range all {
+		arrivals[c.bucket] = append(arrivals[c.bucket], c.at)
+		again = again || c.count > 1
+		arrivals[c.bucket] = append(arrivals[c.bucket], slices.Repeat([]time.Duration{begun}, max(c.count-1, 0))...)
+	}
+	var planned []discordsim.Work
+	for _, bucket := range slices.Sorted(maps.Keys(arrivals)) {
+		slices.Sort(arrivals[bucket])
+		planned = append(planned, discordsim.Work{Quota: quota, Offered: arrivals[bucket], Route: "messages"})
+	}
+	plan, err := discordsim.Certain(discordsim.Conditions{RoundTrip: latency.Smallest(), Global: discordsim.Unlimited()}, planned...)
+	if again {
+		plan.MeanWait = 0
+	}
+	return ideal{plan.Makespan, plan.MeanWait}, err
+}

@@ -1,0 +1,133 @@
+package tune
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+)
+
+// beginning is when every replay begins. No result depends on it.
+var beginning = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// clock is an event queue in virtual time, and the clock of a bucket manager: next goes to the moment of whatever is due next and
+// calls it. What is due at one moment is called in the order in which it was asked for, so the same replay always does the same.
+// It has the methods that a manager calls.
+type clock struct {
+	clockwork.Clock // nil
+	now             time.Duration
+	due             []*event // the next one last
+	asked           uint64   // events so far, to keep those of one moment in order
+	called          int      // how many of them were called
+	ticks           *ticker
+}
+
+type event struct {
+	at    time.Duration
+	order uint64
+	call  func()
+}
+
+// next reports false, and does nothing, if nothing is due any more but a tick.
+func (c *clock) next() bool {
+	last := len(c.due) - 1
+	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {
+		return false
+	}
+	e := c.due[last]
+	c.due = c.due[:last]
+	c.now = e.at
+	c.called++
+	e.call()
+	return true
+}
+
+// place finds where an event is among those that are due, or belongs.
+func (c *clock) place(e *event) (int, bool) {
+	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order)) })
+}
+
+// after lets next call an event that is not due when d has passed.
+func (c *clock) after(d time.Duration, e *event) {
+	c.asked++
+	e.at, e.order = c.now+max(d, 0), c.asked
+	i, _ := c.place(e)
+	c.due = slices.Insert(c.due, i, e)
+}
+
+func (c *clock) Now() time.Time { return beginning.Add(c.now) }
+
+func (c *clock) Since(t time.Time) time.Duration {
+	if t == beginning { // as mostly
+		return c.now
+	}
+	return c.Now().Sub(t)
+}
+
+func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	t := &timer{event{call: f}, c}
+	t.Reset(d)
+	return t
+}
+
+// timer is an event that can be called off.
+type timer struct {
+	event
+	clock *clock
+}
+
+func (t *timer) Stop() bool {
+	i, found := t.clock.place(&t.event)
+	if found {
+		t.clock.due = slices.Delete(t.clock.due, i, i+1)
+	}
+	return found
+}
+
+func (t *timer) Reset(d time.Duration) bool {
+	was := t.Stop()
+	t.clock.after(d, &t.event)
+	return was
+}
+
+func (t *timer) Chan() <-chan time.Time { return nil }
+
+// NewTicker returns the only ticker of the clock: that of the garbage collector, a goroutine that calls Chan whenever it waits.
+func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
+	c.ticks = &ticker{timer{clock: c}, d, make(chan time.Time), make(chan struct{}, 1)}
+	c.ticks.call = c.ticks.tick
+	c.ticks.Reset(d)
+	return c.ticks
+}
+
+type ticker struct {
+	timer
+	every time.Duration
+	ticks chan time.Time
+	waits chan struct{} // holds something while the goroutine waits for a tick
+}
+
+func (t *ticker) Chan() <-chan time.Time {
+	select {
+	case t.waits <- struct{}{}:
+	default:
+	}
+	return t.ticks
+}
+
+// tick returns when the goroutine has done its work, so that nothing happens beside it.
+func (t *ticker) tick() {
+	t.timer.Reset(t.every)
+	<-t.waits
+	t.ticks <- t.clock.Now()
+	<-t.waits
+	t.waits <- struct{}{}
+}
+
+func (t *ticker) Stop() { t.timer.Stop() }
+
+func (t *ticker) Reset(d time.Duration) {
+	t.every = d
+	t.timer.Reset(d)
+}

@@ -1,0 +1,86 @@
+package tune
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Discord describes the simulated server.
+type Discord struct {
+	Rules []discordsim.Rule
+	// Quota is the limit of everything that no rule is about.
+	Quota discordsim.Quota
+	// GlobalLimit is that of client and server, in requests per second. 0: none.
+	GlobalLimit int
+	Latency     discordsim.Latency // uniform
+	Seed        uint64
+}
+
+// Validate reports whether it can be simulated.
+func (d Discord) Validate() error {
+	config := discordsim.Config{Rules: d.Rules, Default: &discordsim.Rule{Path: "**", Quota: d.Quota}, Global: d.global()}
+	_, err := discordsim.NewWorld(beginning, config)
+	return err
+}
+
+func (d Discord) global() discordsim.Quota { return load.GlobalQuota(d.GlobalLimit, 0) }
+
+// server counts requests as the simulated Discord does. It says in numbers what Discord's headers would say, since millions of
+// headers would take most of the time, and it judges nobody.
+type server struct {
+	global   discordsim.Counter   // nil: unlimited
+	counters []discordsim.Counter // of each queue; nil: unlimited
+	hashes   []string             // of each queue
+}
+
+func newServer(l *Load, discord Discord) *server {
+	s := &server{global: newCounter(discord.global())}
+	for _, q := range l.queues {
+		quota := discord.Quota
+		if i := slices.IndexFunc(discord.Rules, func(r discordsim.Rule) bool { return r.Matches(q.route.Method(), q.route.Path()) }); i >= 0 {
+			quota = discord.Rules[i].Quota
+		}
+		s.counters = append(s.counters, newCounter(quota))
+		s.hashes = append(s.hashes, q.route.Route().Method()+" "+q.route.Route().Template())
+	}
+	return s
+}
+
+// newCounter returns nil for a quota without a limit.
+func newCounter(quota discordsim.Quota) discordsim.Counter {
+	counter, _ := discordsim.NewCounter(quota) // it is valid
+	return counter
+}
+
+// handle processes a request at a moment: it is counted for the global limit first.
+func (s *server) handle(now time.Time, queue int) ratelimits.Response {
+	if s.global != nil && !s.global.Take(now, discordsim.Own) {
+		return refusal(ratelimits.ClassGlobal, s.global.State(now))
+	}
+	response, counter := ratelimits.Response{Status: http.StatusOK}, s.counters[queue]
+	if counter == nil {
+		return response
+	}
+	taken := counter.Take(now, discordsim.Own)
+	state := counter.State(now)
+	if !taken {
+		response = refusal(ratelimits.ClassUser, state)
+	}
+	response.Bucket, response.Limited = s.hashes[queue], true
+	response.Limit, response.Remaining, response.ResetAfter = state.Limit, state.Remaining, stated(state.ResetAfter)
+	return response
+}
+
+func refusal(class ratelimits.Class, state discordsim.State) ratelimits.Response {
+	return ratelimits.Response{Status: http.StatusTooManyRequests, Class: class, HasRetryAfter: true, RetryAfter: stated(state.RetryAfter)}
+}
+
+// stated is a time as Discord says it: in milliseconds, rounded up.
+func stated(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}

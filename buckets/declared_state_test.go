@@ -1,0 +1,199 @@
+package buckets_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// renames are the options of managers that know the limit of 2 changes of a channel's name in 10 minutes.
+func renames() []buckets.Option {
+	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
+}
+
+// use sends a request that is answered without limits.
+func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
+	t.Helper()
+	c := call(context.Background(), m, r)
+	require.True(t, c.granted())
+	c.update(plain(200))
+}
+
+// What is used up of a declared limit is used up for the next process.
+func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		clean   bool
+		waits   time.Duration // the third
+		waiting int
+	}{
+		"closed": {true, 10*time.Minute - 2*time.Minute, 1},
+		"killed": {false, 10 * time.Minute, 3}, // it may have sent more until now, on any channel
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, renames()...)
+				use(t, m, rename("1"))
+				use(t, m, rename("1"))
+				use(t, m, rename("2"))
+				wait(2 * time.Minute)
+				state := stateOf(t, m, test.clean)
+				require.NoError(t, m.Close())
+				m = successor(t, state, renames()...)
+				third := call(context.Background(), m, rename("1"))
+				other, elsewhere := call(context.Background(), m, rename("2")), call(context.Background(), m, rename("3"))
+				assert.Equal(t, test.clean, other.granted(), "one is left")
+				assert.Equal(t, test.clean, elsewhere.granted(), "nothing is known of it")
+				require.False(t, third.done())
+				assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
+				wait(test.waits - time.Second)
+				require.False(t, third.done())
+				wait(2 * time.Second)
+				for _, c := range []*caller{third, other, elsewhere} {
+					require.True(t, c.granted())
+					c.update(plain(200))
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// What was in flight when a process ended counts from then on, as nobody knows what became of it.
+func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, renames()...)
+		use(t, m, rename("1"))
+		wait(5 * time.Minute)
+		c := call(context.Background(), m, rename("1"))
+		require.True(t, c.granted())
+		wait(time.Minute)
+		m = successor(t, stateOf(t, m, true), renames()...)
+		third := call(context.Background(), m, rename("1"))
+		wait(4*time.Minute + time.Second)
+		require.True(t, third.granted(), "the first is forgotten")
+		fourth := call(context.Background(), m, rename("1"))
+		third.update(plain(200))
+		wait(5*time.Minute + 50*time.Second)
+		require.False(t, fourth.done())
+		wait(20 * time.Second)
+		require.True(t, fourth.granted())
+		fourth.update(plain(200))
+	})
+}
+
+// Groups, keys and tokens are the same for the next process, and so are credentials.
+func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		lists := func(limit int) buckets.Option {
+			return buckets.WithLimit(buckets.ForRoute(routes.ListMessages), limit, time.Hour, buckets.Named("lists"),
+				buckets.PerKey(func(r *buckets.Request) string { return r.Route.MajorID() }))
+		}
+		options := func() []buckets.Option {
+			return []buckets.Option{
+				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.PerGroup()),
+				buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Hour, buckets.PerMajor()),
+				buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Hour, buckets.AcrossCredentials()),
+				lists(1),
+			}
+		}
+		used := []buckets.Request{
+			{Route: message(1), Authorization: bot, Group: "a"},
+			{Route: compile(routes.ExecuteWebhook, "7", "token-of-a-hook")},
+			{Route: compile(routes.GetMyUser), Authorization: bot},
+			{Route: compile(routes.GetMyUser), Authorization: bot, Server: "other.example"},
+			{Route: list(1), Authorization: bot},
+		}
+		sameWindow := []buckets.Request{
+			{Route: message(2), Authorization: bot, Group: "a"},
+			{Route: compile(routes.ExecuteWebhook, "7", "token-of-a-hook")},
+			{Route: compile(routes.GetMyUser), Authorization: "Bot two"},
+			{Route: compile(routes.GetMyUser), Authorization: "Bot two", Server: "other.example"},
+			{Route: list(1), Authorization: bot},
+		}
+		others := []buckets.Request{
+			{Route: message(1), Authorization: bot, Group: "b"},
+			{Route: message(1), Authorization: "Bot two", Group: "a"},
+			{Route: compile(routes.ExecuteWebhook, "7", "token-of-another")},
+			{Route: compile(routes.GetMyUser), Authorization: bot, Server: "third.example"},
+			{Route: list(2), Authorization: bot},
+		}
+		m := started(t, options()...)
+		for _, r := range used {
+			use(t, m, r)
+		}
+		for range 3 {
+			m = successor(t, stateOf(t, m, true), options()...)
+		}
+		for _, r := range sameWindow {
+			_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), 0), &r)
+			assert.ErrorContains(t, err, "declared limit", "%v", r)
+		}
+		for _, r := range others {
+			use(t, m, r)
+		}
+		state := stateOf(t, m, true)
+		m = successor(t, state) // in which nothing is declared
+		for _, r := range sameWindow {
+			use(t, m, r)
+		}
+		changed := successor(t, state, lists(2))
+		use(t, changed, used[4])
+		use(t, changed, used[4])
+	})
+}
+
+// A limit of hours is not used up because a process was killed that may have sent a few more requests.
+func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		known := buckets.WithKnownLimits(buckets.CommandCreates)
+		create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
+		m := started(t, known)
+		for range 150 {
+			use(t, m, create)
+		}
+		m = successor(t, stateOf(t, m, false), known)
+		wait(2 * time.Second) // for the global limit
+		for range 50 {
+			use(t, m, create)
+		}
+		assert.False(t, call(context.Background(), m, create).granted())
+	})
+}
+
+func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
+	t.Parallel()
+	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, renames()...)
+			use(t, m, rename("1"))
+			use(t, m, rename("1"))
+			state := stateOf(t, m, true)
+			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+			m = started(t, append(renames(), buckets.WithClock(clock))...)
+			clock.jump.Store(int64(step))
+			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+			third := rename("1")
+			predicted, _, err := m.Predict(&third)
+			require.NoError(t, err)
+			want := 10 * time.Minute
+			if step > time.Hour { // that is too long for a mistake
+				want = 0
+			}
+			assert.InDelta(t, want, predicted, float64(time.Second), "%v", step)
+			require.NoError(t, m.Close())
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package buckets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Discord lets a channel be renamed twice in ten minutes, but does not say so in headers. Declared, the limit is obeyed before it is met.
+func ExampleWithLimit() {
+	manager := buckets.NewRESTBucketManager(
+		buckets.WithMaxRateLimit(time.Minute),
+		buckets.WithKnownLimits(buckets.ChannelNameAndTopic), // this is one of those that come ready to use
+		buckets.WithLimit(buckets.ForPattern("*", "/guilds/*"), 100, time.Hour, // this one is your own
+			buckets.PerMajor(), buckets.Named("calls of a guild")),
+	)
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	route, err := routes.UpdateChannel.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+
+	for range 3 {
+		request := buckets.Request{Route: route, Authorization: "Bot my-token", Fields: func() []string { return []string{"name"} }}
+		lease, err := manager.AcquireRequest(context.Background(), &request)
+		var tooLong *ratelimits.TooLongError
+		if errors.As(err, &tooLong) {
+			fmt.Println("not sent, because of", tooLong.Declared)
+			fmt.Println("next in", tooLong.Wait.Round(time.Minute))
+			break
+		}
+		fmt.Println("sent")
+		lease.Update(ratelimits.Response{Status: http.StatusOK})
+	}
+	// Output:
+	// sent
+	// sent
+	// not sent, because of channel-name-and-topic
+	// next in 10m0s
+}
+
+// One guild has queued much. A request of another one takes its turn after one of them.
+func ExampleContextWithGroup() {
+	manager := buckets.NewRESTBucketManager()
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+	first, err := manager.Acquire(context.Background(), route, "Bot my-token") // those that follow wait for its response
+	if err != nil {
+		panic(err)
+	}
+
+	sent := make(chan string, 4)
+	for _, guild := range []string{"large", "large", "large", "small"} {
+		ctx := buckets.ContextWithGroup(context.Background(), guild)
+		request := &buckets.Request{Route: route, Authorization: "Bot my-token"}
+		manager.AcquireFunc(ctx, request, func(lease buckets.Lease, err error) {
+			if err != nil {
+				panic(err)
+			}
+			sent <- guild
+			lease.Update(ratelimits.Response{Status: http.StatusOK})
+		})
+	}
+	first.Update(ratelimits.Response{Status: http.StatusOK})
+	for range 4 {
+		fmt.Println(<-sent)
+	}
+	// Output:
+	// large
+	// small
+	// large
+	// large
+}
+
+// When could a request leave? Nothing is queued for the answer, so a job can be put off until then.
+func ExampleRESTBucketManager_Predict() {
+	manager := buckets.NewRESTBucketManager()
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	server := discord(1)
+	defer server.Close()
+	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // the last one for an hour
+		panic(err)
+	}
+
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+	wait, because, err := manager.Predict(&buckets.Request{Route: route, Authorization: "Bot my-token"})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("in", wait.Round(time.Minute), "as it waits for its", because)
+	// Output:
+	// in 1h0m0s as it waits for its window
+}
+
+// What waits, at which place, what for, and until when.
+func ExampleRESTBucketManager_WaitingRequests() {
+	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24 * time.Hour))
+	if err := manager.Start(); err != nil {
+		panic(err)
+	}
+	defer manager.Close()
+	server := discord(1)
+	defer server.Close()
+	if err := sendMessage(context.Background(), manager, server.Client()); err != nil {
+		panic(err)
+	}
+	route, err := routes.CreateMessage.Compile("1")
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		request := &buckets.Request{Route: route, Authorization: "Bot my-token"}
+		manager.AcquireFunc(context.Background(), request, func(buckets.Lease, error) {})
+	}
+
+	for w := range manager.WaitingRequests() {
+		fmt.Printf("%s of %s: %d ahead, %s for %s\n", w.Route, w.Major, w.Ahead, w.WaitAfter.Round(time.Minute), w.WaitsFor)
+	}
+	// Output:
+	// POST /channels/{channel_id}/messages of 1: 0 ahead, 1h0m0s for window
+	// POST /channels/{channel_id}/messages of 1: 1 ahead, 2h0m0s for window
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// declaredLimit is a limit that Discord does not tell in headers, as "METHOD PATH=N/TIME per major".
+type declaredLimit struct {
+	text   string
+	option buckets.Option
+}
+
+var errDeclared = errors.New("expected method and path or all, a number and a time, and what has a limit of its own (per major, per group, " +
+	`across credentials), such as "PATCH /channels/{channel_id}=2/10m per major"`)
+
+func (d *declaredLimit) UnmarshalText(text []byte) error {
+	d.text = string(text)
+	match, rest, _ := strings.Cut(d.text, "=")
+	number, options, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	limit, period, _ := strings.Cut(number, "/")
+	n, problem := strconv.Atoi(limit)
+	each, err := time.ParseDuration(period)
+	if problem != nil || err != nil {
+		return fmt.Errorf("%q: %w", d.text, errDeclared)
+	}
+	var all []buckets.LimitOption
+	for words := strings.Fields(options); len(words) > 0; words = words[2:] {
+		switch strings.Join(words[:min(2, len(words))], " ") {
+		case "per major":
+			all = append(all, buckets.PerMajor())
+		case "per group":
+			all = append(all, buckets.PerGroup())
+		case "across credentials":
+			all = append(all, buckets.AcrossCredentials())
+		default:
+			return fmt.Errorf("%q: %w", d.text, errDeclared)
+		}
+	}
+	d.option = buckets.WithLimit(matching(strings.TrimSpace(match)), n, each, all...)
+	return usable(d.text, d.option)
+}
+
+// matching returns the requests of "METHOD PATH", of a path alone, or all.
+func matching(text string) buckets.Match {
+	if text == "all" {
+		return buckets.ForAll()
+	}
+	method, path, found := strings.Cut(text, " ")
+	if !found {
+		method, path = "", text
+	}
+	return buckets.ForPattern(method, strings.TrimSpace(path))
+}
+
+// knownNames are all of buckets.KnownLimits.
+func knownNames() string {
+	var names []string
+	for _, name := range buckets.KnownLimits() {
+		names = append(names, string(name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownLimit is the name of one of buckets.KnownLimits, or all.
+type knownLimit string
+
+func (k *knownLimit) UnmarshalText(text []byte) error {
+	if *k = knownLimit(text); *k == "all" {
+		return nil
+	}
+	return usable(string(text), buckets.WithKnownLimits(buckets.KnownLimit(text)))
+}
+
+// usable returns an error if a manager refuses its options, which belong to that value of a flag.
+func usable(value string, options ...buckets.Option) error {
+	m := buckets.NewRESTBucketManager(options...)
+	defer m.Close()
+	if err := m.Start(); err != nil {
+		return fmt.Errorf("%q: %w", value, err)
+	}
+	return nil
+}
+
+// declared returns the options for all limits that are declared, or an error if they cannot be declared together.
+func (c *config) declared() ([]buckets.Option, error) {
+	var options []buckets.Option
+	var known []buckets.KnownLimit
+	for _, name := range c.KnownLimit {
+		if name == "all" {
+			known = buckets.KnownLimits()
+		} else {
+			known = append(known, buckets.KnownLimit(name))
+		}
+	}
+	slices.Sort(known)
+	options = append(options, buckets.WithKnownLimits(slices.Compact(known)...))
+	values := make([]string, len(c.Limit))
+	for i, limit := range c.Limit {
+		options, values[i] = append(options, limit.option), limit.text
+	}
+	if err := usable(strings.Join(values, ", "), options...); err != nil {
+		return nil, fmt.Errorf("--limit: %w", err)
+	}
+	return options, nil
+}
