@@ -260,9 +260,9 @@ func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
 	}
 	others, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
 	if !ok {
-		others = min(qs.free-group.waiting, (n/max(int(a.weight), 1)+1)*(qs.weights-group.weight))
+		others = (n/max(int(a.weight), 1) + 1) * (qs.weights - group.weight)
 	}
-	return ahead{own, n + others}
+	return ahead{own, n + min(others, qs.free-group.waiting)}
 }
 
 func (qs *queues) groupOf(name string) groupCount {
