@@ -216,6 +216,33 @@ func (d *declaredLimit) take(now time.Duration) (p permit, ok, gone bool) {
 	return p, ok, false
 }
 
+// adopt charges a request that was sent now by somebody who has not asked.
+func (s *limitSet) adopt(now time.Duration) (all []declaredPermit) {
+	if s == nil {
+		return nil
+	}
+	for _, d := range s.all {
+		p, ok := d.adopt(now)
+		for !ok { // it has been forgotten
+			d = d.manager.declaredLimit(d.key, d.credential)
+			p, ok = d.adopt(now)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// adopt charges a request that was sent now. It reports false if the limit has been forgotten.
+func (d *declaredLimit) adopt(now time.Duration) (declaredPermit, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.evicted.Load() {
+		return declaredPermit{}, false
+	}
+	now = d.now(now)
+	return declaredPermit{limit: d, permit: d.source.adopt(now, now)}, true
+}
+
 func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {
 	now = d.now(now)
 	permit := declaredPermit{limit: d}
