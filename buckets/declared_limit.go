@@ -19,12 +19,14 @@ type declaredLimit struct {
 	key        limitKey
 	credential string      // as all processes know it
 	evicted    atomic.Bool // changed only under the lock
+	shared     atomic.Bool // it is linked to those of other processes
 
 	// Guarded by the line's lock.
 	source
-	clock  time.Duration // the latest of all times that it was
-	noted  int           // how many waited when that was noted last
-	listed bool          // among those for which somebody waits
+	clock  time.Duration   // the latest of all times that it was
+	noted  int             // how many waited when that was noted last
+	listed bool            // among those for which somebody waits
+	told   []time.Duration // room for what others are told
 }
 
 // declaredPermit is what a request has of a declared limit, or the queue in which it waits for something else, see keep.
@@ -94,7 +96,7 @@ func (a *ask) useDeclared(p *gatePermits) (used []declaredPermit) {
 func (b *bucket) keep(now time.Duration, q *queue, permits []declaredPermit) {
 	for _, p := range permits {
 		if p.until == 0 {
-			p.until = now + p.limit.key.rule.period
+			p.until = now + p.limit.keepTime()
 		}
 		q.kept = append(q.kept, p)
 		if b.queues.kept++; b.queues.kept == 1 || p.until < b.queues.keptUntil {
@@ -316,8 +318,8 @@ func (d *declaredLimit) evictIdle(now time.Duration) {
 	if d.queues.Len() > 0 || !d.unused(d.now(now)) {
 		return
 	}
+	d.disconnect() // before there can be another one of that name
 	d.evicted.Store(true)
-	d.disconnect()
 	d.forget()
 }
 
@@ -330,92 +332,9 @@ func (d *declaredLimit) unused(now time.Duration) bool {
 func (d *declaredLimit) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.evicted.Store(true)
 	d.end()
 	d.note()
 	d.disconnect()
+	d.evicted.Store(true)
 	d.forget()
-}
-
-// connect links the limit to those of other processes, if limits are shared, once.
-func (d *declaredLimit) connect() {
-	session := d.manager.session()
-	if session == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.link == nil && !d.evicted.Load() {
-		d.link = &sharedLink{arrivals: d.eachArrival}
-		d.link.remote = session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
-	}
-}
-
-// disconnect ends that. The lock is held.
-func (d *declaredLimit) disconnect() {
-	if d.link != nil {
-		d.link.close()
-	}
-}
-
-// counted lets everybody know how many wait, in this process and others.
-func (d *declaredLimit) counted(now time.Duration) {
-	d.note()
-	if d.link != nil {
-		d.link.remote.Demand(d.now(now), d.waiting, d.link.arrivals)
-	}
-}
-
-// eachArrival yields when the first of each queue arrived, for each of those who wait in it. The lock is held.
-func (d *declaredLimit) eachArrival(yield func(time.Duration) bool) {
-	for q := range d.queues.All {
-		for range q.place.waiting {
-			if !yield(q.place.first - HeadStart) {
-				return
-			}
-		}
-	}
-}
-
-// changed is called when other processes have something new to say of the limit.
-func (d *declaredLimit) changed() {
-	d.serve()
-	d.mu.Lock()
-	d.counted(d.manager.now())
-	err := d.link.remote.Err()
-	var buckets []*bucket
-	for q := range d.queues.All {
-		buckets = append(buckets, q.bucket)
-	}
-	d.mu.Unlock()
-	for _, b := range buckets { // it may be later than was thought
-		b.lock()
-		if now := b.now(); err == nil {
-			b.refuseLate(now)
-			b.refuseOverdue(now)
-		} else {
-			b.refuseStanding(now, &d.line, err)
-		}
-		b.unlock()
-	}
-}
-
-// refuseStanding tells all the same who stand in a line.
-func (b *bucket) refuseStanding(now time.Duration, l *line, err error) {
-	for q := range b.queues.all {
-		if q.line == l {
-			b.refuseQueue(q, err)
-		}
-	}
-	b.dispatchNow(now)
-}
-
-// outage returns what all are told who wait for the limit, if that is how it is when the others cannot be asked.
-func (d *declaredLimit) outage(time.Duration) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.link == nil {
-		return nil
-	}
-	return d.link.remote.Err()
 }

@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,15 +231,33 @@ func TestCloseEndsTheWaitForADeclaredLimit(t *testing.T) {
 type limitedLog struct {
 	limit  int
 	period time.Duration
-	times  map[string][]time.Time
+
+	mu    sync.Mutex
+	times map[string][]time.Time
 }
 
-func (l *limitedLog) process(t require.TestingT, key string) {
-	now := time.Now()
-	l.times[key] = append(l.times[key], now)
-	if all := l.times[key]; len(all) > l.limit {
-		require.GreaterOrEqual(t, now.Sub(all[len(all)-1-l.limit]), l.period, "more than %d per %v of %q", l.limit, l.period, key)
+func newLimitedLog(limit int, period time.Duration) *limitedLog {
+	return &limitedLog{limit: limit, period: period, times: map[string][]time.Time{}}
+}
+
+func (l *limitedLog) process(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.times[key] = append(l.times[key], time.Now())
+}
+
+// exceeded counts the requests that were processed beyond the limit.
+func (l *limitedLog) exceeded() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, all := range l.times {
+		for i := l.limit; i < len(all); i++ {
+			if all[i].Sub(all[i-l.limit]) < l.period {
+				n++
+			}
+		}
 	}
+	return n
 }
 
 // Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time that it takes is that of
@@ -246,15 +265,14 @@ func (l *limitedLog) process(t require.TestingT, key string) {
 func TestSchedulesOfDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		perUser := &limitedLog{rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period")) * time.Second, nil}
-		perRoute := &limitedLog{rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period")) * time.Second, nil}
+		perUser := newLimitedLog(rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period"))*time.Second)
+		perRoute := newLimitedLog(rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period"))*time.Second)
 		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [4]int {
 			return [4]int{rapid.IntRange(0, 3).Draw(t, "user"), rapid.IntRange(1, 2).Draw(t, "channel"), rapid.IntRange(0, 500).Draw(t, "pause"),
 				rapid.IntRange(0, 9).Draw(t, "cancel")}
 		}), 1, 40).Draw(t, "requests")
 		grouped := rapid.Bool().Draw(t, "groups")
 		synctest.Test(&testing.T{}, func(*testing.T) {
-			perUser.times, perRoute.times = map[string][]time.Time{}, map[string][]time.Time{}
 			config := one(discordsim.Rule{Quota: discordsim.Fixed(5, 2*time.Second)})
 			config.Latency = trip
 			server, err := discordsim.New(config)
@@ -289,9 +307,9 @@ func TestSchedulesOfDeclaredLimits(t *testing.T) {
 					}
 					time.Sleep(10 * time.Millisecond)
 					if request.Group != "" {
-						perUser.process(t, request.Group)
+						perUser.process(request.Group)
 					}
-					perRoute.process(t, "")
+					perRoute.process("")
 					response, err := w.attempt(context.Background(), "POST", path, i)
 					require.NoError(t, err)
 					lease.Update(response)
@@ -299,6 +317,8 @@ func TestSchedulesOfDeclaredLimits(t *testing.T) {
 				time.Sleep(time.Duration(r[2]) * time.Millisecond)
 			}
 			w.all.Wait()
+			require.Zero(t, perUser.exceeded(), "beyond the limit of users")
+			require.Zero(t, perRoute.exceeded(), "beyond the limit of the route")
 			require.Empty(t, server.Refusals())
 			s := m.Stats()
 			require.Zero(t, s.Waiting)

@@ -84,8 +84,8 @@
 //	where is a request of an unknown bucket charged?  provisional.go
 //	which buckets are evicted, and when?              evict.go, which lifecycle.go calls
 //	how does a request begin and end?                 acquire.go, prepared.go, lease.go
-//	what do processes share?                          shared.go; buckets: shared_bucket.go, the global limit:
-//	                                                  shared_global.go, discovery: shared_discovery.go,
+//	what do processes share?                          shared.go; buckets: shared_bucket.go, declared limits:
+//	                                                  shared_declared.go, the global limit: shared_global.go, discovery: shared_discovery.go,
 //	                                                  what is counted: shared_stats.go
 //	why does a bucket wait?                           snapshot.go
 //	which buckets wait, and what else does?           status.go, by the list in busy.go

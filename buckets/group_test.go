@@ -138,6 +138,24 @@ func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 	}
 }
 
+// Where requests move to another bucket, because it is learnt where their route belongs, the group whose request arrived first is first there.
+func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
+	t.Parallel()
+	for range 20 { // what is in no order comes out right sometimes
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			probe := ask(m, message(1))
+			var sent []string
+			for _, group := range []string{"a", "b", "c", "d"} {
+				queueUp(m, always(message(1)), group, 2, limited("messages", 1, 0, time.Second), &sent)
+			}
+			probe.update(limited("messages", 1, 0, time.Second))
+			wait(9 * time.Second)
+			require.Equal(t, "abcdabcd", strings.Join(sent, ""))
+		})
+	}
+}
+
 // Who is refused stands first of its group again, and a group that has gone is forgotten.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 	t.Parallel()

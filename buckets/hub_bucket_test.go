@@ -20,6 +20,7 @@ type hubBucket struct {
 	hub    *hub
 	key    buckets.SharedKey
 	window ratelimits.Window
+	blank  ratelimits.Window // what it is as long as nothing is known
 	users  []*hubShare
 	timer  *time.Timer
 
@@ -61,6 +62,10 @@ func (s *hubSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, ch
 	b := h.buckets[key]
 	if b == nil {
 		b = &hubBucket{hub: h, key: key}
+		if window.Declared() {
+			b.blank.Declare(window.Limit(), window.Period())
+			b.window = b.blank
+		}
 		h.buckets[key] = b
 	}
 	u := &hubShare{hubBucket: b, session: s, view: window, changed: changed}
@@ -140,7 +145,7 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 func (b *hubBucket) pump() {
 	now := b.hub.now()
 	if b.owner != nil && !b.owner.offered && now >= b.until && !b.owner.lent { // it ended without a word
-		b.owner, b.wanted, b.window = nil, false, ratelimits.Window{}
+		b.owner, b.wanted, b.window = nil, false, b.blank
 		b.flush(now)
 	}
 	if b.hub.silent || b.hub.err != nil {
@@ -457,7 +462,7 @@ func (u *hubShare) leave() {
 	u.session.buckets = without(u.session.buckets, u)
 	u.users = without(u.users, u)
 	if u.owner == u { // nobody knows what became of it
-		u.owner, u.wanted, u.window = nil, false, ratelimits.Window{}
+		u.owner, u.wanted, u.window = nil, false, u.blank
 		u.flush(u.hub.now())
 	}
 	for _, permit := range u.granted {

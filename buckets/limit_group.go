@@ -152,10 +152,16 @@ func (a *authentication) group(key groupKey) *limitGroup {
 
 // groupOfHash returns the limit group of a bucket hash. The manager's lock for moves is held.
 func (e *routeEntry) groupOfHash(hash string) *limitGroup {
-	if by, ok := e.manager.settings.shared.(SharedByRoute); ok && by.ByRoute() {
+	if e.manager.sharesByRoute() {
 		return e.groupFor(separateGroup, hash)
 	}
 	return e.groupFor(hashGroup, hash)
+}
+
+// sharesByRoute reports that processes share buckets, each for one route, and nothing else.
+func (m *RESTBucketManager) sharesByRoute() bool {
+	by, ok := m.settings.shared.(SharedByRoute)
+	return ok && by.ByRoute()
 }
 
 // routeEntry is what is known of one route under one authentication: the limit group in which its buckets are. A major parameter whose

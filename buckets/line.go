@@ -38,7 +38,8 @@ type line struct {
 	serving sync.Mutex // held by whoever serves the line; taken before the locks of buckets
 	mu      sync.Mutex // of all that the line belongs to, too
 	queues  fifo.Turns[*queue]
-	waiting int // requests in the queues
+	waiting int  // requests in the queues
+	tells   bool // other processes are told when each of them arrived
 	latest  time.Duration
 	alarm   alarm
 }
@@ -46,8 +47,10 @@ type line struct {
 // place is that of a queue in line.
 type place struct {
 	fifo.Element[*queue]
-	waiting     int           // how many waited in the queue when they were counted last
-	first, last time.Duration // when the first of them arrived, and the last
+	waiting     int             // how many waited in the queue when they were counted last
+	first, last time.Duration   // when the first of them arrived, and the last
+	since       time.Duration   // when the queue joined
+	arrivals    []time.Duration // when those arrived who wait, the first ones of very many; only if others are told
 }
 
 // join lets a queue stand in line. Its bucket's lock is held, and the line's.
@@ -56,7 +59,8 @@ func (l *line) join(now time.Duration, q *queue) {
 	q.line = l
 	q.bucket.queues.recount(q)
 	p := &q.place
-	p.Value, p.waiting, p.first, p.last = q, q.wantedInLine(), q.waiting.Head().Arrived, q.waiting.Tail().Arrived
+	p.Value, p.since, p.waiting = q, now, 0
+	l.measure(q)
 	if p.Arrived = p.first; !l.above.declared() {
 		l.latest++
 		p.Arrived = l.latest
@@ -66,9 +70,25 @@ func (l *line) join(now time.Duration, q *queue) {
 	} else {
 		l.queues.Insert(&p.Element, q.key.group, q.weight)
 	}
-	l.waiting += p.waiting
 	l.above.counted(now)
 	l.moveOn(now)
+}
+
+// measure takes in who waits in a queue, of whom there is somebody.
+func (l *line) measure(q *queue) {
+	p, n := &q.place, q.wantedInLine()
+	l.waiting += n - p.waiting
+	p.waiting, p.first, p.last = n, q.waiting.Head().Arrived, q.waiting.Tail().Arrived
+	if !l.tells {
+		return
+	}
+	p.arrivals = p.arrivals[:0]
+	for w := range q.waiters {
+		if len(p.arrivals) == min(n, mostTold) {
+			break
+		}
+		p.arrivals = append(p.arrivals, w.Arrived-HeadStart)
+	}
 }
 
 // wantedInLine returns how many of the queue wait for what is above: of a sub-limit one, as they go one at a time.
@@ -94,10 +114,7 @@ func (l *line) count(now time.Duration, q *queue) bool {
 		l.remove(q)
 		return false
 	}
-	n := q.wantedInLine()
-	l.waiting += n - p.waiting
-	p.waiting, p.first, p.last = n, head.Arrived, q.waiting.Tail().Arrived
-	if l.above.declared() && p.Arrived != p.first {
+	if l.measure(q); l.above.declared() && p.Arrived != p.first {
 		l.queues.Move(&p.Element, p.first, q.key.group)
 	}
 	return true
@@ -212,9 +229,11 @@ func (l *line) serve() {
 			return
 		}
 		q := l.pop()
-		l.above.counted(now)
 		l.mu.Unlock()
 		q.bucket.serve(q, p)
+		l.mu.Lock()
+		l.above.counted(l.manager.now()) // not before, as others of the queue may have permits, too
+		l.mu.Unlock()
 	}
 }
 

@@ -151,7 +151,7 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 		}
 		h = next
 	}
-	for q := range b.queues.all {
+	for _, q := range b.queues.byArrival() { // so that the turns of groups begin in that order there, too
 		for w := range q.waiters {
 			if w.entry == e {
 				group.noteToken(w.request.Route)

@@ -82,6 +82,9 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 	if err := b.outage(); err != nil {
 		return forecast{}, err
 	}
+	if err := a.limits.outage(now); err != nil {
+		return forecast{}, err
+	}
 	if !a.exempt {
 		if err := b.group.authentication.global.outage(now); err != nil {
 			return forecast{}, err
@@ -337,6 +340,9 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if w != nil && b.leaves(now) {
 		return false // somebody is about to
 	}
+	if !b.declaredCanTell(now, a, w, n) {
+		return false
+	}
 	if a.exempt || b.group.authentication.global.partKnown() {
 		return true
 	}
@@ -365,7 +371,8 @@ func (m *RESTBucketManager) outage() error {
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	discovers := b.discovery == nil || b.discovery.may || b.discovery.probing
-	if err == nil || b.link.alone(now) && discovers && (a.exempt || b.group.authentication.global.certain(now)) {
+	alone := func(d *declaredLimit) bool { return d.alone(now) }
+	if err == nil || b.link.alone(now) && discovers && a.limits.each(alone) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
 	}
 	return err

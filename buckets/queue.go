@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +114,7 @@ func (q *queue) open(now time.Duration) bool { return !q.inFlight && q.hold.Wait
 // wanted returns how many of the queue want something of the bucket now, and of what stands above it.
 func (q *queue) wanted(now time.Duration) int {
 	switch n := q.waiting.Len(); {
-	case q.line != nil && q.line.above.declared():
+	case q.keepsUntil() > 0 && now >= q.keepsUntil():
 		return 0
 	case !q.subLimit:
 		return n
@@ -120,6 +122,14 @@ func (q *queue) wanted(now time.Duration) int {
 		return min(n, 1)
 	}
 	return 0
+}
+
+// keepsUntil returns until when a queue that waits for a declared limit keeps what it has of its bucket, 0 if it does not wait for one.
+func (q *queue) keepsUntil() time.Duration {
+	if q.line == nil || !q.line.above.declared() {
+		return 0
+	}
+	return q.place.since + keepTime
 }
 
 // waiters yields all who wait, in order. The one that is yielded may be removed.
@@ -147,6 +157,17 @@ func (qs *queues) all(yield func(*queue) bool) {
 			return
 		}
 	}
+}
+
+// byArrival returns the queues in which somebody waits, by when the first of each arrived.
+func (qs *queues) byArrival() (all []*queue) {
+	for q := range qs.all {
+		if q.waiting.Len() > 0 {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b *queue) int { return cmp.Compare(a.waiting.Head().Arrived, b.waiting.Head().Arrived) })
+	return all
 }
 
 // has reports whether the queue is one of them.

@@ -27,7 +27,8 @@ type SharedSession interface {
 	// Credential returns a keyed hash of a secret, such as the value of an Authorization header, that is the same in
 	// all processes: 16 hexadecimal digits, or "" for "".
 	Credential(authorization string) string
-	// Bucket returns the bucket with that key, which works on the window. changed is called when its state has changed.
+	// Bucket returns the bucket with that key, which works on the window. changed is called when its state has changed. As long as nothing is
+	// known of the bucket, its state is like that of a new window, or, if this one is Declared, of one with the same limit and period.
 	Bucket(key SharedKey, window *ratelimits.Window, changed func()) SharedBucket
 	// Global returns the global limit of a credential: limit requests a second in all processes together, 0 for holds
 	// only. changed is called when its state has changed.
@@ -62,7 +63,8 @@ type SharedKey struct {
 	Route      string // "POST /channels/{channel_id}/messages": the only one that uses the bucket; empty if several may
 }
 
-// SharedByRoute is implemented by a Shared that counts every route separately, whatever bucket hash its responses name.
+// SharedByRoute is implemented by a Shared that counts every route separately, whatever bucket hash its responses name. It shares no declared
+// limits: each process has them for itself.
 type SharedByRoute interface {
 	// ByRoute reports whether each bucket is for one route only, which its SharedKey names.
 	ByRoute() bool

@@ -67,6 +67,11 @@ func (b *bucket) tell(now time.Duration) {
 		l.at = now
 		l.remote.Demand(now, b.queues.wanted(now), l.arrivals)
 		b.noteBusy() // the window may be another one
+		for q := range b.queues.all {
+			if until := q.keepsUntil(); until > now {
+				b.wakeAt(now, until)
+			}
+		}
 	}
 }
 

@@ -123,10 +123,10 @@ func (t *table) all() iter.Seq[*bucket] {
 	return func(yield func(*bucket) bool) {
 		for i := range t.shards {
 			part := t.shards[i].Load()
-			if part == nil || part.Size() == 0 { // to iterate over none takes 32 locks
+			if part == nil {
 				continue
 			}
-			for _, b := range part.All() {
+			for _, b := range part.AllRelaxed() { // All takes a lock for each place, also where there is no bucket
 				if !yield(b) {
 					return
 				}

@@ -106,8 +106,8 @@ func (r *Response) AskedWait() time.Duration {
 	return unsaidWait
 }
 
-// Hold lets nothing be sent for d from now on, and then one request first. A shorter hold never shortens a longer one.
-// More than LongestTrust is reduced to it.
+// Hold lets nothing be sent for d from now on, and then one request first, unless the limit is declared. A shorter hold never shortens a
+// longer one. More than LongestTrust is reduced to it.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
 // HoldRefused is Hold after a 429 of another limit that nothing else holds. Several in a row make the hold longer.
@@ -121,7 +121,7 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if rare := w.writeRare(); rare.hold.Extend(now, min(d, LongestTrust)) {
 		rare.holdClass = class
 	}
-	w.probing = true
+	w.probing = !w.declared
 }
 
 // LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent

@@ -20,6 +20,8 @@ type State struct {
 	Probing bool
 	// Unlimited says that responses carry no limits.
 	Unlimited bool
+	// Declared says that the limit is that of Window.Declare.
+	Declared bool
 }
 
 // NewWindow returns a window that continues from a state that was taken just now. Requests that were in flight then
@@ -30,7 +32,7 @@ func NewWindow(now time.Duration, s State) Window {
 	case s.Unlimited:
 		w.unlimited = true
 	case s.Limit > 0:
-		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
+		w.limit, w.longest, w.declared = int32(min(s.Limit, mostCounted)), max(s.Period, 0), s.Declared
 		if s.Used > 0 && s.Reset > 0 {
 			w.unheard = int32(min(s.Used, mostCounted))
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
@@ -51,6 +53,7 @@ func (w *Window) State(now time.Duration) State {
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
 		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing || w.ledger.blind(), Unlimited: w.unlimited,
+		Declared: w.declared,
 	}
 	switch {
 	case w.recalled: // which is no more than a guess

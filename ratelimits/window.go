@@ -254,23 +254,6 @@ func (w *Window) charge(c *charge) {
 	w.ledger.add(c)
 }
 
-// Declare sets a limit that responses do not name, of a new window: at most limit requests in any period. A request counts from when it is sent
-// until a period after its outcome. One that was refused with a 429 does not count from then on.
-func (w *Window) Declare(limit int, period time.Duration) {
-	w.limit, w.longest, w.declared = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), true
-}
-
-// chargeDeclared charges a request that is over.
-func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
-	w.probing = w.probing && !p.probe
-	if r.Class != ClassOK {
-		return
-	}
-	c := charge{received: received, reset: interval{p.sent + w.longest, received + w.longest}, n: 1, sure: 1}
-	c.travelled(p.sent)
-	w.ledger.add(&c)
-}
-
 // Recall gives a new window the limits that were known before the bucket was evicted. They may be outdated: one request
 // is sent first, and the first response that carries limits replaces them. Until then they apply.
 func (w *Window) Recall(limit int, period time.Duration) {

@@ -89,7 +89,7 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 		b.delivered(q)
 	}
 	b.unsure = nil
-	if k := b.known; k != nil && k.version.life != 0 && b.returned == nil && now-b.knownAt < knowledge &&
+	if k := b.known; k != nil && k.version.life != 0 && b.returned == nil && !b.outdated(now) &&
 		(s == nil || s.version.life != k.version.life || s.version.number < k.version.number) {
 		if !before {
 			return
@@ -102,7 +102,7 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 		}
 	}
 	if s == nil {
-		s = &state{}
+		s = b.unknown()
 		kept = ""
 	}
 	number := b.session.eraNumber()

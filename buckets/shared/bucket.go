@@ -26,6 +26,7 @@ type bucket struct {
 
 	mu      sync.Mutex
 	window  *ratelimits.Window // the manager's
+	blank   ratelimits.Window  // what it is as long as nothing is known: unknown, or new and declared
 	changed func()
 	closed  bool
 
@@ -89,10 +90,19 @@ func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, chang
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.window, b.changed, b.closed, b.err = window, changed, false, nil
+	b.blank = blank(window)
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	s.agents.byName[name] = b
 	return b
+}
+
+// blank returns a window of which nothing is known, but for a limit that was declared like that of another one.
+func blank(like *ratelimits.Window) (w ratelimits.Window) {
+	if like.Declared() {
+		w.Declare(like.Limit(), like.Period())
+	}
+	return w
 }
 
 // enter begins a call of the manager, and with it a loan that is offered. b.mu is held.
@@ -188,6 +198,7 @@ func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
+	case b.window.Declared(): // of which it says nothing
 	case b.window.Limit() != limit, b.window.Remaining(now) < left, r.Class == ratelimits.ClassUser:
 		// Whoever has to do without this process shall know the limit. And somebody else uses the bucket: perhaps it was lent twice, as the
 		// server has forgotten it. It is lent again with the next permit.

@@ -18,6 +18,11 @@
 // bucket is lent to a process that has something to send now, if nobody else has used it for a second. One whose
 // period is longer than 10 s is never lent, because if its holder died, the next process would wait for a whole period.
 //
+// A limit that the caller declares (buckets.WithLimit) is a bucket like others, under a key that contains its name, limit and period. As responses
+// say nothing of it, its state never begins unknown: nothing goes first, and nothing that is missing in a response means anything. It is lent for
+// a minute at a time at most. A request may need permits of several such buckets; those that it has it keeps for two seconds, while the others are
+// asked. Those who wait for one ask every second and a half, as everywhere.
+//
 // The global limit of a credential is divided: each process has a part of it and keeps to that. Once a second, or at
 // once if that is urgent, a call of the script part adapts the parts to the demand. A process gets what it needs, up to
 // all of the limit, and some of the unused rest; what remains is free for processes that start or need more, which get
@@ -45,7 +50,10 @@
 // notices one of the two ends the era, which is a number on the server: from then on calls of the era before do nothing, so that all
 // processes learn of it with their next call. A state of an earlier era, and what a process knows of one, is waited out: nothing is sent before
 // the end of the window, nor in the first 1.2 s, in which all say what they have in flight, and then one request goes first. If only the state
-// of one bucket is gone, the same goes for that, for processes that remember it (nine minutes).
+// of one bucket is gone, the same goes for that, for processes that remember it: nine minutes, or as long as its window lasts.
+//
+// A declared limit is not waited out, as its period may be a day: what any process remembers stays charged until its period ends, by the clock of
+// that process, and the rest may be sent after 1.2 s. What nobody alive remembers is sent once more, so a loss costs one window's worth at most.
 //
 //	a process closes                        nothing: its loans are returned, and the others know what is in flight
 //	a process dies with requests in flight  they stay charged: for 3 s as in flight, then as sent at any time until then
@@ -69,7 +77,7 @@
 //	                                        second may get too much until the others have reported
 //	the server evicts a single key          the same, for that key only. The holder of a loan does not notice that the state of its bucket
 //	                                        is gone: another process that asks for it sends, too, until a response to one of them counts
-//	                                        requests of the other
+//	                                        requests of the other; of a declared limit, until the loan is returned, a minute at most
 //	the server's clock is set               the same as a loss, if by more than a quarter of a second; else windows in use end so much
 //	                                        earlier or later. The global limit as after a loss. A virtual machine that stood still together
 //	                                        with its wall clock takes that for a step of the server's, and all pause
@@ -92,7 +100,8 @@
 // that of WithAddress begin with "rl2:{application}:", and are in one slot of a cluster. Each key expires by itself. No key contains a
 // token.
 //
-//	b:<bucket>              string: the state of a bucket, for ten minutes after its last use and the end of its window. In front, as text, its
+//	b:<bucket>              string: the state of a bucket, for ten minutes after its last use and the end of its window, or a period while
+//	                        anything is in flight: of a declared limit up to a day and ten minutes. In front, as text, its
 //	                        version (two numbers) and who has the loan, "-" for nobody; the rest is numbers of variable length
 //	e                       string: the number of the era; two days
 //	s                       sorted set: processes, by the time at which they count as dead without a call; ten minutes

@@ -148,7 +148,7 @@ func (s *state) restart(number int64, now time.Duration) {
 	}
 	if s.version.life != 0 {
 		w := s.window
-		s.window, s.queue, s.flights = ratelimits.Window{}, nil, nil
+		s.window, s.queue, s.flights = blank(&w), nil, nil
 		s.mixed = now
 		for i := range s.members {
 			s.members[i].seen, s.members[i].waiting = now, 0

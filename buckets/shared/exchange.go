@@ -64,7 +64,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	}
 	b.outdate()
 	q.low, q.high = b.session.offset()
-	if b.known != nil && now-b.knownAt >= knowledge {
+	if b.known != nil && b.outdated(now) {
 		b.known, b.kept = nil, ""
 	}
 	s, news := b.decoded(), b.asks
@@ -127,13 +127,30 @@ func (b *bucket) compose(now time.Duration) *turn {
 // decoded returns what is known as a state that may be changed.
 func (b *bucket) decoded() *state {
 	if b.known == nil {
-		return &state{}
+		return b.unknown()
 	}
 	s, err := decode(b.kept)
 	if err != nil {
-		return &state{} // it was read before
+		return b.unknown() // it was read before
 	}
 	return &s
+}
+
+// unknown returns the state of a bucket of which nothing is known but a limit that was declared.
+func (b *bucket) unknown() *state { return &state{window: b.blank} }
+
+// outdated reports that the server may have forgotten by itself what is known.
+func (b *bucket) outdated(now time.Duration) bool {
+	return now-b.knownAt >= knowledge && now >= b.knownUntil
+}
+
+// rest returns for how long what is known counts at least, also if nobody says what became of what is in flight.
+func (s *state) rest(now time.Duration) time.Duration {
+	rest := max(s.window.Reset()-now, 0)
+	if len(s.flights) > 0 {
+		rest = max(rest, s.window.Period())
+	}
+	return rest
 }
 
 // takeOver takes a bucket from a session that has died with it. What it has sent of late nobody knows, so that a whole period is waited out.
@@ -223,7 +240,7 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 		wants = "1"
 	}
 	a := append(s.aliveArguments(q.next.era, s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)
-	a = append(a, n((keyTime + max(q.next.window.Reset()-early, 0)).Milliseconds()))
+	a = append(a, n((keyTime + q.next.rest(early)).Milliseconds()))
 	a = append(append(a, n(int64(len(q.silent)))), q.silent...)
 	told := map[string]bool{}
 	for _, p := range q.granted {

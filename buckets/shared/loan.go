@@ -22,6 +22,9 @@ type loan struct {
 	low, high time.Duration // bounds of the times of the state that was lent minus ours
 }
 
+// declaredLoanTime is how long a declared limit is lent at most. No response would show that it was lent twice, as the server has lost its key.
+const declaredLoanTime = time.Minute
+
 // forever is when a loan ends of which it is not known.
 const forever = 10 * 365 * 24 * time.Hour
 
@@ -128,7 +131,11 @@ func (b *bucket) loanUntil() time.Duration {
 	case b.loan.alone:
 		return b.loan.at + forever
 	}
-	return min(b.loan.at+knowledge, b.session.believedUntil(b.loan.at))
+	longest := knowledge
+	if b.window.Declared() {
+		longest = declaredLoanTime
+	}
+	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
 // giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
@@ -206,8 +213,13 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 }
 
 // recall takes in what somebody knew of a bucket whose state may be older, or lost: what he knew of is waited out, and then one request
-// goes first.
+// goes first. Of a declared limit, whose period may be a day, what he knew of stays charged, and the rest may be sent when all have said
+// what they have in flight.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
+	if s.window.Declared() {
+		s.window.Remember(now, w, now+rest)
+		rest = min(rest, settleTime)
+	}
 	s.window.Recall(w.Limit(), w.Period())
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
@@ -228,10 +240,11 @@ func (b *bucket) goAlone(now time.Duration) {
 
 // guess is a window for a share of what is known of the bucket at the moment.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
-	if b.outdate(); b.known == nil {
-		return ratelimits.Window{}
+	b.outdate()
+	s := b.unknown().window.State(now)
+	if b.known != nil {
+		s = b.known.window.State(b.session.engineTime(now))
 	}
-	s := b.known.window.State(b.session.engineTime(now))
 	if share > 1 && s.Limit > 0 {
 		// The others may have used all that was left, and a window that we have not heard of.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit

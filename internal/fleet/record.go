@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -88,6 +89,19 @@ func (f *Fleet) Busiest(d time.Duration) (most int) {
 		most = max(most, i-first+1)
 	}
 	return most
+}
+
+// Processed yields the paths of all requests that Discord has processed and not refused, and when, in no order.
+func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.records {
+		for _, a := range r.answers {
+			if a.Status != 0 && a.Status != http.StatusTooManyRequests && !yield(r.request.Path, a.At.Sub(f.epoch)) {
+				return
+			}
+		}
+	}
 }
 
 // Inversions counts the pairs of requests of different processes of which one arrived at its process at least `apart` after the other,

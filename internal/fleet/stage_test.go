@@ -54,6 +54,7 @@ type scene struct {
 	covered   bool // others work for those who are dead or stand still
 	policy    shared.Outage
 	length    time.Duration
+	declares  *declares // nil: nothing
 }
 
 func (w *world) scene(seed uint64) scene {
@@ -70,13 +71,16 @@ func (w *world) scene(seed uint64) scene {
 	if w.scenery != nil {
 		w.scenery(&s, pick)
 	}
+	if w.declares {
+		s.declare()
+	}
 	return s
 }
 
 func (s scene) String() string {
 	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, %v to Discord and back, up to %v to the engine, "+
-		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
-		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length)
+		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long, declares %v", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
+		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.declares)
 }
 
 // play plays a world once, in a bubble.
@@ -89,7 +93,7 @@ func (w *world) play(seed uint64) (tally, error) {
 	}
 	f, err := fleet.New(fleet.Config{
 		Processes: s.scene.places, Share: w.share, Apart: w.apart, Discord: config, Deaf: s.deaf, Clocks: true,
-		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: []buckets.Option{buckets.WithGlobalLimit(s.global)},
+		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: append(s.declares.options(), buckets.WithGlobalLimit(s.global)),
 	})
 	if err != nil {
 		return tally{}, err
@@ -160,6 +164,9 @@ func (s *stage) channel(ctx context.Context, channel int) {
 	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }
 	start := pause(2 * time.Second)
 	callers := 1 + chance.IntN(2*s.quota.Limit)
+	if s.declares != nil {
+		callers = min(callers, 4) // as they wait long
+	}
 	style := chance.IntN(3)
 	s.Go(func() {
 		time.Sleep(start)
@@ -197,10 +204,10 @@ func (s *stage) send(ctx context.Context, channel, place int) {
 		return
 	}
 	r := fleet.Message(1 + channel)
-	o := p.Do(ctx, r)
+	o := p.Do(buckets.ContextWithGroup(ctx, s.declares.group(r.Path)), r)
 	switch {
 	case o.Err == nil && o.Status == http.StatusOK, errors.Is(o.Err, context.Canceled):
-		if o.Wait > 30*time.Second+s.quota.Period*4 {
+		if o.Wait > 30*time.Second+s.quota.Period*4+s.declares.patience() {
 			s.blame(r.Path, "a request of process %d waited for %v", p.Number, o.Wait)
 		}
 	case errors.Is(o.Err, fleet.ErrDead), errors.Is(o.Err, buckets.ErrClosed):
@@ -270,6 +277,11 @@ func (s *stage) verdict(w *world) (tally, error) {
 	}
 	if s.bad != "" {
 		return c, fmt.Errorf("%v\n%s", s.scene, s.bad)
+	}
+	if w.costs == "" && s.declares != nil {
+		if path, until, problem := s.declares.judge(s.Fleet, s.lost); problem != "" {
+			return c, fmt.Errorf("%v\n%s\n%s", s.scene, problem, s.Story(path, until-s.declares.longest()-5*time.Second, until))
+		}
 	}
 	if w.costs != "" || len(excess) == 0 {
 		return c, nil

@@ -28,9 +28,10 @@ type world struct {
 	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
 	trouble func(s *stage)
 	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have the current one.
-	share func(process int, runner shared.Runner) (buckets.Shared, error)
-	apart bool   // nothing is shared
-	costs string // names the costs for which 429s are only counted, "" if there are none
+	share    func(process int, runner shared.Runner) (buckets.Shared, error)
+	apart    bool   // nothing is shared
+	declares bool   // limits are declared
+	costs    string // names the costs for which 429s are only counted, "" if there are none
 }
 
 // worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has lost its state

@@ -1,0 +1,211 @@
+package shared_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// declares is a user of a window of a declared limit.
+func (p *process) declares(limit int, period time.Duration) *user {
+	u := &user{process: p}
+	u.window.Declare(limit, period)
+	u.mu.Lock() // there may be news at once
+	defer u.mu.Unlock()
+	u.bucket = p.session.Bucket(someKey, &u.window, u.changed)
+	return u
+}
+
+// answers lets all of a user's requests be over.
+func (u *user) answers() {
+	for u.inFlight() > 0 {
+		u.answer(ratelimits.Response{Status: 200})
+	}
+	pass(10 * ms)
+}
+
+// gone lets nobody wait, as who does asks again and again.
+func gone(all ...*user) {
+	for _, u := range all {
+		u.mu.Lock()
+		n := len(u.arrivals)
+		u.mu.Unlock()
+		u.leave(n)
+	}
+	pass(10 * ms)
+}
+
+// Of a declared limit nothing has to be found out: all that it allows goes at once, whoever sends it, and no more in any period.
+func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
+	t.Parallel()
+	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
+		inWorld(t, func(w *world) {
+			a, b := w.process().declares(5, period), w.process().declares(5, period)
+			a.join(3)
+			b.join(3)
+			pass(50 * ms)
+			assert.Equal(t, 5, a.leaves()+b.leaves())
+			a.answers()
+			b.answers()
+			gone(a, b)
+			pass(period - 2*time.Second)
+			a.join(1)
+			pass(1500 * ms)
+			assert.Equal(t, 5, a.leaves()+b.leaves())
+			pass(2 * time.Second)
+			assert.Equal(t, 6, a.leaves()+b.leaves())
+		})
+	}
+}
+
+// Not even a refusal says anything of it, so it is no reason to give it back.
+func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		u := w.process().declares(5, 5*time.Second)
+		u.join(1)
+		pass(50 * ms)
+		require.True(t, u.lent)
+		u.mu.Lock()
+		now := u.now()
+		for range 5 {
+			p, ok := u.bucket.Take(now)
+			require.True(t, ok)
+			u.bucket.Report(now, p, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
+		}
+		u.mu.Unlock()
+		pass(50 * ms)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		assert.True(t, u.bucket.Predict(u.now(), 0).Own)
+		assert.Equal(t, 5, u.window.Remaining(u.now()), "what was refused does not count")
+	})
+}
+
+// What processes know of a declared limit stays charged when the server loses its state, and the rest may be sent soon: nobody waits for a day.
+func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world){
+		"flushed":                func(w *world) { w.server.Flush() },
+		"evicted":                func(w *world) { w.evict("b:") },
+		"clock set back":         func(w *world) { w.step(-time.Hour) },
+		"clock set back further": func(w *world) { w.step(-365 * 24 * time.Hour) },
+		"evicted long after": func(w *world) {
+			pass(8 * time.Hour)
+			w.evict("b:")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				a, b := w.process().declares(5, 24*time.Hour), w.process().declares(5, 24*time.Hour)
+				a.join(2)
+				b.join(1)
+				pass(50 * ms)
+				a.answers()
+				b.answers()
+				require.Equal(t, 3, a.leaves()+b.leaves())
+				lose(w)
+				since := time.Now()
+				b.join(1) // it has to be noticed
+				pass(1800 * ms)
+				a.join(9)
+				pass(3 * time.Second)
+				assert.Equal(t, 5, a.leaves()+b.leaves())
+				a.answers()
+				b.answers()
+				gone(a, b)
+				pass(24*time.Hour - time.Since(since) - 5*time.Second)
+				a.join(9)
+				pass(3 * time.Second)
+				assert.LessOrEqual(t, a.leaves()+b.leaves(), 8, "only the first ones are over")
+				pass(time.Minute)
+				assert.GreaterOrEqual(t, a.leaves()+b.leaves(), 8)
+			})
+		})
+	}
+}
+
+func (w *world) evict(begin string) {
+	for _, key := range w.server.Keys() {
+		if strings.Contains(key, "}:"+begin) {
+			w.server.Evict(key)
+		}
+	}
+}
+
+// The server remembers what is in flight for as long as it may count, even if nobody uses the bucket again before that is over.
+func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		dies := w.process()
+		a := dies.declares(2, time.Hour)
+		a.join(1)
+		pass(50 * ms)
+		require.Equal(t, 1, a.leaves())
+		dies.link.kill(true)
+		pass(50 * time.Minute)
+		b := w.process().declares(2, time.Hour)
+		b.join(3)
+		pass(10 * time.Second)
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+// What is sent during an outage without asking keeps to a declared limit, or to a share of it.
+func TestDeclaredLimitDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[shared.Outage][2]int{ // at once, and after a period
+		shared.OutageWait: {0, 0}, shared.OutageShare: {0, 2}, shared.OutageFull: {4, 8},
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(w *world) {
+				a, b := w.process(shared.WithOutage(policy)).declares(4, time.Minute), w.process(shared.WithOutage(policy)).declares(4, time.Minute)
+				a.join(1)
+				b.join(1)
+				pass(50 * ms)
+				a.answers()
+				b.answers()
+				pass(2 * time.Minute)
+				w.server.SetDown(true)
+				a.join(1)
+				pass(5 * time.Second)
+				n := a.sendsAll()
+				assert.Equal(t, want[0], n)
+				pass(61 * time.Second)
+				assert.Equal(t, want[1], n+a.sendsAll())
+			})
+		})
+	}
+}
+
+func TestDeclaredLimitThatIsUsedFirstDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.server.SetDown(true)
+		u := w.process(shared.WithOutage(shared.OutageFull)).declares(4, time.Minute)
+		u.join(1)
+		pass(5 * time.Second)
+		assert.Equal(t, 4, u.sendsAll())
+	})
+}
+
+// sendsAll sends as many requests as may be sent without asking, and returns how many.
+func (u *user) sendsAll() (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for now := u.now(); ; n++ {
+		p, ok := u.bucket.Take(now)
+		if !ok {
+			return n
+		}
+		u.bucket.Report(now, p, ratelimits.Response{Status: 200})
+	}
+}

@@ -1,0 +1,243 @@
+package buckets_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// counted sends n messages to each of some channels by turns of the managers, lets a judge see when the server has them, and returns how long that took.
+func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	start, last := time.Now(), time.Time{}
+	for i := range n {
+		for _, channel := range channels {
+			w := all[i%len(all)]
+			request := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
+			w.all.Go(func() {
+				lease, err := w.manager.AcquireRequest(context.Background(), request)
+				if !assert.NoError(t, err) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+				mu.Lock()
+				judge(channel)
+				last = time.Now()
+				mu.Unlock()
+				response, err := w.attempt(context.Background(), "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
+				assert.NoError(t, err)
+				lease.Update(response)
+			})
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for _, w := range all {
+			w.all.Wait()
+		}
+	}()
+	select {
+	case <-over:
+	case <-time.After(time.Hour):
+		require.FailNow(t, "somebody waits for ever")
+	}
+	return last.Sub(start)
+}
+
+// Managers that share a declared limit keep it together, and are as fast as one, whatever else their requests wait for.
+func TestManagersShareDeclaredLimits(t *testing.T) {
+	t.Parallel()
+	create := buckets.ForRoute(routes.CreateMessage)
+	route := buckets.WithLimit(create, 5, 10*time.Second, buckets.Named("route"))
+	group := buckets.WithLimit(create, 2, 4*time.Second, buckets.Named("group"), buckets.PerGroup())
+	channel := buckets.WithLimit(create, 3, time.Minute, buckets.Named("channel"), buckets.PerMajor())
+	for name, c := range map[string]struct {
+		quota   discordsim.Quota
+		options []buckets.Option
+		within  time.Duration // 12 messages to each of three channels, of which two are in one group
+	}{
+		"one limit":           {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
+		"a slow bucket, too":  {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
+		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 73 * time.Second},
+		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
+		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},
+	} {
+		for _, term := range []time.Duration{0, 3 * time.Second} {
+			for _, managers := range []int{1, 2, 3} {
+				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
+					t.Parallel()
+					bubble(t, func(t *testing.T) {
+						perRoute := newLimitedLog(5, 10*time.Second)
+						perGroup := newLimitedLog(2, 4*time.Second)
+						perChannel := newLimitedLog(3, time.Minute)
+						logs := map[string][]*limitedLog{
+							"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
+							"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
+						}[name]
+						h := newHub(t)
+						h.term = term
+						all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), c.options...)
+						took := counted(t, all, 12, []int{1, 2, 3}, func(channel int) {
+							for _, log := range logs {
+								key := ""
+								switch log {
+								case perGroup:
+									key = strconv.Itoa(channel % 2)
+								case perChannel:
+									key = strconv.Itoa(channel)
+								}
+								log.process(key)
+							}
+						})
+						for _, log := range logs {
+							assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+						}
+						t.Logf("took %v", took)
+						assert.LessOrEqual(t, took, c.within)
+						assert.Zero(t, refusals(all[0].Server))
+						synctest.Wait()
+						h.ends(t, all)
+					})
+				})
+			}
+		}
+	}
+}
+
+// pairDeclares is two managers that share a declared limit of one request in a minute, and know the bucket of a route.
+func pairDeclares(t *testing.T, h buckets.Shared, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
+	t.Helper()
+	options = append([]buckets.Option{
+		buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+		buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.Named("one"), buckets.PerMajor()),
+	}, options...)
+	a = started(t, options...)
+	wait(3 * time.Millisecond)
+	b = started(t, options...)
+	for _, m := range []*buckets.RESTBucketManager{a, b} {
+		discover(t, m, message(1), ample)
+		wait(61 * time.Second)
+	}
+	return a, b
+}
+
+var ample = limited("messages", 100, 99, time.Second)
+
+// Who does not wait is told at once whether he may send, as soon as the others have answered.
+func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		a, b := pairDeclares(t, newHub(t))
+		first, err := a.TryAcquire(message(1), bot)
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = b.TryAcquire(message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, "one", tooLong.Declared)
+		assert.Zero(t, time.Since(start))
+		first.Update(ample)
+		wait(time.Second)
+		_, err = b.TryAcquire(message(1), bot)
+		require.ErrorAs(t, err, &tooLong)
+		assert.InDelta(t, 59*time.Second, tooLong.Wait, float64(2*time.Second))
+		wait(time.Minute)
+		second, err := b.TryAcquire(message(1), bot)
+		require.NoError(t, err)
+		second.Return()
+		third, err := a.TryAcquire(message(1), bot)
+		require.NoError(t, err, "the second was not sent")
+		third.Release()
+	})
+}
+
+// What nobody needs any more is there for others at once, or after a moment if others had to be asked for it.
+func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pairDeclares(t, h)
+		first, cancelled, next := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
+		require.True(t, first.granted())
+		cancelled.cancel()
+		first.update(ample)
+		wait(61 * time.Second)
+		require.True(t, next.granted())
+		next.lease.Return()
+		wait(0)
+		last := ask(a, message(1))
+		require.True(t, last.granted())
+		last.update(ample)
+		wait(61 * time.Second)
+		h.ends(t, []*world{{manager: a}, {manager: b}})
+	})
+}
+
+// While the others cannot be asked, who waits for them is told so.
+func TestOutageOfSharedDeclaredLimits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, _ := pairDeclares(t, outageHub{h})
+		first := ask(a, message(1))
+		require.True(t, first.granted())
+		waits := call(buckets.ContextWithMaxWait(background, 2*time.Minute), a, *request(message(1)))
+		require.False(t, waits.done())
+		h.set(func(h *hub) { h.silent = true })
+		_, err := a.TryAcquire(message(1), bot)
+		require.ErrorIs(t, err, errAway)
+		first.update(ample)
+		wait(3 * time.Minute)
+		require.ErrorIs(t, waits.failed(), errAway)
+		h.set(func(h *hub) { h.silent = false })
+		refused := ask(a, message(1))
+		require.True(t, refused.granted())
+		waits = ask(a, message(1))
+		h.set(func(h *hub) { h.err = errAway })
+		require.ErrorIs(t, waits.failed(), errAway)
+		_, err = a.AcquireRequest(background, request(message(1)))
+		require.ErrorIs(t, err, errAway)
+		h.set(func(h *hub) { h.err = nil })
+		refused.update(ample)
+		drained(t, a)
+	})
+}
+
+// A declared limit is forgotten when it is idle, and known again to whoever uses it next; what it had used counts on.
+func TestSharedDeclaredLimitsAreForgotten(t *testing.T) {
+	t.Parallel()
+	for _, term := range []time.Duration{0, 3 * time.Second} {
+		bubble(t, func(t *testing.T) {
+			h := newHub(t)
+			h.term = term
+			a, b := pairDeclares(t, h, buckets.WithPollPeriod(time.Second))
+			for range 3 {
+				for _, m := range []*buckets.RESTBucketManager{a, b} {
+					c := ask(m, message(1))
+					require.True(t, c.granted())
+					c.update(ample)
+					other := ask(m, message(1))
+					wait(30 * time.Second)
+					require.False(t, other.done())
+					other.cancel()
+					wait(45 * time.Second)
+				}
+			}
+			h.ends(t, []*world{{manager: a}, {manager: b}})
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package fleet_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// declares is the limits that a play declares for messages: one for each group, one for each channel.
+type declares struct {
+	groups             int // a channel's number tells its group
+	perGroup, perMajor int
+	inGroup, inMajor   time.Duration
+	memory             time.Duration // for how long a loss of state makes a difference, beyond a period
+}
+
+// declare draws them.
+func (s *scene) declare() {
+	chance := rand.New(rand.NewPCG(s.seed, 7))
+	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
+	s.declares = &declares{
+		groups: pick(s.places, s.places, 1, 2), perGroup: pick(3, 10, 30), inGroup: time.Duration(pick(2, 5, 10, 60)) * time.Second,
+		memory: 5 * time.Second, perMajor: pick(2, 5, 10), inMajor: time.Duration(pick(3, 5, 10, 90)) * time.Second,
+	}
+	s.length = max(s.length, 40*time.Second)
+}
+
+func (d *declares) options() []buckets.Option {
+	if d == nil {
+		return nil
+	}
+	messages := buckets.ForRoute(routes.CreateMessage)
+	return []buckets.Option{
+		buckets.WithLimit(messages, d.perGroup, d.inGroup, buckets.PerGroup(), buckets.Named("group")),
+		buckets.WithLimit(messages, d.perMajor, d.inMajor, buckets.PerMajor(), buckets.Named("channel")),
+	}
+}
+
+func (d *declares) group(path string) string {
+	if d == nil {
+		return ""
+	}
+	var channel int
+	_, _ = fmt.Sscanf(path, "/channels/%d/messages", &channel)
+	return fmt.Sprint("guild ", (channel-1)%d.groups)
+}
+
+// patience is how long requests wait for them at most.
+func (d *declares) patience() time.Duration {
+	if d == nil {
+		return 0
+	}
+	return 20 * (d.inGroup + d.inMajor)
+}
+
+func (d *declares) longest() time.Duration { return max(d.inGroup, d.inMajor) }
+
+func (d *declares) String() string {
+	if d == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel", d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
+}
+
+// judge returns where more was processed in some period than was declared, or, for each time that the engine lost its state meanwhile, more than
+// that again.
+func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
+	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
+	for path, at := range f.Processed {
+		groups[d.group(path)] = append(groups[d.group(path)], at)
+		channels[path] = append(channels[path], at)
+		someOf[d.group(path)], someOf[path] = path, path
+	}
+	for _, kind := range []struct {
+		of     map[string][]time.Duration
+		limit  int
+		period time.Duration
+	}{{groups, d.perGroup, d.inGroup}, {channels, d.perMajor, d.inMajor}} {
+		for _, key := range slices.Sorted(maps.Keys(kind.of)) {
+			all := kind.of[key]
+			slices.Sort(all)
+			first := 0
+			for i, at := range all {
+				for at-all[first] >= kind.period {
+					first++
+				}
+				most := kind.limit
+				for _, loss := range lost {
+					if all[first]-d.memory <= loss && loss <= at {
+						most += kind.limit
+					}
+				}
+				if n := i - first + 1; n > most {
+					return someOf[key], at, fmt.Sprintf("%d requests of %s in %v, from %v to %v, %d allowed, state lost at %v",
+						n, key, at-all[first], all[first], at, most, lost)
+				}
+			}
+		}
+	}
+	return "", 0, ""
+}
+
+// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -rapid.checks says, or once.
+func TestWorldsWithDeclaredLimits(t *testing.T) {
+	plays := uint64(1)
+	if !briefly {
+		_, err := fmt.Sscan(flag.Lookup("rapid.checks").Value.String(), &plays)
+		require.NoError(t, err)
+	}
+	for _, w := range worlds {
+		if w.costs != "" {
+			continue
+		}
+		w.declares = true
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := *playSeed; seed < *playSeed+plays; seed++ {
+				var counts tally
+				var err error
+				synctest.Test(t, func(*testing.T) { counts, err = w.play(seed) })
+				t.Logf("%d requests, %d calls, %d 429s", counts.requests, counts.calls, counts.refused)
+				if err != nil {
+					t.Fatalf("%v\nAgain: go test ./internal/fleet -run 'TestWorldsWithDeclaredLimits/%s$' -fleet.seed=%d -rapid.checks=1",
+						err, strings.ReplaceAll(w.name, " ", "_"), seed)
+				}
+			}
+		})
+	}
+}
+
+// A judge has to be able to find out that something is wrong.
+func TestWorldsBlameDeclaredLimitsThatAreNotShared(t *testing.T) {
+	t.Parallel()
+	w := world{name: "nothing is shared", apart: true, declares: true, scenery: func(s *scene, _ func(...int) int) {
+		s.strangers, s.channels, s.length, s.quota = 70, 4, 40*time.Second, discordsim.Fixed(100, time.Second)
+	}}
+	var err error
+	synctest.Test(t, func(*testing.T) { _, err = w.play(1) })
+	require.ErrorContains(t, err, "allowed, state lost at []")
+}

@@ -1,0 +1,43 @@
+package ratelimits
+
+import (
+	"slices"
+	"time"
+)
+
+// Declare sets a limit that responses do not name, of a new window: at most limit requests in any period. A request counts from when it is sent
+// until a period after its outcome. One that was refused with a 429 does not count from then on.
+func (w *Window) Declare(limit int, period time.Duration) {
+	w.limit, w.longest, w.declared = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), true
+}
+
+// Declared reports whether the limit is that of Declare.
+func (w *Window) Declared() bool { return w.declared }
+
+// Remember charges what another window of the same declared limit has charged, as far as that is more than is charged here: it is for a
+// window that was lost, or an older one. What it adds counts until a time, and for a period at most.
+func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
+	w.advance(now)
+	other.advance(now)
+	until = min(until, now+w.longest)
+	missing := min(other.ledger.total, w.limit) - w.ledger.total
+	for _, c := range slices.Backward(other.ledger.list()) { // those that come back last
+		if missing <= 0 || until <= now {
+			return
+		}
+		high := min(c.reset.high, until)
+		w.ledger.add(&charge{received: min(c.received, now), reset: interval{min(c.reset.low, high), high}, n: min(c.n, missing)})
+		missing -= c.n
+	}
+}
+
+// chargeDeclared charges a request that is over.
+func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
+	w.probing = w.probing && !p.probe
+	if r.Class != ClassOK {
+		return
+	}
+	c := charge{received: received, reset: interval{p.sent + w.longest, received + w.longest}, n: 1, sure: 1}
+	c.travelled(p.sent)
+	w.ledger.add(&c)
+}
