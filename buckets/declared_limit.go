@@ -99,7 +99,9 @@ func (b *bucket) keep(now time.Duration, q *queue, permits []declaredPermit) {
 			p.until = now + p.limit.keepTime()
 		}
 		q.kept = append(q.kept, p)
-		b.queues.kept++
+		if b.queues.kept++; b.queues.kept == 1 || p.until < b.queues.keptUntil {
+			b.queues.keptUntil = p.until
+		}
 	}
 }
 
@@ -110,24 +112,32 @@ func (b *bucket) takeKept(q *queue) (kept []declaredPermit) {
 	return kept
 }
 
-// returnKept gives back what queues have kept for too long, and returns when there is more of that, 0 if never.
+// keptPause is how long after one look the next one comes for what has been kept for too long, so that many queues cost little.
+const keptPause = 20 * time.Millisecond
+
+// returnKept gives back what queues have kept for too long, and returns when there may be more of that, 0 if never.
 func (b *bucket) returnKept(now time.Duration) (next time.Duration) {
-	if b.queues.kept == 0 {
+	qs := b.queues
+	switch {
+	case qs.kept == 0:
 		return 0
+	case now < qs.keptUntil:
+		return qs.keptUntil
 	}
-	for q := range b.queues.all {
-		for _, p := range b.takeKept(q) {
+	next = now + maxDeclaredPeriod
+	for q := range qs.all {
+		q.kept = slices.DeleteFunc(q.kept, func(p declaredPermit) bool {
 			if now >= p.until {
 				p.giveBack(now)
-				continue
+				qs.kept--
+				return true
 			}
-			b.keep(now, q, []declaredPermit{p})
-			if next == 0 || p.until < next {
-				next = p.until
-			}
-		}
+			next = min(next, p.until)
+			return false
+		})
 	}
-	return next
+	qs.keptUntil = max(next, now+keptPause)
+	return qs.keptUntil
 }
 
 // limitsOf returns the declared limits that apply to a request, made if there are none. It calls functions of the caller's.
@@ -206,6 +216,33 @@ func (d *declaredLimit) take(now time.Duration) (p permit, ok, gone bool) {
 	}
 	ok = d.source.take(d.now(now), &p)
 	return p, ok, false
+}
+
+// adopt charges a request that was sent now by somebody who has not asked.
+func (s *limitSet) adopt(now time.Duration) (all []declaredPermit) {
+	if s == nil {
+		return nil
+	}
+	for _, d := range s.all {
+		p, ok := d.adopt(now)
+		for !ok { // it has been forgotten
+			d = d.manager.declaredLimit(d.key, d.credential)
+			p, ok = d.adopt(now)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// adopt charges a request that was sent now. It reports false if the limit has been forgotten.
+func (d *declaredLimit) adopt(now time.Duration) (declaredPermit, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.evicted.Load() {
+		return declaredPermit{}, false
+	}
+	now = d.now(now)
+	return declaredPermit{limit: d, permit: d.source.adopt(now, now)}, true
 }
 
 func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // countingClock counts how often its timers have fired.
@@ -49,6 +50,24 @@ func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 		wait(11 * time.Second)
 		require.True(t, third.granted())
 		third.update(ample)
+		drained(t, m)
+	})
+}
+
+// What others have sent, of which only the response is told, counts for declared limits, too.
+func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
+		ample := limited("messages", 100, 99, time.Second)
+		discover(t, m, message(1), ample)
+		m.UpdateRateLimits(message(2), bot, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(1), bot, ample)
+		c := ask(m, message(1))
+		require.False(t, c.done(), "two have been sent")
+		wait(61 * time.Second)
+		require.True(t, c.granted())
+		c.update(ample)
 		drained(t, m)
 	})
 }

@@ -202,6 +202,7 @@ func (b *bucket) serve(q *queue, p gatePermits) {
 	}
 	q.line = nil
 	if b.queues.has(q) {
+		b.queues.recount(q)
 		b.keep(now, q, p.declared)
 		p.declared = nil
 		b.settle(now, q)

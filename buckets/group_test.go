@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -303,5 +304,23 @@ func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
 		assert.Contains(t, strings.Join(sent.take(), ""), "abbbabbb")
 		wait(time.Minute)
 		drained(t, m)
+	})
+}
+
+// Groups with few that wait do not use up all the turns that a group with many needs.
+func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		used := limited("messages", 5, 0, time.Second)
+		discover(t, m, message(1), used)
+		var sent sentLog
+		for i := range 1000 {
+			queueUp(m, always(message(1)), strconv.Itoa(i), 1, used, &sent)
+		}
+		queueUp(m, always(message(1)), "long", 50, used, &sent)
+		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "long"})
+		require.NoError(t, err)
+		assert.InDelta(t, 210*time.Second, predicted, float64(5*time.Second))
 	})
 }

@@ -57,6 +57,7 @@ type place struct {
 func (l *line) join(now time.Duration, q *queue) {
 	q.bucket.queues.ready.Remove(&q.turn, q.key.group)
 	q.line = l
+	q.bucket.queues.recount(q)
 	p := &q.place
 	p.Value, p.since, p.waiting = q, now, 0
 	l.measure(q)

@@ -136,11 +136,13 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	}
 	request := &Request{Route: route, Authorization: authorization}
 	entry := m.entry(request)
+	limits, _ := m.limitsOf(context.Background(), entry, request) // whose key cannot be told, nobody can charge
 	a := ask{request: request, entry: entry}
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
 	h.grant = grant{permit: b.adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
+	h.declared = limits.adopt(now)
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)

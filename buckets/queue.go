@@ -59,10 +59,13 @@ type queues struct {
 	subLimits map[uint64]*queue   // of those who wait for a sub-limit, too
 	ready     fifo.Turns[*queue]  // those whose first leaves when the bucket lets it, by when that arrived
 	waiting   int                 // how many wait, in all of them
-	plain     int                 // of these, how many wait for nothing but the bucket
+	free      int                 // of these, how many neither a sub-limit nor a declared limit holds
 	weights   int                 // of the groups to which these belong
-	kept      int                 // permits of declared limits that queues keep
-	heldUntil time.Duration       // until then each sub-limit is held, as far as anybody looked: there may be very many
+	unnamed   groupCount          // those of them who have no group
+	named     map[string]groupCount
+	kept      int           // permits of declared limits that queues keep
+	keptUntil time.Duration // until then none is kept for too long, as far as anybody looked
+	heldUntil time.Duration // until then each sub-limit is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
 	probed    bool          // somebody may wait for a probe, or did when somebody looked last
@@ -83,6 +86,7 @@ type queue struct {
 	key     queueKey
 	weight  int // of the group
 	waiting fifo.Queue[*waiter]
+	free    int                  // how many of them are counted as free
 	turn    fifo.Element[*queue] // among those that are ready
 	line    *line                // in which it stands, or by which it is about to be served; nil if none
 	place   place                // there, guarded by that line
@@ -95,6 +99,9 @@ type queue struct {
 	inFlight bool // a request of the sub-limit is
 }
 
+// groupCount is those of a group whom neither a sub-limit nor a declared limit holds.
+type groupCount struct{ waiting, weight int }
+
 // queueKey is what those have in common who wait in a queue.
 type queueKey struct {
 	group  string
@@ -103,9 +110,6 @@ type queueKey struct {
 
 // open reports that the first of the queue may leave as far as a sub-limit is concerned.
 func (q *queue) open(now time.Duration) bool { return !q.inFlight && q.hold.Wait(now) == 0 }
-
-// plain reports that they wait for nothing but the bucket.
-func (q *queue) plain() bool { return !q.subLimit && q.key.limits == 0 }
 
 // wanted returns how many of the queue want something of the bucket now, and of what stands above it.
 func (q *queue) wanted(now time.Duration) int {
@@ -168,7 +172,13 @@ func (qs *queues) byArrival() (all []*queue) {
 
 // has reports whether the queue is one of them.
 func (qs *queues) has(queue *queue) bool {
-	for q := range qs.all {
+	switch {
+	case qs == nil:
+		return false
+	case !queue.subLimit:
+		return qs.ofKey(queue.key) == queue
+	}
+	for _, q := range qs.subLimits {
 		if q == queue {
 			return true
 		}
@@ -252,35 +262,71 @@ func (qs *queues) ahead(a *ask, arrived time.Duration) ahead {
 }
 
 // aheadOf is ahead for an ask with so many before it in its own queue. Those whom a sub-limit or a declared limit holds are before nobody
-// else.
+// else. A group may have many queues, so of those in which nobody has looked it is assumed that they have filled at the same pace.
 func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
-	n, weight, group := own, max(int(a.weight), 1), qs.ofKey(queueKey{group: a.group})
-	others, weights := qs.plain, qs.weights
-	if group != nil && group.waiting.Len() > 0 {
-		others, weights = others-group.waiting.Len(), weights-group.weight
-		if q := qs.find(a); q != group {
-			n += group.waiting.Before(arrived)
-		}
+	n, group := own, qs.groupOf(a.group)
+	q, plain, rest := qs.find(a), qs.ofKey(queueKey{group: a.group}), group.waiting
+	if q != nil {
+		rest -= q.free
 	}
-	of, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
+	if plain != nil && plain != q {
+		n += plain.waiting.Before(arrived)
+		rest -= plain.free
+	}
+	switch {
+	case q != nil && own < q.waiting.Len():
+		n += rest * own / q.waiting.Len()
+	case !a.priority:
+		n += rest
+	}
+	others, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
 	if !ok {
-		of = min(others, (n/weight+1)*weights)
+		others = (n/max(int(a.weight), 1) + 1) * (qs.weights - group.weight)
 	}
-	return ahead{own, n + of}
+	return ahead{own, n + min(others, qs.free-group.waiting)}
+}
+
+func (qs *queues) groupOf(name string) groupCount {
+	if name == "" {
+		return qs.unnamed
+	}
+	return qs.named[name]
 }
 
 // count takes in that so many more wait in a queue.
 func (qs *queues) count(q *queue, n int) {
 	qs.waiting += n
-	if !q.plain() {
+	qs.recount(q)
+}
+
+// recount takes in that other ones of a queue than before are free.
+func (qs *queues) recount(q *queue) {
+	free := 0
+	if !q.subLimit && (q.line == nil || !q.line.above.declared()) {
+		free = q.waiting.Len()
+	}
+	if free == q.free {
 		return
 	}
-	qs.plain += n
-	switch q.waiting.Len() {
-	case 0:
-		qs.weights -= q.weight
-	case n: // it was empty
-		qs.weights += q.weight
+	group := qs.groupOf(q.key.group)
+	qs.free += free - q.free
+	qs.weights -= group.weight
+	group.waiting += free - q.free
+	if group.weight = q.weight; group.waiting == 0 {
+		group.weight = 0
+	}
+	qs.weights += group.weight
+	q.free = free
+	switch {
+	case q.key.group == "":
+		qs.unnamed = group
+	case group.waiting == 0:
+		delete(qs.named, q.key.group)
+	default:
+		if qs.named == nil {
+			qs.named = make(map[string]groupCount)
+		}
+		qs.named[q.key.group] = group
 	}
 }
 
@@ -305,6 +351,7 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 			return
 		}
 		q.line = nil
+		b.queues.recount(q)
 	}
 	qs, head := b.queues, q.waiting.Head()
 	switch {

@@ -25,13 +25,14 @@ func checkQueues(b *bucket) {
 	if qs == nil {
 		return
 	}
-	waiting, plain, weights, kept, ready := 0, 0, 0, 0, 0
+	waiting, free, kept, ready := 0, 0, 0, 0
+	weights := map[string]int{}
 	for q := range qs.all {
 		n := q.waiting.Len()
 		waiting += n
 		kept += len(q.kept)
-		if q.plain() && n > 0 {
-			plain, weights = plain+n, weights+q.weight
+		if !q.subLimit && (q.line == nil || !q.line.above.declared()) && n > 0 {
+			free, weights[q.key.group] = free+n, q.weight
 		}
 		if q.turn.Queued() {
 			ready++
@@ -49,7 +50,11 @@ func checkQueues(b *bucket) {
 			q.line.mu.Unlock()
 		}
 	}
-	require.Equal(t, []int{qs.waiting, qs.plain, qs.weights, qs.kept, qs.ready.Len()}, []int{waiting, plain, weights, kept, ready})
+	sum := 0
+	for _, weight := range weights {
+		sum += weight
+	}
+	require.Equal(t, []int{qs.waiting, qs.free, qs.weights, qs.kept, qs.ready.Len()}, []int{waiting, free, sum, kept, ready})
 }
 
 // atOnce makes a failed assertion end the play where it is.

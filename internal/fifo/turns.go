@@ -13,6 +13,7 @@ type Turns[T any] struct {
 	current  *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
 	length   int
 	weights  int // of all groups in the ring
+	begun    int // how often a group began to wait for its turn
 
 	// The group that has run out in the middle of its turn, how many may still go, and whose turn it is meanwhile.
 	outOf     string
@@ -24,6 +25,7 @@ type Turns[T any] struct {
 type turn[T any] struct {
 	queue          Queue[T]
 	weight, left   int // how many may go at each turn, and how many of these are left
+	began          int // when it began to wait for its turn, in turns: in the ring later for each
 	next, previous *turn[T]
 }
 
@@ -60,7 +62,7 @@ func (t *Turns[T]) All(yield func(T) bool) {
 	}
 }
 
-// mostLookedAt bounds how many elements of other groups are looked at to count those ahead.
+// mostLookedAt bounds how many other groups, and elements of them, are looked at to count those ahead.
 const mostLookedAt = 100
 
 // Ahead returns how many of other groups go before one of a group, with so many before it there. An element is for as many as size says, and
@@ -75,17 +77,26 @@ func (t *Turns[T]) Ahead(group string, before int, size func(T) int) (n int, ok 
 	if before >= own.left {
 		rounds = 1 + (before-own.left)/own.weight
 	}
-	looked, passed := 0, false
+	looked, passed, groups, weights := 0, false, 0, t.weights-own.weight
 	for g := t.current; ; {
 		switch {
 		case g == own:
 			passed = true
 		case passed:
 			n += g.first(rounds*g.weight, size, &looked)
+			weights -= g.weight
 		default:
 			n += g.first(g.left+rounds*g.weight, size, &looked)
+			weights -= g.weight
 		}
 		if g = g.next; g == t.current {
+			return n + t.returned.Len(), true
+		}
+		if groups++; groups == mostLookedAt {
+			n += rounds * weights
+			if !passed { // as if groups had come and gone evenly
+				n += int(float64(weights) * float64(own.began-g.began) / float64(t.current.previous.began-g.began+1))
+			}
 			return n + t.returned.Len(), true
 		}
 	}
@@ -132,6 +143,7 @@ func (t *Turns[T]) Spend() {
 	if g := t.current; g != nil {
 		if g.left--; g.left <= 0 {
 			g.left, t.current = g.weight, g.next
+			t.begin(g)
 		}
 	}
 }
@@ -144,7 +156,7 @@ func (t *Turns[T]) Insert(e *Element[T], group string, weight int) {
 		g.left = weight
 		t.link(g)
 		if t.left > 0 && t.outOf == group && g.next == t.meanwhile {
-			t.current, g.left = g, min(t.left, weight)
+			t.current, g.left, g.began = g, min(t.left, weight), t.current.began-1
 		}
 	}
 	t.weights += weight - g.weight
@@ -208,12 +220,19 @@ func (t *Turns[T]) turn(group string) *turn[T] {
 
 // link puts a group at the end of the ring.
 func (t *Turns[T]) link(g *turn[T]) {
+	t.begin(g)
 	if t.current == nil {
 		t.current, g.next, g.previous = g, g, g
 		return
 	}
 	g.next, g.previous = t.current, t.current.previous
 	g.previous.next, g.next.previous = g, g
+}
+
+// begin notes that a group is the last one now.
+func (t *Turns[T]) begin(g *turn[T]) {
+	t.begun++
+	g.began = t.begun
 }
 
 func (t *Turns[T]) unlink(g *turn[T]) {

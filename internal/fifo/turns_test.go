@@ -209,3 +209,21 @@ func TestReturned(t *testing.T) {
 	assert.Zero(t, turns.Len())
 	assert.Nil(t, turns.Head())
 }
+
+// With very many groups only some are looked at, and the place of one among the others is told by when each began to wait for its turn.
+func TestAheadWithVeryManyGroups(t *testing.T) {
+	t.Parallel()
+	var turns Turns[string]
+	for i := range 10_000 {
+		waiting(&turns, "g"+strconv.Itoa(i), 1, 3)
+	}
+	serve(&turns, 500)
+	for _, group := range []int{500, 550, 2000, 5000, 9999, 0, 499} {
+		place := (group - 500 + 10_000) % 10_000
+		for before := range 2 {
+			n, ok := turns.Ahead("g"+strconv.Itoa(group), before, func(string) int { return 1 })
+			assert.True(t, ok)
+			assert.InDelta(t, place+before*9999, n, 200, "group %d, %d before", group, before)
+		}
+	}
+}
