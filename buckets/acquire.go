@@ -261,17 +261,20 @@ func (a *ask) asked() time.Duration { return a.latest - a.longest }
 const longestWait = 100 * 365 * 24 * time.Hour
 
 // ask works out what is asked for. It calls functions of the caller's.
-func (m *RESTBucketManager) ask(ctx context.Context, r *Request) (ask, error) {
+func (m *RESTBucketManager) ask(ctx context.Context, r *Request) (a ask, err error) {
+	a = m.askBut(ctx, r)
+	a.limits, err = m.limitsOf(ctx, a.entry, r)
+	return a, err
+}
+
+// askBut is ask, but for the declared limits that apply.
+func (m *RESTBucketManager) askBut(ctx context.Context, r *Request) ask {
 	now := m.now()
 	entry := m.entry(r)
 	a := ask{
 		request: r, ctx: ctx, entry: entry, group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
 	}
 	a.weight = m.weightOf(a.group)
-	var err error
-	if a.limits, err = m.limitsOf(ctx, entry, r); err != nil {
-		return ask{}, err
-	}
 	tuning := tuningOf(ctx)
 	a.ordered, a.priority = a.ordered || tuning.ordered, tuning.priority
 	maxWait := m.settings.maxRateLimit
@@ -285,7 +288,7 @@ func (m *RESTBucketManager) ask(ctx context.Context, r *Request) (ask, error) {
 		}
 	}
 	a.longest, a.latest, a.atOnce = maxWait, now+maxWait, maxWait == 0
-	return a, nil
+	return a
 }
 
 // enter returns the bucket in which the ask has to wait, locked.

@@ -142,6 +142,19 @@ func (b *bucket) returnKept(now time.Duration) (next time.Duration) {
 
 // limitsOf returns the declared limits that apply to a request, made if there are none. It calls functions of the caller's.
 func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Request) (*limitSet, error) {
+	return m.limitsBy(ctx, e, r, func(key limitKey) *declaredLimit { return m.declaredLimit(key, e.authentication.credential) })
+}
+
+// knownLimitsOf is limitsOf for a request that is not sent: limits of which nothing is known are left out.
+func (m *RESTBucketManager) knownLimitsOf(e *routeEntry, r *Request) (*limitSet, error) {
+	return m.limitsBy(context.Background(), e, r, func(key limitKey) *declaredLimit {
+		d, _ := m.limits.Load(key)
+		return d
+	})
+}
+
+// limitsBy returns the declared limits that apply to a request, which are found by a function; nil if none do.
+func (m *RESTBucketManager) limitsBy(ctx context.Context, e *routeEntry, r *Request, find func(limitKey) *declaredLimit) (*limitSet, error) {
 	if e.rules == nil {
 		return nil, nil
 	}
@@ -152,21 +165,11 @@ func (m *RESTBucketManager) limitsOf(ctx context.Context, e *routeEntry, r *Requ
 	s := &limitSet{}
 	for _, key := range keys {
 		s.id = mix(s.id^maphash.Comparable(m.seed, key), m.buckets.seeds[0]) | 1
-		s.all = append(s.all, m.declaredLimit(key, e.authentication.credential))
-	}
-	return s, nil
-}
-
-// knownLimitsOf is limitsOf for a request that is not sent: limits of which nothing is known are left out.
-func (m *RESTBucketManager) knownLimitsOf(e *routeEntry, r *Request) (*limitSet, error) {
-	keys, err := e.limitKeys(context.Background(), r)
-	s := &limitSet{}
-	for _, key := range keys {
-		if d, ok := m.limits.Load(key); ok {
+		if d := find(key); d != nil {
 			s.all = append(s.all, d)
 		}
 	}
-	return s, err
+	return s, nil
 }
 
 // declaredLimit returns the window of a key, made if there is none. The credential is how all processes know that of the request.

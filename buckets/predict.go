@@ -425,8 +425,8 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if e == nil {
 		return m.predictUnseen(r)
 	}
-	a, err := m.ask(context.Background(), &request)
-	if err != nil {
+	a := m.askBut(context.Background(), &request)
+	if a.limits, err = m.knownLimitsOf(a.entry, &request); err != nil {
 		return 0, WaitsForNothing, err
 	}
 	major := a.major()

@@ -176,3 +176,17 @@ func TestSchedulesOfQueues(t *testing.T) {
 		})
 	})
 }
+
+// Predict for keys that nobody has used makes no windows.
+func TestPredictMakesNoWindows(t *testing.T) {
+	t.Parallel()
+	m := NewRESTBucketManager(WithLimit(ForAll(), 1, time.Hour, PerGroup()))
+	require.NoError(t, m.Start())
+	defer m.Close()
+	route, err := routes.CreateMessage.Compile("1")
+	require.NoError(t, err)
+	m.UpdateRateLimits(route, "", ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 5, Remaining: 4, ResetAfter: time.Second})
+	_, _, err = m.Predict(&Request{Route: route, Group: "a"})
+	require.NoError(t, err)
+	require.Zero(t, m.limits.Size())
+}
