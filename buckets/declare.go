@@ -24,6 +24,8 @@ const (
 //
 //	buckets.WithLimit(buckets.ForRoute(routes.AddGuildMemberRole), 10, 10*time.Second, buckets.PerMajor())
 //
+// Requests wait for it in the order of their arrival, whatever their buckets, unless they have groups (Request.Group), which take turns.
+//
 // The limit is 1 to a billion, the period up to 24 hours. Start returns an error that wraps ErrOptions if they are not, if the Match matches
 // nothing, or if two limits have the same name.
 func WithLimit(match Match, limit int, period time.Duration, options ...LimitOption) Option {

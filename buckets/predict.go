@@ -407,8 +407,8 @@ func (g *gate) outage(now time.Duration) error {
 // could be told: while the response to a request that went first is awaited (WaitsForProbe), or another process (WaitsForOutage).
 //
 // It is what is known now: whoever comes meanwhile is ahead. The errors are those of AcquireRequest for a request that is refused whatever it
-// would wait; neither the max rate limit nor the bounds of queues count. The request is not changed, and its Fields are called if there are
-// sub-limits. It does not block.
+// would wait; neither the max rate limit nor the bounds of queues count. The request is not changed. Its
+// Authorization, Fields and Group have to be those that it is sent with, else limits that depend on them are not found. It does not block.
 func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because WaitsFor, err error) {
 	if err := checked(context.Background(), r); err != nil {
 		return 0, WaitsForNothing, err

@@ -30,7 +30,7 @@ type config struct {
 	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
 	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
 	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
-	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not tell, such as 'PATCH /channels/{channel_id}=2/10m per major' or 'all=100/1m per group'. Can be repeated."`
+	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not tell, such as 'PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major' or 'all=100/1m per group'. Can be repeated."`
 	KnownLimit     []knownLimit    `placeholder:"NAME" help:"A limit that is known though Discord does not tell it: all, or ${known}. Can be repeated."`
 	HideLimits     bool            `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
 	DrainTimeout   time.Duration   `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
