@@ -132,6 +132,9 @@ func sequence(n int) (all []int) {
 }
 
 func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute with the race detector")
+	}
 	t.Parallel()
 	const limit = 5
 	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} { // River's, and asynq's
