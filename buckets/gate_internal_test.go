@@ -55,3 +55,41 @@ func TestWhoLeavesWhileItsTurnComesTakesNobodyAlong(t *testing.T) {
 		assert.Equal(t, []int{0, 2}, served)
 	})
 }
+
+// A queue keeps a permit of one declared limit while it stands in line for another. If all who wait in it leave when it is about to be
+// served there, it gives back what it has kept.
+func TestWhatAQueueHasKeptIsGivenBackIfAllLeaveWhileItsTurnComes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewRESTBucketManager(
+			WithLimit(ForRoute(routes.CreateMessage), 1, time.Minute, PerMajor(), Named("channel")),
+			WithLimit(ForRoute(routes.CreateMessage), 1, time.Hour, Named("route")))
+		require.NoError(t, m.Start())
+		defer m.Close()
+		leave, cancel := context.WithCancel(t.Context())
+		for channel, ctx := range []context.Context{t.Context(), leave} { // the first one is sent, the second waits for the route
+			route, err := routes.CreateMessage.Compile(string(rune('1' + channel)))
+			require.NoError(t, err)
+			m.AcquireFunc(ContextWithMaxWait(ctx, 2*time.Hour), &Request{Route: route, Authorization: "Bot"}, func(lease Lease, err error) {
+				lease.Update(ratelimits.Response{Status: 200})
+			})
+			synctest.Wait()
+		}
+		limits := map[string]*declaredLimit{}
+		for key, d := range m.limits.All() {
+			if key.major == noMajor || key.major.id == 2 {
+				limits[key.rule.name] = d
+			}
+		}
+		line := &limits["route"].line
+		require.Equal(t, 1, limits["channel"].window.InFlight(), "it is kept")
+		line.mu.Lock()
+		q := line.pop() // as serve does
+		line.mu.Unlock()
+		require.NotNil(t, q)
+		cancel()
+		synctest.Wait()
+		q.bucket.serve(q, gatePermits{})
+		require.Zero(t, limits["channel"].window.InFlight())
+	})
+}

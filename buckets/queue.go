@@ -346,14 +346,20 @@ func (b *bucket) queueOf(a *ask) *queue {
 
 // settle puts a queue where it belongs when somebody has come or gone, or its sub-limit has opened or closed.
 func (b *bucket) settle(now time.Duration, q *queue) {
+	qs, head := b.queues, q.waiting.Head()
+	if head == nil {
+		q.passed = nil
+		for _, p := range b.takeKept(q) {
+			p.giveBack(now)
+		}
+	}
 	if q.line != nil {
 		if q.line.count(now, q) {
 			return
 		}
 		q.line = nil
-		b.queues.recount(q)
+		qs.recount(q)
 	}
-	qs, head := b.queues, q.waiting.Head()
 	switch {
 	case head == nil || !q.open(now):
 		qs.ready.Remove(&q.turn, q.key.group)
@@ -363,14 +369,8 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 	case q.turn.Arrived != head.Arrived:
 		qs.ready.Move(&q.turn, head.Arrived, q.key.group)
 	}
-	if head == nil {
-		q.passed = nil
-		for _, p := range b.takeKept(q) {
-			p.giveBack(now)
-		}
-		if !q.subLimit {
-			delete(qs.others, q.key)
-		}
+	if head == nil && !q.subLimit {
+		delete(qs.others, q.key)
 	}
 }
 
