@@ -55,8 +55,11 @@ func PerKey(key func(*Request) string) LimitOption {
 // OfCredential applies the limit to requests with that value of the Authorization header only, "" for those without one. Only a keyed hash of
 // it is kept.
 func OfCredential(authorization string) LimitOption {
-	digest := credentialDigest(authorization)
-	return func(r *limitRule) { r.credential = digest }
+	seed := maphash.MakeSeed()
+	digest := maphash.String(seed, authorization)
+	return func(r *limitRule) {
+		r.isOther = func(other string) bool { return maphash.String(seed, other) != digest }
+	}
 }
 
 // AcrossCredentials lets all credentials at one server share windows, for limits of a channel or an IP address.
@@ -73,12 +76,12 @@ type limitRule struct {
 	limit  int
 	period time.Duration
 
-	perMajor   bool
-	perGroup   bool
-	perKey     func(*Request) string
-	keyed      bool   // PerKey was used
-	across     bool   // credentials share windows
-	credential uint64 // the only one to which it applies, see credentialDigest; 0: to all
+	perMajor bool
+	perGroup bool
+	perKey   func(*Request) string
+	keyed    bool                            // PerKey was used
+	across   bool                            // credentials share windows
+	isOther  func(authorization string) bool // a credential to which it does not apply; nil: it applies to all
 
 	// Of known limits.
 	onlyDiscord bool                                 // it does not apply to other servers
@@ -105,7 +108,7 @@ func (r *limitRule) defaultName() string {
 		text string
 	}{
 		{r.perMajor, " per major parameter"}, {r.perGroup, " per group"}, {r.keyed, " per key"},
-		{r.across, " across credentials"}, {r.credential != 0, " of one credential"},
+		{r.across, " across credentials"}, {r.isOther != nil, " of one credential"},
 	} {
 		if part.is {
 			name += part.text
@@ -187,7 +190,7 @@ func (e *routeEntry) limitKeys(ctx context.Context, r *Request) (keys []limitKey
 // key returns the rule's window for a request of the entry, and whether the rule applies.
 func (r *limitRule) key(ctx context.Context, e *routeEntry, request *Request) (key limitKey, applies bool, err error) {
 	m := e.manager
-	if r.credential != 0 && r.credential != credentialDigest(request.Authorization) ||
+	if r.isOther != nil && r.isOther(request.Authorization) ||
 		r.onlyDiscord && request.Server != "" ||
 		r.applies != nil && !r.applies(request, m.settings.clock.Now()) {
 		return limitKey{}, false, nil
@@ -250,12 +253,4 @@ func (k limitKey) sharedKey(credential string) SharedKey {
 		key.Major += "#" + strconv.FormatUint(k.rest, 16)
 	}
 	return key
-}
-
-// credentialSeed is the key of credentialDigest. No other process has it.
-var credentialSeed = maphash.MakeSeed()
-
-// credentialDigest is what OfCredential keeps of a credential. It is never 0.
-func credentialDigest(authorization string) uint64 {
-	return maphash.String(credentialSeed, authorization) | 1
 }

@@ -69,8 +69,9 @@
 // # Which file answers which question
 //
 //	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
-//	where do requests wait, in which order?           queue.go; for what is above several buckets: line.go
-//	how long will a request wait, is that too long?   predict.go
+//	where do requests wait, in which order?           queue.go, each as a waiter (waiter.go); above several buckets: line.go
+//	how long will a request wait?                     predict.go; how many leave before it: ahead.go
+//	is that too long, who is refused for it?          too_long.go; while other processes have to be asked: can_tell.go
 //	what is each waiting request told?                waiting_requests.go
 //	which declared limits apply to a request?         declare.go, for the routes that declare_match.go finds; ready to use:
 //	                                                  known_limits.go

@@ -3,54 +3,11 @@ package buckets
 import (
 	"cmp"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/jonboulle/clockwork"
 
 	"github.com/ratelight/ratelight/internal/fifo"
 	"github.com/ratelight/ratelight/ratelimits"
 )
-
-// waiter is an ask that has to wait, in a queue of a bucket.
-//
-//	queued    until it is granted, refused or withdrawn
-//	resolved  it is in no queue any more, and its caller has been told, or will be
-//	withdrawn it left by itself and is in no queue any more
-//
-// There may be hundreds of thousands of them, so it keeps nothing that can be had from its request.
-type waiter struct {
-	fifo.Element[*waiter]
-	ask
-	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
-	reason WaitsFor               // what it waited for in the beginning, or when a probe was over
-
-	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
-	held    *held
-	err     error
-	ready   chan struct{}
-	granted func(Lease, error)
-	unwatch atomic.Pointer[func() bool] // ends the watch on the context of a call
-}
-
-// waiterPool keeps waiters for another use. Each manager has its own, so that the channels stay in the synctest bubble in
-// which they were made.
-type waiterPool struct{ pool sync.Pool }
-
-func (p *waiterPool) get() *waiter {
-	w, ok := p.pool.Get().(*waiter)
-	if !ok {
-		w = &waiter{ready: make(chan struct{}, 1)}
-	}
-	return w
-}
-
-// put makes the waiter available to others. Nobody else may know it any more.
-func (p *waiterPool) put(w *waiter) {
-	*w = waiter{ready: w.ready}
-	p.pool.Put(w)
-}
 
 // queues are what a bucket needs only while somebody waits for it, or while one of its requests is special. A nil one is empty.
 type queues struct {
@@ -98,9 +55,6 @@ type queue struct {
 	refusals ratelimits.Refusals
 	inFlight bool // a request of the sub-limit is
 }
-
-// groupCount is those of a group whom neither a sub-limit nor a declared limit holds.
-type groupCount struct{ waiting, weight int }
 
 // queueKey is what those have in common who wait in a queue.
 type queueKey struct {
@@ -244,90 +198,6 @@ func (qs *queues) length() int {
 		return 0
 	}
 	return qs.waiting
-}
-
-// ahead is how many leave before somebody: of the same queue, and of the whole bucket.
-type ahead struct{ own, all int }
-
-// ahead returns how many leave before an ask at its place, if groups take turns.
-func (qs *queues) ahead(a *ask, arrived time.Duration) ahead {
-	if qs == nil {
-		return ahead{}
-	}
-	own := 0
-	if q := qs.find(a); q != nil {
-		own = q.waiting.Before(arrived)
-	}
-	return qs.aheadOf(a, arrived, own)
-}
-
-// aheadOf is ahead for an ask with so many before it in its own queue. Those whom a sub-limit or a declared limit holds are before nobody
-// else. A group may have many queues, so of those in which nobody has looked it is assumed that they have filled at the same pace.
-func (qs *queues) aheadOf(a *ask, arrived time.Duration, own int) ahead {
-	n, group := own, qs.groupOf(a.group)
-	q, plain, rest := qs.find(a), qs.ofKey(queueKey{group: a.group}), group.waiting
-	if q != nil {
-		rest -= q.free
-	}
-	if plain != nil && plain != q {
-		n += plain.waiting.Before(arrived)
-		rest -= plain.free
-	}
-	switch {
-	case q != nil && own < q.waiting.Len():
-		n += rest * own / q.waiting.Len()
-	case !a.priority:
-		n += rest
-	}
-	others, ok := qs.ready.Ahead(a.group, n, (*queue).wantedInLine)
-	if !ok {
-		others = (n/max(int(a.weight), 1) + 1) * (qs.weights - group.weight)
-	}
-	return ahead{own, n + min(others, qs.free-group.waiting)}
-}
-
-func (qs *queues) groupOf(name string) groupCount {
-	if name == "" {
-		return qs.unnamed
-	}
-	return qs.named[name]
-}
-
-// count takes in that so many more wait in a queue.
-func (qs *queues) count(q *queue, n int) {
-	qs.waiting += n
-	qs.recount(q)
-}
-
-// recount takes in that other ones of a queue than before are free.
-func (qs *queues) recount(q *queue) {
-	free := 0
-	if !q.subLimit && (q.line == nil || !q.line.above.declared()) {
-		free = q.waiting.Len()
-	}
-	if free == q.free {
-		return
-	}
-	group := qs.groupOf(q.key.group)
-	qs.free += free - q.free
-	qs.weights -= group.weight
-	group.waiting += free - q.free
-	if group.weight = q.weight; group.waiting == 0 {
-		group.weight = 0
-	}
-	qs.weights += group.weight
-	q.free = free
-	switch {
-	case q.key.group == "":
-		qs.unnamed = group
-	case group.waiting == 0:
-		delete(qs.named, q.key.group)
-	default:
-		if qs.named == nil {
-			qs.named = make(map[string]groupCount)
-		}
-		qs.named[q.key.group] = group
-	}
 }
 
 // queueOf returns the queue in which an ask waits, making it if need be.
@@ -559,50 +429,4 @@ func (b *bucket) remove(w *waiter) bool {
 	b.queues.count(q, -1)
 	b.settle(b.latest, q)
 	return true
-}
-
-// resolve tells a waiter, which is in no queue any more, what became of it.
-func (b *bucket) resolve(w *waiter, l Lease, err error) {
-	m := b.manager()
-	m.waiting.Add(-1)
-	m.progressed()
-	w.held, w.err = l.held, err
-	if w.granted != nil {
-		m.calls.push(w)
-		return
-	}
-	w.ready <- struct{}{}
-}
-
-// alarm is a timer that can be brought forward. It fires at the earliest time asked for since it last fired, or a little
-// earlier than what is wanted by then: whoever it wakes looks again. Its owner's mutex guards it.
-type alarm struct {
-	timer clockwork.Timer
-	due   time.Duration // 0: not set
-}
-
-// set makes the alarm ring at the given time, unless it rings earlier anyway. It does not block.
-func (a *alarm) set(clock clockwork.Clock, now, at time.Duration, ring func()) {
-	at = max(at, 1) // 0 is "not set"
-	if a.due != 0 && a.due <= at {
-		return
-	}
-	a.due = at
-	if a.timer == nil {
-		a.timer = clock.AfterFunc(at-now, ring)
-		return
-	}
-	a.timer.Stop()
-	a.timer.Reset(at - now)
-}
-
-// rang has to be called first by what the alarm calls.
-func (a *alarm) rang() { a.due = 0 }
-
-// stop makes the alarm forget its time.
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	a.due = 0
 }
