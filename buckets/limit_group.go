@@ -34,7 +34,8 @@ type limitGroup struct {
 	secret atomic.Bool // the hash contains a token, as far as requests that came here can tell
 
 	mu      sync.Mutex
-	buckets *bucket // the first of them
+	buckets *bucket       // the first of them
+	lost    []lostRequest // if it is UNKNOWN
 }
 
 // groupKey names a limit group of an authentication.

@@ -32,6 +32,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	there.unlock()
 	b.unlock()
 
+	target.expect(now, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
 	if scope >= majorMoves {
 		m.chargeUndiscovered(there)
@@ -150,6 +151,9 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 			transfer(h.major, func(to *bucket) { b.moveInFlight(h, to) })
 		}
 		h = next
+	}
+	for _, l := range b.group.takeLost() {
+		transfer(l.major, func(to *bucket) { to.chargeLost(l) })
 	}
 	for _, q := range b.queues.byArrival() { // so that the turns of groups begin in that order there, too
 		for w := range q.waiters {

@@ -12,6 +12,66 @@ import (
 // its major parameter and credential. So it is charged to all of them until its response tells, and two routes that share a limit
 // unbeknownst do not exceed it together.
 
+// lostRequest is one of a route whose hash was not known, that ended without a word of limits. The bucket to which it belongs may have counted it,
+// so it is charged there as soon as that is known.
+type lostRequest struct {
+	major       major
+	sent, ended time.Duration
+}
+
+// mostLost is how many of them are remembered of a route.
+const mostLost = 64
+
+// lose remembers one of an UNKNOWN limit group.
+func (group *limitGroup) lose(l lostRequest) {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	if len(group.lost) == mostLost {
+		group.lost = slices.Delete(group.lost, 0, 1)
+	}
+	group.lost = append(group.lost, l)
+}
+
+// takeLost returns those that are remembered, and forgets them.
+func (group *limitGroup) takeLost() (lost []lostRequest) {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	lost, group.lost = group.lost, nil
+	return lost
+}
+
+// sinceLost returns how long ago the first of them was sent, 0 if there is none.
+func (group *limitGroup) sinceLost(now time.Duration) time.Duration {
+	group.mu.Lock()
+	defer group.mu.Unlock()
+	if len(group.lost) == 0 {
+		return 0
+	}
+	return now - group.lost[0].sent
+}
+
+// expect takes in the limit that a response has named by which a route comes here from another limit group, if nothing is known here: otherwise the
+// buckets of other major parameters would know nothing. A refusal names only what is left of the period of a request that was lost.
+func (group *limitGroup) expect(now time.Duration, r *ratelimits.Response, from *limitGroup) {
+	if !r.Limited || group.lastLimit.Load() > 0 {
+		return
+	}
+	period := r.ResetAfter
+	if r.Class != ratelimits.ClassOK {
+		period += from.sinceLost(now)
+	}
+	group.lastPeriod.Store(int64(period))
+	group.lastLimit.Store(int64(r.Limit))
+}
+
+// chargeLost charges a lost request to the bucket to which it belongs, which is locked, as long as that may remember it.
+func (b *bucket) chargeLost(l lostRequest) {
+	if now := b.now(); now < l.ended+b.window.Period() {
+		p := b.adopt(now, l.sent)
+		b.report(now, &p, &ratelimits.Response{})
+	}
+}
+
 // provisionalCharge is the charge of a request in a bucket to which it may turn out to belong.
 type provisionalCharge struct {
 	bucket *bucket

@@ -278,3 +278,35 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 		assert.Zero(t, m.Stats().Waited)
 	})
 }
+
+// A request of an unknown route that is answered without limits may have been counted. That is charged where it belongs as soon as another one has
+// named the hash and the limit: by a success, or by a refusal, which says when its own period ends.
+func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	for name, found := range map[string]ratelimits.Response{
+		"by a success": limited("messages", 1, 0, 2*time.Second),
+		"by a refusal": {
+			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
+			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				ask(m, message(2)).update(ratelimits.Response{Status: 503}) // of channel 2, at once, and then of channel 1
+				wait(500 * time.Millisecond)
+				ask(m, message(2)).update(ratelimits.Response{Status: 503})
+				ask(m, message(1)).update(found)
+				again, other := ask(m, message(2)), ask(m, message(3))
+				require.True(t, other.granted(), "nothing was sent to channel 3")
+				wait(1900 * time.Millisecond)
+				require.False(t, again.granted(), "the last one was sent less than a period ago")
+				wait(200 * time.Millisecond)
+				require.True(t, again.granted())
+				again.update(roomy)
+				other.update(roomy)
+			})
+		})
+	}
+}

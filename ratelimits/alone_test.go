@@ -26,3 +26,21 @@ func TestWhoIsToGoAloneIsStillWhenOneWasReturned(t *testing.T) {
 	_, ok = w.Take(time.Minute)
 	assert.False(t, ok, "another request is in flight")
 }
+
+// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one goes when nothing else is
+// charged.
+func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testing.T) {
+	t.Parallel()
+	var w Window
+	p, _ := w.Take(time.Second)
+	w.Report(time.Second, p, Response{Status: 200, Limited: true, Limit: 2, Remaining: 1, ResetAfter: 125 * time.Millisecond})
+	for _, at := range []time.Duration{time.Second, 1127 * time.Millisecond} {
+		p, ok := w.Take(at)
+		require.True(t, ok)
+		w.Report(at, p, Response{Status: 503})
+	}
+	_, ok := w.Take(1128 * time.Millisecond)
+	assert.False(t, ok, "the second error may have been counted")
+	_, ok = w.Take(1253 * time.Millisecond)
+	assert.True(t, ok)
+}

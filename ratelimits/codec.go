@@ -11,7 +11,7 @@ import (
 // The first byte says what follows, and in which form. It changes whenever the fields below do.
 const (
 	windowFormat = 0x12
-	permitFormat = 0x22
+	permitFormat = 0x23
 )
 
 // farthest is how far an instant may lie from the end of all charges and holds. What is farther in the past makes no difference any more; what is

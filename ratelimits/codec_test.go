@@ -146,7 +146,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 
 func TestEveryFieldOfAPermitTravels(t *testing.T) {
 	t.Parallel()
-	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, unheard: true, alone: true}
+	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, unheard: true}
 	leaves(reflect.ValueOf(p), "p", func(name string, v reflect.Value) { assert.False(t, v.IsZero(), name) })
 	data := p.Append(nil)
 	got, rest, err := DecodePermit(append(data, 1, 2))

@@ -61,7 +61,7 @@ func (p *Permit) visit(v visitor) {
 	v.low(&p.sent, true)
 	number(v, &p.answered, math.MaxUint32)
 	number(v, &p.expired, math.MaxUint32)
-	flags(v, &p.probe, &p.adopted, &p.unheard, &p.alone)
+	flags(v, &p.probe, &p.adopted, &p.unheard)
 }
 
 func (i *interval) visit(v visitor, known bool) {

@@ -80,6 +80,14 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
+// returned charges what fills the place of a permit that was given back, if that was taken before the bucket was said to be full.
+func (r *rare) returned(w *Window, now time.Duration, p Permit) {
+	until := r.refusals.latest + w.longest + tick
+	if r.holdClass == ClassUser && p.sent <= r.refusals.latest && now < until && w.ledger.total+w.inflight < w.limit {
+		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: 1, counted: w.limit, others: true})
+	}
+}
+
 // meet takes in a 429 of a limit that the bucket's headers do not show.
 func (w *Window) meet(now time.Duration, p Permit, r *Response) {
 	wait := max(r.AskedWait(), w.again(now))

@@ -67,7 +67,6 @@ type Permit struct {
 	probe    bool
 	adopted  bool
 	unheard  bool // others have been answered elsewhere since it was sent
-	alone    bool // it was to go only when nothing else was charged
 }
 
 // Sent returns the time at which the permit was taken.
@@ -78,8 +77,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if at, ok := w.Next(now); !ok || at > now {
 		return Permit{}, false
 	}
-	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing, alone: w.alone}
-	w.probeOut, w.alone = w.probing, false
+	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing}
+	w.probeOut = w.probing
 	w.inflight++
 	w.evidence.fixed.said = w.said(now) + 1
 	return p, true
@@ -133,7 +132,7 @@ func (w *Window) advance(now time.Duration) {
 		sure, blind := w.ledger.expire(now)
 		w.expired += uint32(sure)
 		if blind > heard { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
-			w.probing, w.alone = true, blind == unanswered && w.evidence.refuted&leaky == 0
+			w.probing, w.alone = true, w.evidence.refuted&leaky == 0
 		}
 	}
 	if w.rare != nil {
@@ -141,12 +140,14 @@ func (w *Window) advance(now time.Duration) {
 	}
 }
 
-// Return gives back a permit whose request was never sent.
+// Return gives back a permit whose request was never sent. If the bucket was said to be full since it was taken, something else fills it.
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
 	w.unsay(p)
-	w.alone = w.alone || p.alone && w.probing
+	if w.rare != nil {
+		w.rare.returned(w, now, p)
+	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
@@ -201,6 +202,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	case ClassOK:
 		if r.Status > 0 && r.Status < 500 {
 			w.probing = w.probing && !p.probe
+			w.alone = w.alone && w.probing
 		}
 		w.passed++
 		if w.rare != nil {

@@ -338,3 +338,26 @@ func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	at, _ = s.Next(s.now)
 	assert.LessOrEqual(t, at, s.now+2*second)
 }
+
+// A 429 that came while a request was in flight counted that as what fills the bucket, if there was no other. When it turns out never to have been
+// sent, or to belong elsewhere, something else does.
+func TestRequestThatIsTakenBackAfterARefusalLeavesNoRoom(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 2*second)
+	b.Report(3*second, b.send(3*second), ok(2, 1, 2*second))
+	both := b.many(6*second, 2)
+	b.Report(6100*ms, both[0], refusedFor(2, 500*ms, 1900*ms))
+	b.Return(6100*ms, both[1])
+	for now := 6100 * ms; now < 8*second; now += 100 * ms {
+		_, granted := b.Take(now)
+		assert.False(t, granted, "at %v", now)
+	}
+	b.burst(8*second+2*rounding, 1)
+}
+
+// refusedFor is a 429 of the bucket itself that asks to come back before the bucket is empty.
+func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
+	r := refused(limit, retry)
+	r.ResetAfter = reset
+	return r
+}
