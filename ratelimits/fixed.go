@@ -54,9 +54,6 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 			e.said = 0
 		}
 		e.said, e.until = max(e.said, s.spent), max(e.until, s.reset.high)
-		if 2*(s.reset.high-s.reset.low) < e.closes.high-e.closes.low { // which says much more
-			e.begin(s, e.said, e.until)
-		}
 	}
 	return refuted
 }
