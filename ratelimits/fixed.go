@@ -8,9 +8,9 @@ import (
 // A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of two windows are
 // at least a period apart, and within one window, whoever is counted later is told a shorter reset-after.
 
-// fixedEvidence is what a fixed window has said of the latest window that was spoken of, and of the one before.
+// fixedEvidence is what a fixed window has said of the latest window that was spoken of.
 type fixedEvidence struct {
-	closes, before interval // when the latest one does according to all responses that certainly spoke of it, and the one before
+	closes interval // when it does according to all responses that certainly spoke of it
 	// The shortest reset-after of the latest, and how many requests had been counted by then.
 	least      time.Duration
 	leastSpent int32
@@ -34,10 +34,9 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later one
 		refuted = e.least > 0 && s.denies(e.closes, longest)
-		e.before = e.closes
 		e.begin(s, s.spent, s.reset.high)
 	case !overlaps: // an earlier one
-		refuted = s.denies(e.closes, longest) || s.denies(e.before, longest)
+		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
 		refuted = s.sent >= e.closes.high ||
 			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
