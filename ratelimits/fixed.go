@@ -63,10 +63,8 @@ func (e *fixedEvidence) begin(s *sample, said int32, until time.Duration) {
 	e.said, e.until = said, until
 }
 
-// over reports that a response speaks of a window that has certainly closed: a later one has been spoken of, or its end has passed.
-func (e *fixedEvidence) over(s *sample, longest time.Duration) bool {
-	return s.reset.high < e.closes.low || e.closes.high <= s.received && same(e.closes, s.reset, longest)
-}
+// over reports that a response speaks of a window that has certainly closed, as a later one has been spoken of.
+func (e *fixedEvidence) over(s *sample) bool { return s.reset.high < e.closes.low }
 
 // window charges requests that a window has counted: it takes them together with those of the same one, and drops those of windows before it.
 func (l *ledger) window(c *charge, longest time.Duration) {
