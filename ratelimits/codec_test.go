@@ -29,7 +29,7 @@ func everything() Window {
 		unlimited: true, declared: true, recentWhole: true, recalled: true, probing: true, probeOut: true, alone: true,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
 		evidence: evidence{
-			refuted: log | leaky, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, said: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},

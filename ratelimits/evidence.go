@@ -6,6 +6,7 @@ import "time"
 // of nothing.
 type evidence struct {
 	refuted   kinds
+	others    bool     // certainly use the bucket, too
 	suspected bool     // it is rather a log that names its next place than a fixed window, until rare.suspected
 	seen      uint8    // responses since everything was open, up to 255
 	leftOut   uint8    // responses in a row that were left out, the latest not longer ago than rare.leftOutUntil
@@ -126,7 +127,7 @@ const enough = 4
 // slides reports that somebody else would be needed to explain what a fixed window has counted, and nobody if the bucket is a sliding one.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
-	return e.seen > enough && e.refuted&fixed == 0 && e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
+	return e.seen > enough && !e.others && e.refuted&fixed == 0 && e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 

@@ -119,7 +119,7 @@ func (e *evidence) visit(v visitor) {
 	number(v, &e.refuted, int64(everyKind))
 	number(v, &e.seen, math.MaxUint8)
 	number(v, &e.leftOut, math.MaxUint8)
-	flags(v, &e.suspected)
+	flags(v, &e.others, &e.suspected)
 	known := e.reset != interval{}
 	e.reset.visit(v, known)
 	v.high(&e.at, known)

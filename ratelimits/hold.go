@@ -66,6 +66,7 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 // refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was
 // understood wrongly. It is full now. One request goes first when the hold has ended, and for some time to come.
 func (w *Window) refuse(now time.Duration, r *Response) {
+	w.evidence.others = true // perhaps
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
 	}

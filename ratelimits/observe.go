@@ -98,6 +98,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 		known = w.ledger.within(s)
 	}
 	n := max(s.spent-1-w.inflight-known, 0)
+	w.evidence.others = w.evidence.others || n > 0 && !anew
 	if anew || n > 0 { // those in flight need not have been counted yet, nor those answered since it was sent
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
