@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -120,4 +121,19 @@ func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 		now += 1500 * ms
 	}
 	b.burst(now, 3)
+}
+
+// Where others use the bucket, what they have used shows no sliding bucket.
+func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := serveConfig(t, discordsim.Config{
+			Seed: seed, Rules: []discordsim.Rule{always(discordsim.Fixed(2, 2*second))},
+			Foreign: []discordsim.ForeignUse{{Request: message, Every: 300 * ms}},
+			Faults:  []discordsim.Fault{{Probability: 0.3, Status: 502, Uncounted: true}},
+		}, between(seed, 50*ms, 55*ms))
+		s.send(60)
+		s.finish()
+		assert.Zero(t, s.world.Report().Avoidable.Total(), "seed %d", seed)
+	}
 }
