@@ -129,7 +129,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		q := qs.find(&w.ask)
 		p.declared = append(p.declared, b.takeKept(q)...)
 		if missing := b.takeAbove(now, &w.ask, p); missing != nil {
-			if missing.declared() || q.passed != nil { // else it would keep for long what others can use, and not have it when it is its turn
+			if missing.declared() { // else it would keep for long what others can use, and not have it when it is its turn
 				b.keep(now, q, w.useDeclared(p))
 			}
 			if err := missing.outage(now); err != nil {
