@@ -85,7 +85,9 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 // outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
 // what it can of p. The other processes then hear who still waits.
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
-	b.grantQueued(now, p)
+	if b.grantQueued(now, p); b.queues == nil {
+		b.discovery.release(now)
+	}
 	b.probeOver(now)
 	b.tell(now)
 }
@@ -94,7 +96,6 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 	qs := b.queues
 	if qs == nil {
-		b.discovery.release(now)
 		return
 	}
 	if b.manager().closed() { // all are refused now, and the state that is written may not count any more who would leave
@@ -128,7 +129,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		q := qs.find(&w.ask)
 		p.declared = append(p.declared, b.takeKept(q)...)
 		if missing := b.takeAbove(now, &w.ask, p); missing != nil {
-			if missing.declared() || q.passed != nil { // else it would keep for long what others can use, and not have it when it is its turn
+			if missing.declared() { // else it would keep for long what others can use, and not have it when it is its turn
 				b.keep(now, q, w.useDeclared(p))
 			}
 			if err := missing.outage(now); err != nil {
@@ -154,9 +155,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 	if wake > 0 {
 		b.wakeAt(now, wake)
 	}
-	if b.dropQueues(); b.queues == nil {
-		b.discovery.release(now)
-	}
+	b.dropQueues()
 }
 
 // dispatchNow dispatches with what it can take by itself, and gives back what is left.

@@ -444,7 +444,12 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		large := buckets.WithGlobalLimitOf(func(string) int { return 200 })
+		large := buckets.WithGlobalLimitOf(func(authorization string) int {
+			if authorization == bot {
+				return 200
+			}
+			return 50
+		})
 		m := started(t, large)
 		discover(t, m, message(1), limited("messages", 1000, 999, time.Second))
 		m = successor(t, stateOf(t, m, true), large)

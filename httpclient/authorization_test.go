@@ -68,7 +68,9 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"places of one route":                    {[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false},
 		"between the latest of one route":        {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
 		"before the latest of both routes":       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}}, true},
-		"an earlier one that comes back late":    {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"an earlier one that comes back late": {[]step{
+			{"/guilds/9", 0, 200}, {"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401},
+		}, true},
 		"a token in the path says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,5 +142,16 @@ func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := sendAll(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
 		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
+	})
+}
+
+// A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they came back.
+func TestAStopIsNotLiftedByASuccessThatLeftBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	const path = "/guilds/1"
+	synctest.Test(t, func(t *testing.T) {
+		transport := sendAll(t, step{path, 0, 200}, step{path, 5 * time.Second, 401}, step{path, 8 * time.Second, 200}, step{path, 0, 401})
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, send(transport, getting(t, path)).wait().err, &stopped)
 	})
 }

@@ -181,3 +181,19 @@ func FuzzRestoreStateOfATransport(f *testing.F) {
 		_ = transport.RestoreState(bytes.NewReader(contents))
 	})
 }
+
+// What is known of an Authorization does not hide in the next process that it is a bot's.
+func TestTokenThatWasRefusedBeforeIsProvedNotToBeValidInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newTransport(t, roundTripper(unauthorized))
+		assertStatus(t, http.StatusUnauthorized, send(first, getting(t, "/guilds/1")))
+		second := newTransport(t, roundTripper(unauthorized))
+		require.NoError(t, second.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+		assertStatus(t, http.StatusUnauthorized, send(second, getting(t, "/users/@me")))
+		var stopped *httpclient.CredentialError
+		require.ErrorAs(t, send(second, getting(t, "/channels/1")).wait().err, &stopped)
+		assert.True(t, stopped.Everywhere)
+		assert.Zero(t, stopped.RetryAfter, "for ever")
+	})
+}

@@ -30,7 +30,7 @@ func everything() Window {
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
-			fixed: fixedEvidence{closes: interval{next(), next()}, before: interval{next(), next()}, least: span(), leastSpent: 21, said: 22, until: next()},
+			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, said: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
 		rare: &rare{

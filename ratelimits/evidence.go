@@ -88,7 +88,7 @@ func (w *Window) contradict(s *sample) verdict {
 	}
 	onlyNext := e.refuted != everyKind
 	e.forget()
-	e.fixed, e.leftOut = fixedEvidence{}, e.leftOut+1
+	e.leftOut++
 	rare.leftOutUntil = max(s.reset.high, w.ledger.last())
 	if onlyNext {
 		w.suspect(s.received, max(w.longest, s.after))
@@ -131,8 +131,7 @@ func (w *Window) slides(s *sample, expired int32) bool {
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 
-// forget leaves everything open again, but for the latest reset and for what is counted if it is a fixed window.
+// forget leaves everything open again, but for the latest reset.
 func (e *evidence) forget() {
-	e.refuted, e.seen, e.leaky, e.next = 0, 0, leakyEvidence{}, nextEvidence{}
-	e.fixed = fixedEvidence{said: e.fixed.said, until: e.fixed.until}
+	e.refuted, e.seen, e.fixed, e.leaky, e.next = 0, 0, fixedEvidence{}, leakyEvidence{}, nextEvidence{}
 }

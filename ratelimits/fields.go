@@ -131,7 +131,6 @@ func (e *evidence) visit(v visitor) {
 
 func (e *fixedEvidence) visit(v visitor) {
 	e.closes.visit(v, e.least > 0)
-	e.before.visit(v, e.before != interval{})
 	v.span(&e.least)
 	number(v, &e.leastSpent, mostCounted)
 	number(v, &e.said, mostCounted)

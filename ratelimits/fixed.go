@@ -8,9 +8,9 @@ import (
 // A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of two windows are
 // at least a period apart, and within one window, whoever is counted later is told a shorter reset-after.
 
-// fixedEvidence is what a fixed window has said of the latest window that was spoken of, and of the one before.
+// fixedEvidence is what a fixed window has said of the latest window that was spoken of.
 type fixedEvidence struct {
-	closes, before interval // when the latest one does according to all responses that certainly spoke of it, and the one before
+	closes interval // when it does according to all responses that certainly spoke of it
 	// The shortest reset-after of the latest, and how many requests had been counted by then.
 	least      time.Duration
 	leastSpent int32
@@ -30,14 +30,11 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	switch overlaps := e.closes.overlaps(s.reset); {
-	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
-		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later one
 		refuted = e.least > 0 && s.denies(e.closes, longest)
-		e.before = e.closes
-		e.begin(s, s.spent, s.reset.high)
+		*e = fixedEvidence{closes: s.reset, least: max(s.after, 1), leastSpent: s.spent, said: s.spent, until: s.reset.high}
 	case !overlaps: // an earlier one
-		refuted = s.denies(e.closes, longest) || s.denies(e.before, longest)
+		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
 		refuted = s.sent >= e.closes.high ||
 			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
@@ -54,23 +51,12 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 			e.said = 0
 		}
 		e.said, e.until = max(e.said, s.spent), max(e.until, s.reset.high)
-		if 2*(s.reset.high-s.reset.low) < e.closes.high-e.closes.low { // which says much more
-			e.begin(s, e.said, e.until)
-		}
 	}
 	return refuted
 }
 
-// begin takes a response for the first that speaks of a window.
-func (e *fixedEvidence) begin(s *sample, said int32, until time.Duration) {
-	e.closes, e.least, e.leastSpent = s.reset, max(s.after, 1), s.spent
-	e.said, e.until = said, until
-}
-
-// over reports that a response speaks of a window that has certainly closed: a later one has been spoken of, or its end has passed.
-func (e *fixedEvidence) over(s *sample, longest time.Duration) bool {
-	return s.reset.high < e.closes.low || e.closes.high <= s.received && same(e.closes, s.reset, longest)
-}
+// over reports that a response speaks of a window that has certainly closed, as a later one has been spoken of.
+func (e *fixedEvidence) over(s *sample) bool { return s.reset.high < e.closes.low }
 
 // window charges requests that a window has counted: it takes them together with those of the same one, and drops those of windows before it.
 func (l *ledger) window(c *charge, longest time.Duration) {

@@ -39,7 +39,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	}
 	switch {
 	case r.Class == ClassUser: // it was not counted
-	case w.evidence.windows() && w.evidence.fixed.over(&s, w.longest): // nor is it any more
+	case w.evidence.windows() && w.evidence.fixed.over(&s): // nor is it any more
 	default:
 		w.chargeCounted(p, &s, &c, since, first || v == contradicted)
 		if w.ledger.unsure > 0 && v != contradicted {

@@ -1,0 +1,69 @@
+package buckets_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// What a process may have sent before it was killed counts for a period, also if the next one ends within that time.
+func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		m = successor(t, stateOf(t, m, false))
+		wait(10 * time.Second)
+		m = successor(t, stateOf(t, m, true), buckets.WithMaxRateLimit(time.Hour))
+		c := ask(m, message(2))
+		require.False(t, c.done(), "the first process may have used it up")
+		wait(50*time.Second + 10*time.Millisecond)
+		require.True(t, c.granted())
+		c.update(limited("messages", 5, 4, time.Minute))
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		m = successor(t, stateOf(t, m, false))
+		wait(3 * time.Second)
+		m.LiftHolds()
+		discover(t, m, message(2), limited("messages", 5, 4, time.Minute))
+		require.NoError(t, m.Close())
+	})
+}
+
+// A route without limits can have a hidden one on what a body contains.
+func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for range 2 {
+			c := call(context.Background(), m, edit("1"))
+			require.True(t, c.granted())
+			c.update(plain(200))
+		}
+		c := call(context.Background(), m, rename("1"))
+		require.True(t, c.granted())
+		c.update(refused(ratelimits.ClassSubLimit, time.Minute))
+		m = successor(t, stateOf(t, m, true))
+		named, other := call(context.Background(), m, rename("1")), call(context.Background(), m, edit("1"))
+		assert.False(t, named.done())
+		require.True(t, other.granted())
+		other.update(plain(200))
+		wait(time.Minute + 10*time.Millisecond)
+		require.True(t, named.granted())
+		named.update(plain(200))
+		drained(t, m)
+	})
+}
