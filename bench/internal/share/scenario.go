@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -48,18 +49,18 @@ type targets struct {
 
 // list says what has to be reached.
 func (t targets) list() []string {
-	if t.anything {
+	switch {
+	case t.anything:
 		return []string{"none: it shows what the policy for outages costs"}
+	case t.servedWithin > 0:
+		list := []string{"every request answered", fmt.Sprintf("each bucket served again %v after an accident", report.Setting(t.servedWithin)), "no 429, except:",
+			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty"}
+		if t.backWithin > 0 {
+			list = slices.Insert(list, 1, fmt.Sprintf("the rate back %v after an accident", report.Setting(t.backWithin)))
+		}
+		return list
 	}
-	list := []string{"every request answered"}
-	if t.backWithin > 0 {
-		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.backWithin.Seconds()))
-	}
-	if t.servedWithin > 0 {
-		return append(list, fmt.Sprintf("each bucket served again %g s after an accident", t.servedWithin.Seconds()), "no 429, except:",
-			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty")
-	}
-	list = append(append(list, "no 429"), t.ofLongRuns()...)
+	list := append([]string{"every request answered", "no 429"}, t.ofLongRuns()...)
 	if t.inOrder {
 		list = append(list, "no pairs inverted from the second window on")
 	}
@@ -260,16 +261,10 @@ func (w work) planned() (at []time.Duration) {
 	return at
 }
 
-// ideal is what a client takes for the work of all processes that must be sure before it sends, and has the smallest round trip
-// for all its requests.
-type ideal struct {
-	took     time.Duration // until the last answer
-	meanWait time.Duration // of a request until it is sent; 0: that depends on when callers come again
-}
-
-// idealOf plans work whose number of requests is fixed. A caller's later requests are planned as if they were there when the
+// idealOf plans work whose number of requests is fixed, for a client that does it for all processes, must be sure before it sends, and has the
+// smallest round trip for all its requests. Its mean wait is 0 if that depends on when callers come again. A caller's later requests are planned as if they were there when the
 // callers have begun, which can only make the ideal faster.
-func idealOf(all work, quota discordsim.Quota) (ideal, error) {
+func idealOf(all work, quota discordsim.Quota) (discordsim.Plan, error) {
 	arrivals := make(map[int][]time.Duration) // by bucket
 	begun, again := time.Duration(0), false
 	for _, c := range all {
@@ -289,5 +284,5 @@ func idealOf(all work, quota discordsim.Quota) (ideal, error) {
 	if again {
 		plan.MeanWait = 0
 	}
-	return ideal{plan.Makespan, plan.MeanWait}, err
+	return plan, err
 }
