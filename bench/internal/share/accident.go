@@ -20,36 +20,23 @@ type accident struct {
 	begin, end func(context.Context, *run) error
 }
 
-const (
-	// sessionTime is after how long others do without a process that says nothing.
-	sessionTime  = 3 * time.Second
-	restartedAt  = 7 * time.Second
-	restartedFor = 4 * time.Second
-	killedAt     = 21 * time.Second
-	frozenAt     = 31 * time.Second
-	frozenFor    = 3 * time.Second
-	// rolledBackAt is in the middle of long windows: since the engine was frozen most of them begin at the same time. The snapshot is taken before
-	// processes are killed, about as long before as engines take one every minute or so.
-	rolledBackAt = 46 * time.Second
-	// rolledBackFor is how long a supervisor takes to start an engine again.
-	rolledBackFor = 500 * time.Millisecond
-	emptiedAt     = 57 * time.Second
-	emptiedFor    = 2 * time.Second
-)
+// sessionTime is after how long others do without a process that says nothing.
+const sessionTime = 3 * time.Second
 
 // accidents are all that happen in a run.
 func accidents() []accident {
+	const s = time.Second
 	kill := func(_ context.Context, r *run) error {
 		r.engine.Kill()
 		return nil
 	}
 	return []accident{{
-		name: "all processes are restarted, one after the other", at: restartedAt, until: restartedAt + restartedFor,
+		name: "all processes are restarted, one after the other", at: 7 * s, until: 11 * s,
 		begin: func(ctx context.Context, r *run) error {
-			return r.replaceFrom(ctx, 0, restartedFor/time.Duration(len(r.places)), (*process).end)
+			return r.replaceFrom(ctx, 0, 4*s/time.Duration(len(r.places)), (*process).end)
 		},
 	}, {
-		name: "half of the processes are killed, and started again", at: killedAt, until: killedAt,
+		name: "half of the processes are killed, and started again", at: 21 * s, until: 21 * s,
 		begin: func(ctx context.Context, r *run) error {
 			if err := snapshot(r.engine); err != nil {
 				return err
@@ -57,16 +44,17 @@ func accidents() []accident {
 			return r.replaceFrom(ctx, (len(r.places)+1)/2, 0, (*process).shoot)
 		},
 	}, {
-		name: fmt.Sprintf("the engine is frozen for %g s", frozenFor.Seconds()), at: frozenAt, until: frozenAt + frozenFor,
+		name: "the engine is frozen for 3 s", at: 31 * s, until: 34 * s,
 		begin: func(_ context.Context, r *run) error { return r.engine.Pause() },
 		end:   func(_ context.Context, r *run) error { return r.engine.Resume() },
 	}, {
-		name: fmt.Sprintf("the engine is killed, and back as it was %g s before", (rolledBackAt - killedAt).Seconds()),
-		at:   rolledBackAt, until: rolledBackAt + rolledBackFor, allowed: quota.Limit, allowedBuckets: 1,
+		// In the middle of long windows, most of which begin at the same time since the engine was frozen. A supervisor takes half a second to
+		// start it again, and snapshots are about as old.
+		name: "the engine is killed, and back as it was 25 s before", at: 46 * s, until: 46*s + s/2, allowed: quota.Limit, allowedBuckets: 1,
 		begin: kill, end: func(ctx context.Context, r *run) error { return rollBack(ctx, r.engine) },
 	}, {
-		name: fmt.Sprintf("the engine is killed, and back empty after %g s", emptiedFor.Seconds()), at: emptiedAt, until: emptiedAt + emptiedFor,
-		allowed: 2, begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.Restart(ctx) },
+		name: "the engine is killed, and back empty after 2 s", at: 57 * s, until: 59 * s, allowed: 2,
+		begin: kill, end: func(ctx context.Context, r *run) error { return r.engine.Restart(ctx) },
 	}}
 }
 

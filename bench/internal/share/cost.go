@@ -9,21 +9,11 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// cost is what an accident cost until the next one, or the end.
+// cost is what an accident cost until the next one, or the end; its table says what each of them means.
 type cost struct {
 	accident
-	// before is the rate before it, in requests a second.
-	before float64
-	// lost is how many requests fewer came through than were made, or than would have at that rate if nobody makes a request before
-	// another one was answered.
-	lost float64
-	// back is when the rate was back, counted from its end; negative: not before the next one.
-	back time.Duration
-	// served is how long requests had to wait, at most, until a bucket that the accident touched served one again; negative: until the
-	// next accident at least.
-	served time.Duration
-	// refused is how many 429s there were, avoidable those of them that a client would have avoided that knew what all processes knew,
-	// buckets the number of buckets. errors is how many requests failed in another way.
+	before, lost                        float64       // requests a second, and requests
+	back, served                        time.Duration // negative: not before the next one
 	refused, avoidable, buckets, errors int
 }
 

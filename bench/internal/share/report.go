@@ -58,17 +58,18 @@ func (r *result) report(demand report.Demand) *report.Report {
 }
 
 func (r *result) facts() []report.Fact {
-	inverted := report.Value{}
+	inverted := report.Count(r.inverted).As("–")
 	if r.pairs > 0 {
-		inverted = report.Share(part(r.inverted, r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
+		inverted = inverted.As(report.Share(part(r.inverted, r.pairs)).String()).Bad(r.inverted > 0 && r.targets.inOrder)
 	}
 	facts := []report.Fact{
-		{Name: "answered", Value: report.Text(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests), Column: "answered", Main: true},
+		{Name: "answered", Key: "answered", Value: report.Count(r.answered).As(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests),
+			Column: "answered", Main: true},
 		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(r.efficiency(), r.targets.certain), Remark: "of the certain ideal", Main: true,
 			Column: "certain", Note: "efficiency against one ideal client that must be sure before it sends, and does the work of all"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.refused), Column: "429s", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.took), Remark: "by " + processes(len(r.works)), Column: "time", Main: true},
-		{Name: "inverted pairs", Value: inverted, Remark: fmt.Sprintf("%d of %d", r.inverted, r.pairs), Main: true, Column: "inverted\npairs",
+		{Name: "inverted pairs", Key: "inverted", Value: inverted, Remark: fmt.Sprintf("%d of %d", r.inverted, r.pairs), Main: true, Column: "inverted\npairs",
 			Note: "of pairs of requests that two processes made one after the other: how many changed places, from a bucket's second window on"},
 		{Name: "queued, mean", Key: "queued_mean_seconds", Value: report.Time(r.meanWait), Column: "queued\nmean",
 			Note: "time from handing a request to a client until it was sent: mean, that of the ideal client, median, 99th percentile"},
@@ -81,12 +82,10 @@ func (r *result) facts() []report.Fact {
 		{Name: "targets", Key: "targets", Value: report.List(r.targets.list())},
 		{Key: "processes", Value: report.Count(len(r.works))},
 		{Key: "requests", Value: report.Count(r.requests)},
-		{Key: "answered", Value: report.Count(r.answered)},
 		{Key: "errors", Value: report.Data(r.errors)},
 		{Key: "avoidable", Value: report.ByClass(r.avoidable)},
 		{Key: "excused", Value: report.ByClass(r.excused)},
 		{Key: "pairs", Value: report.Count(r.pairs)},
-		{Key: "inverted", Value: report.Count(r.inverted)},
 		{Key: "simulator_behind_seconds", Value: report.Time(r.stalled)},
 		{Key: "not_judged", Value: report.List(r.notJudged())},
 	}
