@@ -1,7 +1,6 @@
 package share
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -72,16 +71,14 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}}
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		_ = json.NewEncoder(stdout).Encode(calls(transport)) // before loans are returned, which no request has caused
-		_, _ = transport.Close(), server.Close()
-	}()
-	fmt.Fprintln(stdout, listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	said := json.NewEncoder(stdout)
+	if err := said.Encode(listener.Addr().String()); err != nil {
 		return err
 	}
-	return transport.Close()
+	_, _ = io.Copy(io.Discard, stdin)
+	_ = said.Encode(calls(transport)) // before loans are returned, which no request has caused
+	return errors.Join(transport.Close(), server.Close())
 }
 
 // calls sums up the calls to the engine.
@@ -98,10 +95,8 @@ func (a assignment) share(ctx context.Context) (options []buckets.Option, close 
 		return nil, func() {}, nil
 	}
 	policy := shared.OutageWait
-	for p := policy; p <= shared.OutageFull; p++ {
-		if p.String() == a.Outage {
-			policy = p
-		}
+	for policy < shared.OutageFull && a.Outage != "" && policy.String() != a.Outage {
+		policy++
 	}
 	store, err := redis.Open(ctx, a.Engine, redis.WithApplication(a.Application), redis.WithOutage(policy), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
@@ -154,15 +149,13 @@ func launch(number int, a assignment, failed func(error)) (*process, error) {
 	}
 	p := &process{in: in, kill: command.Process.Kill, exited: make(chan struct{})}
 	late := time.AfterFunc(readyWithin, func() { _ = p.kill() })
-	lines := bufio.NewReader(out)
-	line, wrong := lines.ReadString('\n')
-	p.address = strings.TrimSpace(line)
-	if !late.Stop() || wrong != nil {
+	said := json.NewDecoder(out)
+	if wrong := said.Decode(&p.address); !late.Stop() || wrong != nil {
 		_ = p.kill()
 		return nil, fmt.Errorf("process %d is not ready: %w: %s", number+1, errors.Join(wrong, command.Wait()), strings.TrimSpace(complaint.String()))
 	}
 	go func() {
-		_ = json.NewDecoder(lines).Decode(&p.calls)
+		_ = said.Decode(&p.calls)
 		err := command.Wait()
 		close(p.exited)
 		if !p.wanted.Load() {

@@ -140,6 +140,17 @@ func (r *result) missed() (missed []string) {
 	return missed
 }
 
+// explained reports that a stall of the machine may be why targets were missed. Only the longest is known, so no more time is excused than that
+// took. It explains no answer that is missing, no calls to the server, and no order, which has been judged with it in mind.
+func (r *result) explained(demand report.Demand) bool {
+	t := r.targets
+	certain := max(t.certain, demand.MinEfficiency)
+	excess := func(d, wanted time.Duration) bool { return wanted > 0 && (d < 0 || d-wanted > r.stalled) }
+	return r.stalled >= busy && r.answered == r.requests && (r.inverted == 0 || !t.inOrder) && (t.callsEach == 0 || r.callsEach() <= t.callsEach) &&
+		(certain == 0 || r.took-time.Duration(float64(r.ideal.Makespan)/certain) <= r.stalled) &&
+		!slices.ContainsFunc(r.costs, func(c cost) bool { return excess(c.back, t.backWithin) || excess(c.served, t.servedWithin) })
+}
+
 // notJudged lists the targets that say nothing of a run as short as this one, and are not looked at.
 func (r *result) notJudged() (list []string) {
 	if r.length >= shortestJudged || r.interrupted || r.targets.anything {
@@ -155,7 +166,7 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 	switch {
 	case r.interrupted:
 		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
-	case len(reasons) > 0 && r.stalled >= busy && r.answered == r.requests: // an answer that is missing is no question of time
+	case len(reasons) > 0 && r.explained(demand):
 		return report.Verdict{Status: report.Stalled, Reasons: reasons, Line: r.stall()}
 	case len(reasons) == 0 && r.targets.anything:
 		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
