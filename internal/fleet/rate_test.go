@@ -69,7 +69,8 @@ func (s *stage) slow(w *world) error {
 func TestRateIsTooSlowOnlyWhileRequestsWait(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
-	inBubble(t, fleet.Config{Processes: 1, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "messages"}), Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+	config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 		path := fleet.Message(1).Path
 		callers(t, f, f.Processes[0], 10, 4, fleet.Message(1))
 		finish(t, f, time.Minute)

@@ -59,7 +59,8 @@ func TestEngineThatGoesBackGivesNoLentWindowAgain(t *testing.T) {
 func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
-	inBubble(t, fleet.Config{Processes: 2, Discord: bucket(discordsim.Rule{Quota: quota, Hash: "messages"}), Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+	config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 		dies, stays := f.Processes[0], f.Processes[1]
 		callers(t, f, dies, 1, 3, fleet.Message(1)) // the first one finds out the limit
 		time.Sleep(time.Second)

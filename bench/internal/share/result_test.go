@@ -17,7 +17,8 @@ import (
 func good() *result {
 	return &result{
 		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: 20 * time.Second,
-		requests: 100, answered: 100, took: 20 * time.Second, ideal: discordsim.Plan{Makespan: 19600 * time.Millisecond}, calls: buckets.SharedCalls{Calls: 10}, pairs: 50,
+		requests: 100, answered: 100, took: 20 * time.Second, ideal: discordsim.Plan{Makespan: 19600 * time.Millisecond},
+		calls: buckets.SharedCalls{Calls: 10}, pairs: 50,
 	}
 }
 

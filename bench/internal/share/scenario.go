@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -49,18 +48,18 @@ type targets struct {
 
 // list says what has to be reached.
 func (t targets) list() []string {
-	switch {
-	case t.anything:
+	if t.anything {
 		return []string{"none: it shows what the policy for outages costs"}
-	case t.servedWithin > 0:
-		list := []string{"every request answered", fmt.Sprintf("each bucket served again %v after an accident", report.Setting(t.servedWithin)), "no 429, except:",
-			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty"}
-		if t.backWithin > 0 {
-			list = slices.Insert(list, 1, fmt.Sprintf("the rate back %v after an accident", report.Setting(t.backWithin)))
-		}
-		return list
 	}
-	list := append([]string{"every request answered", "no 429"}, t.ofLongRuns()...)
+	list := []string{"every request answered"}
+	if t.backWithin > 0 {
+		list = append(list, fmt.Sprintf("the rate back %g s after an accident", t.backWithin.Seconds()))
+	}
+	if t.servedWithin > 0 {
+		return append(list, fmt.Sprintf("each bucket served again %g s after an accident", t.servedWithin.Seconds()), "no 429, except:",
+			fmt.Sprintf("%d in one bucket when the engine comes back as it was earlier", quota.Limit), "2 when it comes back empty")
+	}
+	list = append(append(list, "no 429"), t.ofLongRuns()...)
 	if t.inOrder {
 		list = append(list, "no pairs inverted from the second window on")
 	}
