@@ -158,7 +158,7 @@ func (s *state) takeOver(now time.Duration) {
 	s.bury(now, s.owner)
 	s.owner = ""
 	period := s.window.Period()
-	if !s.window.Known() {
+	if period == 0 && !s.window.Unlimited() { // nobody knows
 		period = longestLoanPeriod
 	}
 	s.window.HoldFor(now, max(period, s.window.Reset()-now), ratelimits.ClassOK)

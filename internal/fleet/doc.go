@@ -17,5 +17,6 @@
 // with its clock, see [Process.Suspend]. [Fleet.Story] tells what became of the requests of a bucket, and what else happened meanwhile.
 //
 // The tests of this package are the judge of everything that processes share. TestWorlds plays what can happen to a fleet, and counts every
-// 429 that could have been avoided.
+// 429 that could have been avoided. Nor may a bucket be served at less than 80 % of its rate once all trouble has been over for 4 s and one of its
+// periods, as long as requests wait for it.
 package fleet

@@ -12,12 +12,12 @@ import (
 
 // record is what is known of one request.
 type record struct {
-	process *Process
-	request Request
-	arrived time.Duration // at its process
-	sent    time.Duration // for the last time so far, 0 if it was not
-	accepted,
-	over bool
+	process   *Process
+	request   Request
+	arrived   time.Duration // at its process
+	sent      time.Duration // for the last time so far, 0 if it was not
+	ended     time.Duration // 0 if it has not
+	accepted  bool
 	processed time.Duration // when it was accepted
 	answers   []discordsim.Event
 }
@@ -39,7 +39,7 @@ func (f *Fleet) sent(sequence int64) {
 func (f *Fleet) ended(sequence int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.records[sequence-1].over = true
+	f.records[sequence-1].ended = f.Now()
 }
 
 // processed notes what Discord did with a request.
@@ -67,7 +67,7 @@ func (f *Fleet) left() string {
 	defer f.mu.Unlock()
 	count, first := 0, ""
 	for i, r := range f.records {
-		if !r.over {
+		if r.ended == 0 {
 			if count++; count == 1 {
 				first = fmt.Sprintf("number %d of process %d (%s %s, arrived %v, sent %v)", i+1, r.process.Number, r.request.Method, r.request.Path, r.arrived, r.sent)
 			}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
 )
@@ -50,4 +52,30 @@ func TestEngineThatGoesBackGivesNoWindowAgainOnceAnybodyHasNoticed(t *testing.T)
 
 func TestEngineThatGoesBackGivesNoLentWindowAgain(t *testing.T) {
 	backward(t, false)
+}
+
+// What an engine keeps that goes back by long says that buckets are lent to a process that has died since. Others have used them for long, so
+// there is nothing to find out.
+func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
+	t.Parallel()
+	quota := discordsim.Fixed(5, time.Second)
+	config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+		dies, stays := f.Processes[0], f.Processes[1]
+		callers(t, f, dies, 1, 3, fleet.Message(1)) // the first one finds out the limit
+		time.Sleep(time.Second)
+		snapshot := f.Memory.Save()
+		dies.Kill()
+		callers(t, f, stays, 10, 15, fleet.Message(1))
+		time.Sleep(20 * time.Second)
+		back := f.Now()
+		f.Note("the engine goes back: %s", strings.Join(f.Memory.Restore(snapshot), ", "))
+		finish(t, f, time.Hour)
+		// Somebody notices within a second, all say what they have in flight within 1.2 s, and one request goes first.
+		again := back + 2200*time.Millisecond + quota.Period
+		if at, found := f.TooSlow("/channels/1/messages", quota.Limit, quota.Period*5/4, again, f.Now()); found {
+			t.Errorf("from %v on too slow\n%s", at, f.Story("/channels/1/messages", back, at+quota.Period*2))
+		}
+		require.Zero(t, f.Discord.Report().Refused.Total())
+	})
 }

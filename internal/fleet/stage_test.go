@@ -25,15 +25,16 @@ type stage struct {
 	scene
 	trouble *rand.Rand // of whoever makes trouble; see at
 
-	mu      sync.Mutex
-	places  []*fleet.Process // who has the channels of a place now; nil: nobody yet
-	joining sync.Mutex       // one process after the other
-	killing sync.Mutex       // guards avenger
-	timers  []*time.Timer
-	over    bool
-	lost    []time.Duration // when the engine lost its state
-	bad     string          // the first outcome that cannot be, and its story
-	avenger func(place int)
+	mu       sync.Mutex
+	places   []*fleet.Process // who has the channels of a place now; nil: nobody yet
+	joining  sync.Mutex       // one process after the other
+	killing  sync.Mutex       // guards avenger
+	timers   []*time.Timer
+	over     bool
+	lost     []time.Duration // when the engine lost its state
+	troubles []interval      // everything that happened
+	bad      string          // the first outcome that cannot be, and its story
+	avenger  func(place int)
 
 	counts tally
 	work   sync.WaitGroup // of those who make trouble
@@ -108,7 +109,7 @@ func (w *world) play(seed uint64) (tally, error) {
 	if w.trouble != nil {
 		w.trouble(s)
 	}
-	time.Sleep(s.length)
+	time.Sleep(s.length + s.tail(w))
 	s.calm()
 	cancel()
 	s.work.Wait()
@@ -283,8 +284,11 @@ func (s *stage) verdict(w *world) (tally, error) {
 			return c, fmt.Errorf("%v\n%s\n%s", s.scene, problem, s.Story(path, until-s.declares.longest()-5*time.Second, until))
 		}
 	}
-	if w.costs != "" || len(excess) == 0 {
+	if w.costs != "" {
 		return c, nil
+	}
+	if len(excess) == 0 {
+		return c, s.slow(w)
 	}
 	c.excess = len(excess)
 	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states in their buckets\n%s",

@@ -11,7 +11,10 @@ import (
 // The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens, and returns at once.
 
 // at lets something happen after so much of the play, unless that is over.
-func (s *stage) at(after time.Duration, do func()) {
+func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
+
+// during lets something begin after so much of the play that lasts so long, unless that is over.
+func (s *stage) during(after, lasts time.Duration, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -26,8 +29,16 @@ func (s *stage) at(after time.Duration, do func()) {
 		s.work.Add(1)
 		s.mu.Unlock()
 		defer s.work.Done()
+		s.happens(lasts)
 		do()
 	}))
+}
+
+// happens notes that there is trouble, which lasts so long.
+func (s *stage) happens(lasts time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.troubles = append(s.troubles, interval{s.Now(), s.Now() + lasts})
 }
 
 // within draws a duration.
@@ -64,24 +75,37 @@ func (s *stage) flushes() {
 // while in which nobody answers, and was behind.
 func (s *stage) rollbacks() {
 	s.times(3, func(at time.Duration) {
-		age := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period))
-		down := time.Duration(0)
+		age, down := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period)), time.Duration(0)
 		if s.trouble.IntN(2) == 0 {
 			down = s.within(50*time.Millisecond, 3*time.Second)
 		}
-		var snapshot redistest.Snapshot
-		s.at(at-age, func() { snapshot = s.Memory.Save() })
-		if down > 0 {
-			s.at(at, func() {
-				s.Note("the engine is down")
-				s.Memory.SetDown(true)
-			})
-		}
-		s.at(at+down, func() {
-			changes := s.Memory.Restore(snapshot)
-			s.loses("goes back by %v: %s", age+down, strings.Join(changes, ", "))
-			s.Memory.SetDown(false)
+		s.goesBack(at-age, at, down)
+	})
+}
+
+// oldRollback: the engine goes back to what it kept when processes lived that have been replaced long since.
+func (s *stage) oldRollback() {
+	at := s.within(time.Second, 4*time.Second)
+	s.goesBack(at, at+sessionTime+longestUnknown+time.Second, 500*time.Millisecond)
+	for place := range s.scene.places / 2 {
+		s.at(at+time.Millisecond, func() { s.kill(place, 0) })
+	}
+}
+
+// goesBack lets the engine be down from some moment on, if it is for any time, and then go back to what it kept before.
+func (s *stage) goesBack(to, from, down time.Duration) {
+	var snapshot redistest.Snapshot
+	s.at(to, func() { snapshot = s.Memory.Save() })
+	if down > 0 {
+		s.during(from, down, func() {
+			s.Note("the engine is down")
+			s.Memory.SetDown(true)
 		})
+	}
+	s.at(from+down, func() {
+		changes := s.Memory.Restore(snapshot)
+		s.loses("goes back by %v: %s", from+down-to, strings.Join(changes, ", "))
+		s.Memory.SetDown(false)
 	})
 }
 
@@ -112,7 +136,7 @@ func (s *stage) outages() {
 		if frozen {
 			set = s.Memory.SetFrozen
 		}
-		s.at(at, func() {
+		s.during(at, length, func() {
 			s.Note("the engine is away (frozen %v)", frozen)
 			set(true)
 		})
@@ -127,7 +151,7 @@ func (s *stage) outages() {
 func (s *stage) cuts() {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(50*time.Millisecond, 10*time.Second)
-		s.at(at, func() {
+		s.during(at, length, func() {
 			if p := s.who(place); p != nil {
 				p.Cut(true)
 				s.at(length, func() { p.Cut(false) })
@@ -151,7 +175,7 @@ func (s *stage) steps(sign time.Duration) {
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(100*time.Millisecond, 15*time.Second)
-		s.at(at, func() {
+		s.during(at, length, func() {
 			if p := s.who(place); p != nil {
 				s.count(func(t *tally) { t.suspended++ })
 				p.Suspend(clockStands)
@@ -221,6 +245,7 @@ func (s *stage) kill(place int, later time.Duration) {
 		return
 	}
 	s.count(func(t *tally) { t.dead++ })
+	s.happens(max(longestUnknown-s.quota.Period, 0))
 	p.Kill()
 	if later == 0 {
 		s.replace(place)

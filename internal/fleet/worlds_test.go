@@ -48,6 +48,11 @@ var worlds = []world{
 	{name: "processes are cut off", trouble: (*stage).cuts, scenery: strict},
 	{name: "engine is flushed", trouble: (*stage).flushes},
 	{name: "engine goes back", trouble: (*stage).rollbacks, scenery: strict},
+	{name: "engine goes back to processes that have died", trouble: (*stage).oldRollback,
+		scenery: func(s *scene, pick func(...int) int) {
+			strict(s, pick)
+			s.length = max(s.length, 20*time.Second)
+		}},
 	{name: "engine evicts keys", trouble: (*stage).evictions},
 	{name: "clock of the engine steps back",
 		trouble: func(s *stage) { s.steps(-1) }},

@@ -9,28 +9,18 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// cost is what an accident cost until the next one, or the end.
+// cost is what an accident cost until the next one, or the end; its table says what each of them means.
 type cost struct {
 	accident
-	// before is the rate before it, in requests a second.
-	before float64
-	// lost is how many requests fewer came through than were made, or than would have at that rate if nobody makes a request before
-	// another one was answered.
-	lost float64
-	// back is when the rate was back, counted from its end; negative: not before the next one.
-	back time.Duration
-	// served is how long requests had to wait, at most, until a bucket that the accident touched served one again; negative: until the
-	// next accident at least.
-	served time.Duration
-	// refused is how many 429s there were, avoidable those of them that a client would have avoided that knew what all processes knew,
-	// buckets the number of buckets. errors is how many requests failed in another way.
+	before, lost                        float64       // requests a second, and requests
+	back, served                        time.Duration // negative: not before the next one
 	refused, avoidable, buckets, errors int
 }
 
 // history is what happened, in order.
 type history struct {
-	served    []served
-	processed []time.Duration // when they were
+	served    []*request      // those that the server let through
+	processed []time.Duration // when it did
 	refused   []refusal
 	failed    []time.Duration
 	planned   []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
@@ -38,17 +28,26 @@ type history struct {
 	window    time.Duration // of a bucket
 }
 
-// served is a request that the server let through.
-type served struct {
-	process, bucket          int
-	arrived, sent, processed time.Duration
-}
-
-// refusal is a 429.
-type refusal struct {
-	at        time.Duration
-	bucket    string
-	avoidable bool
+// history brings the requests in order.
+func (r *run) history() *history {
+	h := &history{refused: r.refused, works: r.works, window: r.quota.Period}
+	for _, one := range r.requests {
+		if one.processed > 0 {
+			h.served = append(h.served, one)
+			h.processed = append(h.processed, one.processed)
+		}
+		if one.failure != "" && !one.GivenUp {
+			h.failed = append(h.failed, one.Done)
+		}
+	}
+	for _, work := range r.works {
+		h.planned = append(h.planned, work.planned()...)
+	}
+	slices.SortFunc(h.served, func(a, b *request) int { return cmp.Compare(a.processed, b.processed) })
+	for _, times := range [][]time.Duration{h.processed, h.failed, h.planned} {
+		slices.Sort(times)
+	}
+	return h
 }
 
 // expected is how many requests should come through in a time, and which part of that is enough to be back. If callers wait for answers
@@ -95,7 +94,7 @@ func (h *history) servedAgain(affected []affected, next time.Duration) (longest 
 		waits := make(map[int]time.Duration)
 		for _, s := range h.served {
 			if _, ok := waits[s.bucket]; !ok && s.sent >= affected.at && s.processed < next {
-				waits[s.bucket] = s.processed - max(s.arrived, affected.at)
+				waits[s.bucket] = s.processed - max(s.HandedOver, affected.at)
 			}
 		}
 		for bucket := range h.works[affected.place].buckets() {
@@ -137,17 +136,16 @@ func (c *cost) missed(t targets) (missed []string) {
 	}
 	miss(c.refused > c.allowed, "%d 429s, %d of them avoidable, %s wanted", c.refused, c.avoidable, wanted)
 	miss(c.allowedBuckets > 0 && c.buckets > c.allowedBuckets, "429s in %d buckets, at most %d wanted", c.buckets, c.allowedBuckets)
-	late := func(d, wanted time.Duration) bool { return wanted > 0 && (d < 0 || d > wanted) }
-	miss(late(c.back, t.backWithin), "the rate was back %s, after %v wanted", after(c.back), t.backWithin)
-	miss(late(c.served, t.servedWithin), "each bucket served again %s, after %v wanted", after(c.served), t.servedWithin)
-	return missed
-}
-
-func after(d time.Duration) string {
-	if d < 0 {
-		return "never"
+	late := func(what string, d, wanted time.Duration) {
+		after := "after " + report.Time(d).String()
+		if d < 0 {
+			after = "never"
+		}
+		miss(wanted > 0 && (d < 0 || d > wanted), "%s %s, after %v wanted", what, after, wanted)
 	}
-	return "after " + report.Time(d).String()
+	late("the rate was back", c.back, t.backWithin)
+	late("each bucket served again", c.served, t.servedWithin)
+	return missed
 }
 
 const (
@@ -163,16 +161,16 @@ const (
 // A bucket's first window is left out: until its hash is known, requests wait in each process by themselves, and the process that finds
 // it out is lent the bucket, as nobody else has asked for it yet.
 func (h *history) inversions(atOnce time.Duration) (pairs, inverted int) {
-	byBucket := make(map[int][]served)
+	byBucket := make(map[int][]*request)
 	for _, s := range h.served {
 		byBucket[s.bucket] = append(byBucket[s.bucket], s)
 	}
 	for _, bucket := range byBucket {
 		second := bucket[0].processed + h.window
-		slices.SortFunc(bucket, func(a, b served) int { return cmp.Compare(a.arrived, b.arrived) })
+		slices.SortFunc(bucket, func(a, b *request) int { return cmp.Compare(a.HandedOver, b.HandedOver) })
 		for i, earlier := range bucket {
 			for _, later := range bucket[i+1:] {
-				if later.process == earlier.process || later.arrived-earlier.arrived < atOnce || later.processed < second {
+				if later.place == earlier.place || later.HandedOver-earlier.HandedOver < atOnce || later.processed < second {
 					continue
 				}
 				pairs++

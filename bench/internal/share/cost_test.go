@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 const ms = time.Millisecond
@@ -54,12 +56,14 @@ func TestRateIsBackWhenItStays(t *testing.T) {
 	assert.Zero(t, lasting.back, "it is not back before it is over")
 }
 
-// through are requests of one bucket that were sent and processed at once.
-func through(bucket int, at ...time.Duration) (all []served) {
-	for _, d := range at {
-		all = append(all, served{bucket: bucket, arrived: d, sent: d, processed: d})
-	}
-	return all
+// served is a request that was let through.
+func served(place, bucket int, arrived, sent, processed time.Duration) *request {
+	return &request{place: place, bucket: bucket, Passage: report.Passage{HandedOver: arrived}, sent: sent, processed: processed}
+}
+
+// through is one that was sent and processed at once.
+func through(bucket int, at time.Duration) []*request {
+	return []*request{served(0, bucket, at, at, at)}
 }
 
 func TestEachBucketHasToServeAgain(t *testing.T) {
@@ -67,14 +71,14 @@ func TestEachBucketHasToServeAgain(t *testing.T) {
 	works := []work{{{bucket: 1}}, {{bucket: 2}}}
 	both := []affected{{1000 * ms, 0}, {1000 * ms, 1}}
 	for name, test := range map[string]struct {
-		through  []served
+		through  []*request
 		affected []affected
 		want     time.Duration
 	}{
-		"the slowest counts":                  {append(through(1, 1100*ms), served{0, 2, 500 * ms, 1900 * ms, 1950 * ms}), both, 950 * ms},
-		"from when it arrived":                {append(through(2, 1020*ms), served{0, 1, 1800 * ms, 1900 * ms, 1950 * ms}), both, 150 * ms},
-		"what was sent before does not count": {[]served{{0, 1, 0, 990 * ms, 1010 * ms}, {0, 1, 0, 1500 * ms, 1510 * ms}}, both[:1], 510 * ms},
-		"each process by its own time": {append(through(1, 1100*ms), served{0, 2, 2000 * ms, 2300 * ms, 2300 * ms}),
+		"the slowest counts":                  {append(through(1, 1100*ms), served(0, 2, 500*ms, 1900*ms, 1950*ms)), both, 950 * ms},
+		"from when it arrived":                {append(through(2, 1020*ms), served(0, 1, 1800*ms, 1900*ms, 1950*ms)), both, 150 * ms},
+		"what was sent before does not count": {[]*request{served(0, 1, 0, 990*ms, 1010*ms), served(0, 1, 0, 1500*ms, 1510*ms)}, both[:1], 510 * ms},
+		"each process by its own time": {append(through(1, 1100*ms), served(0, 2, 2000*ms, 2300*ms, 2300*ms)),
 			[]affected{{1000 * ms, 0}, {2200 * ms, 1}}, 100 * ms},
 		"one of them never":            {through(1, 1100*ms), both, -1},
 		"not before the next accident": {through(1, 5100*ms), both[:1], -1},
@@ -110,25 +114,25 @@ func TestAccidentMayCostSoMuch(t *testing.T) {
 
 func TestPairsThatChangedPlacesAreCounted(t *testing.T) {
 	t.Parallel()
-	at := func(process, bucket int, arrived, processed time.Duration) served {
-		return served{process: process, bucket: bucket, arrived: arrived, processed: processed}
+	at := func(place, bucket int, arrived, processed time.Duration) *request {
+		return served(place, bucket, arrived, arrived, processed)
 	}
 	for name, test := range map[string]struct {
-		all             []served
+		all             []*request
 		window          time.Duration
 		pairs, inverted int
 	}{
-		"in order":             {[]served{at(0, 1, 0, 50*ms), at(1, 1, 10*ms, 900*ms)}, 0, 1, 0},
-		"one window too early": {[]served{at(1, 1, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 1, 1},
-		"the network's doing":  {[]served{at(1, 1, 10*ms, 50*ms), at(0, 1, 0, 90*ms)}, 0, 1, 0},
-		"at the same moment":   {[]served{at(1, 1, 4*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
-		"of one process":       {[]served{at(0, 1, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
-		"in two buckets":       {[]served{at(1, 2, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
-		"one overtakes two":    {[]served{at(1, 1, 20*ms, 100*ms), at(0, 1, 0, 1000*ms), at(0, 1, 10*ms, 1100*ms), at(1, 1, 30*ms, 2000*ms)}, 0, 4, 2},
-		"in the first window":  {[]served{at(0, 1, 0, 20*ms), at(0, 1, 20*ms, 100*ms), at(1, 1, 10*ms, 1040*ms)}, time.Second, 1, 0},
-		"in the second window": {[]served{at(0, 1, 0, 20*ms), at(0, 1, 20*ms, 1020*ms), at(1, 1, 10*ms, 2100*ms)}, time.Second, 2, 1},
+		"in order":             {[]*request{at(0, 1, 0, 50*ms), at(1, 1, 10*ms, 900*ms)}, 0, 1, 0},
+		"one window too early": {[]*request{at(1, 1, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 1, 1},
+		"the network's doing":  {[]*request{at(1, 1, 10*ms, 50*ms), at(0, 1, 0, 90*ms)}, 0, 1, 0},
+		"at the same moment":   {[]*request{at(1, 1, 4*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
+		"of one process":       {[]*request{at(0, 1, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
+		"in two buckets":       {[]*request{at(1, 2, 10*ms, 100*ms), at(0, 1, 0, 1100*ms)}, 0, 0, 0},
+		"one overtakes two":    {[]*request{at(1, 1, 20*ms, 100*ms), at(0, 1, 0, 1000*ms), at(0, 1, 10*ms, 1100*ms), at(1, 1, 30*ms, 2000*ms)}, 0, 4, 2},
+		"in the first window":  {[]*request{at(0, 1, 0, 20*ms), at(0, 1, 20*ms, 100*ms), at(1, 1, 10*ms, 1040*ms)}, time.Second, 1, 0},
+		"in the second window": {[]*request{at(0, 1, 0, 20*ms), at(0, 1, 20*ms, 1020*ms), at(1, 1, 10*ms, 2100*ms)}, time.Second, 2, 1},
 		"another's first window": {
-			[]served{at(0, 2, 0, 20*ms), at(0, 1, 0, 1500*ms), at(0, 1, 20*ms, 1600*ms), at(1, 1, 10*ms, 3500*ms)}, time.Second, 1, 0,
+			[]*request{at(0, 2, 0, 20*ms), at(0, 1, 0, 1500*ms), at(0, 1, 20*ms, 1600*ms), at(1, 1, 10*ms, 3500*ms)}, time.Second, 1, 0,
 		},
 	} {
 		pairs, inverted := (&history{served: test.all, window: test.window}).inversions(simultaneous)

@@ -9,41 +9,32 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-func TestEngineIsStartedAndEnded(t *testing.T) {
-	engine := newEngine(t)
-	before, err := engine.effort(t.Context())
+func TestEngineIsStartedOrSomebodyElses(t *testing.T) {
+	own := newEngine(t)
+	other, url, err := openEngine(t.Context(), own.URL())
 	require.NoError(t, err)
-	command := engine.client.B().Eval().Script("return 1").Numkeys(0).Build()
-	require.NoError(t, engine.client.Do(t.Context(), command).Error())
-	after, err := engine.effort(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 1, after.minus(before).calls)
-
-	named, err := openEngine(t.Context(), engine.url)
-	require.NoError(t, err)
-	named.close()
-	_, err = engine.effort(t.Context())
-	assert.NoError(t, err, "somebody else's is left alone")
+	assert.Nil(t, other, "it is left alone")
+	assert.Equal(t, own.URL(), url)
 }
 
 // newEngine starts one, or skips the test if none is installed.
-func newEngine(t *testing.T) *engine {
+func newEngine(t *testing.T) *redistest.Engine {
 	redistest.NewEngine(t).Close() // this knows when to skip and when to fail
-	engine, err := openEngine(t.Context(), "")
+	engine, _, err := openEngine(t.Context(), "")
 	require.NoError(t, err)
-	t.Cleanup(engine.close)
+	t.Cleanup(engine.Close)
 	return engine
 }
 
 func TestEngineThatCannotBeHadIsExplained(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(redistest.ServerVariable, "")
-	_, err := openEngine(t.Context(), "")
+	_, _, err := openEngine(t.Context(), "")
 	assert.ErrorIs(t, err, errNoEngine)
 	assert.Contains(t, err.Error(), "-redis redis://127.0.0.1:6379")
 
 	for _, url := range []string{"redis://me:hunter2@127.0.0.1:1", "redis://me:hunter2@127.0.0.1:port", "amqp://me:hunter2@127.0.0.1"} {
-		_, err := openEngine(t.Context(), url)
+		_, _, err := openEngine(t.Context(), url)
 		if assert.Error(t, err, url) {
 			assert.Contains(t, err.Error(), "the server to share limits through")
 			assert.NotContains(t, err.Error(), "hunter2")
@@ -54,17 +45,17 @@ func TestEngineThatCannotBeHadIsExplained(t *testing.T) {
 func TestEngineComesBackAsItWas(t *testing.T) {
 	engine := newEngine(t)
 	do := func(words ...string) any {
-		answer, err := engine.own.Do(words...)
+		answer, err := engine.Do(words...)
 		require.NoError(t, err)
 		return answer
 	}
 	do("SET", "key", "old")
-	require.NoError(t, engine.snapshot())
+	require.NoError(t, snapshot(engine))
 	do("SET", "key", "new")
-	engine.own.Kill()
-	require.NoError(t, engine.rollBack(t.Context()))
+	engine.Kill()
+	require.NoError(t, rollBack(t.Context(), engine))
 	assert.Equal(t, "old", do("GET", "key"))
-	require.NoError(t, engine.own.Restart(t.Context()))
+	require.NoError(t, engine.Restart(t.Context()))
 	assert.Nil(t, do("GET", "key"), "only once")
-	assert.Error(t, engine.rollBack(t.Context()), "there is no other snapshot")
+	assert.Error(t, rollBack(t.Context(), engine), "there is no other snapshot")
 }

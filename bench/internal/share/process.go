@@ -1,7 +1,6 @@
 package share
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -39,7 +38,7 @@ type assignment struct {
 const maxRateLimit = time.Hour
 
 // Child is the whole program in a child: it passes on what it receives through a transport of its own, at the address that it writes, until
-// the input ends.
+// the input ends. Then it writes which calls to the engine that took.
 func Child(stdin io.Reader, stdout io.Writer) error {
 	var a assignment
 	if err := json.Unmarshal([]byte(os.Getenv(ChildVariable)), &a); err != nil {
@@ -72,15 +71,22 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}}
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		_, _ = transport.Close(), server.Close()
-	}()
-	fmt.Fprintln(stdout, listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	said := json.NewEncoder(stdout)
+	if err := said.Encode(listener.Addr().String()); err != nil {
 		return err
 	}
-	return transport.Close()
+	_, _ = io.Copy(io.Discard, stdin)
+	_ = said.Encode(calls(transport)) // before loans are returned, which no request has caused
+	return errors.Join(transport.Close(), server.Close())
+}
+
+// calls sums up the calls to the engine.
+func calls(transport *httpclient.Transport) (all buckets.SharedCalls) {
+	for _, c := range transport.Manager().Stats().Shared.Calls {
+		all.Calls, all.Time = all.Calls+c.Calls, all.Time+c.Time
+	}
+	return all
 }
 
 // share opens what processes share.
@@ -89,10 +95,8 @@ func (a assignment) share(ctx context.Context) (options []buckets.Option, close 
 		return nil, func() {}, nil
 	}
 	policy := shared.OutageWait
-	for p := policy; p <= shared.OutageFull; p++ {
-		if p.String() == a.Outage {
-			policy = p
-		}
+	for policy < shared.OutageFull && a.Outage != "" && policy.String() != a.Outage {
+		policy++
 	}
 	store, err := redis.Open(ctx, a.Engine, redis.WithApplication(a.Application), redis.WithOutage(policy), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
@@ -103,12 +107,12 @@ func (a assignment) share(ctx context.Context) (options []buckets.Option, close 
 
 // process is a child as its parent sees it.
 type process struct {
-	number  int
 	address string
 	in      io.Closer
 	kill    func() error
 	exited  chan struct{}
-	wanted  atomic.Bool // its end
+	wanted  atomic.Bool         // its end
+	calls   buckets.SharedCalls // to the engine, once it has exited; none if it was killed
 }
 
 const (
@@ -143,15 +147,15 @@ func launch(number int, a assignment, failed func(error)) (*process, error) {
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{number: number, in: in, kill: command.Process.Kill, exited: make(chan struct{})}
+	p := &process{in: in, kill: command.Process.Kill, exited: make(chan struct{})}
 	late := time.AfterFunc(readyWithin, func() { _ = p.kill() })
-	line, wrong := bufio.NewReader(out).ReadString('\n')
-	p.address = strings.TrimSpace(line)
-	if !late.Stop() || wrong != nil {
+	said := json.NewDecoder(out)
+	if wrong := said.Decode(&p.address); !late.Stop() || wrong != nil {
 		_ = p.kill()
 		return nil, fmt.Errorf("process %d is not ready: %w: %s", number+1, errors.Join(wrong, command.Wait()), strings.TrimSpace(complaint.String()))
 	}
 	go func() {
+		_ = said.Decode(&p.calls)
 		err := command.Wait()
 		close(p.exited)
 		if !p.wanted.Load() {

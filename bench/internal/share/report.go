@@ -43,92 +43,84 @@ func List(o Options) *report.Report {
 
 // report describes what happened.
 func (r *result) report(demand report.Demand) *report.Report {
+	perSecond, timeline := r.perSecond()
 	described := &report.Report{
 		Name: r.Name, Title: "Scenario " + r.Name, About: []string{r.About}, Verdict: r.verdict(demand), Facts: r.facts(), Log: r.log,
-		Tables: []report.Table{r.perSecond(), r.accidentTable()},
+		Tables: []report.Table{perSecond, r.accidentTable()},
 	}
 	if r.stalled >= busy && described.Verdict.Status != report.Stalled {
 		described.Notes = []string{r.stall()}
 	}
 	if len(r.seconds) > 0 {
-		described.Charts = []report.Chart{r.timeline()}
+		described.Charts = []report.Chart{timeline}
 	}
 	return described
 }
 
-func (r *result) stall() string {
-	return fmt.Sprintf("this machine stalled, by %v once; run it again when it has less to do", report.Time(r.stalled))
-}
-
-func (r *result) verdict(demand report.Demand) report.Verdict {
-	reasons := append(slices.Clone(r.missed), demand.Missed(r.refused.Total(), r.efficiency())...)
-	short := r.notJudged()
-	switch {
-	case r.interrupted:
-		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
-	case len(reasons) > 0 && r.stalled >= busy && r.answered == r.requests: // an answer that is missing is no question of time
-		return report.Verdict{Status: report.Stalled, Reasons: reasons, Line: r.stall()}
-	case len(reasons) == 0 && r.targets.anything:
-		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
-	case len(reasons) == 0 && len(short) > 0:
-		return report.Verdict{Status: report.NotJudged,
-			Line: fmt.Sprintf("it takes runs of %v to judge: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
-	}
-	return report.Judge("it reached its targets", reasons...)
-}
-
 func (r *result) facts() []report.Fact {
-	inverted := report.Value{}
+	inverted := report.Count(r.inverted).As("–")
 	if r.pairs > 0 {
-		inverted = report.Share(part(r.inverted, r.pairs)).Bad(r.inverted > 0 && r.targets.inOrder)
+		inverted = inverted.As(report.Share(part(r.inverted, r.pairs)).String()).Bad(r.inverted > 0 && r.targets.inOrder)
 	}
 	facts := []report.Fact{
-		{Name: "answered", Value: report.Text(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests), Column: "answered", Main: true},
+		{Name: "answered", Key: "answered", Value: report.Count(r.answered).As(fmt.Sprintf("%d/%d", r.answered, r.requests)).Bad(r.answered < r.requests),
+			Column: "answered", Main: true},
 		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(r.efficiency(), r.targets.certain), Remark: "of the certain ideal", Main: true,
 			Column: "certain", Note: "efficiency against one ideal client that must be sure before it sends, and does the work of all"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.refused), Column: "429s", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.took), Remark: "by " + processes(len(r.works)), Column: "time", Main: true},
-		{Name: "inverted pairs", Value: inverted, Remark: fmt.Sprintf("%d of %d", r.inverted, r.pairs), Main: true, Column: "inverted\npairs",
-			Note: "of pairs of requests that two processes made one after the other: how many changed places, from a bucket's second window on"},
+		{Name: "inverted pairs", Key: "inverted", Value: inverted, Remark: fmt.Sprintf("%d of %d", r.inverted, r.pairs), Main: true,
+			Column: "inverted\npairs",
+			Note:   "of pairs of requests that two processes made one after the other: how many changed places, from a bucket's second window on"},
 		{Name: "queued, mean", Key: "queued_mean_seconds", Value: report.Time(r.meanWait), Column: "queued\nmean",
 			Note: "time from handing a request to a client until it was sent: mean, that of the ideal client, median, 99th percentile"},
-		{Name: "ideal's mean", Key: "ideal_queued_mean_seconds", Value: report.Stated(r.ideal.meanWait), Column: "\nideal"},
+		{Name: "ideal's mean", Key: "ideal_queued_mean_seconds", Value: report.Stated(r.ideal.MeanWait), Column: "\nideal"},
 		{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.queued.Median), Column: "\np50", Main: true},
 		{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.queued.P90)},
 		{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.queued.P99), Column: "\np99"},
 		{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.queued.Max)},
-		{Name: "certain ideal", Key: "ideal_seconds", Value: report.Stated(r.ideal.took)},
+		{Name: "certain ideal", Key: "ideal_seconds", Value: report.Stated(r.ideal.Makespan)},
 		{Name: "targets", Key: "targets", Value: report.List(r.targets.list())},
+		{Key: "processes", Value: report.Count(len(r.works))},
+		{Key: "requests", Value: report.Count(r.requests)},
+		{Key: "errors", Value: report.Data(r.errors)},
+		{Key: "avoidable", Value: report.ByClass(r.avoidable)},
+		{Key: "excused", Value: report.ByClass(r.excused)},
+		{Key: "pairs", Value: report.Count(r.pairs)},
+		{Key: "simulator_behind_seconds", Value: report.Time(r.stalled)},
+		{Key: "not_judged", Value: report.List(r.notJudged())},
 	}
-	if r.effort.calls == 0 {
-		facts = append(facts, report.Fact{Key: "engine"}) // null
-	} else {
-		facts = append(facts, report.Fact{
-			Name: "calls per request", Key: "engine.calls_per_request", Value: report.Number(r.callsEach(), 3, ""), Main: true,
-			Column: "calls per\nrequest", Note: "scripts that the engine ran for each request",
-		}, report.Fact{Name: "calls", Key: "engine.calls", Value: report.Count(r.effort.calls)},
-			report.Fact{Name: "their time", Key: "engine.seconds", Value: report.Time(r.effort.took), Remark: "of the engine"})
+	if r.calls.Calls == 0 {
+		return append(facts, report.Fact{Key: "engine"}) // null
 	}
-	for _, fact := range []struct {
-		key   string
-		value report.Value
-	}{
-		{"processes", report.Count(len(r.works))},
-		{"requests", report.Count(r.requests)}, {"answered", report.Count(r.answered)}, {"errors", report.Data(r.errors)},
-		{"avoidable", report.ByClass(r.avoidable)}, {"excused", report.ByClass(r.excused)}, {"pairs", report.Count(r.pairs)},
-		{"inverted", report.Count(r.inverted)}, {"simulator_behind_seconds", report.Time(r.stalled)}, {"not_judged", report.List(r.notJudged())},
-	} {
-		facts = append(facts, report.Fact{Key: fact.key, Value: fact.value})
-	}
-	return facts
+	return append(facts,
+		report.Fact{Name: "calls per request", Key: "engine.calls_per_request", Value: report.Number(r.callsEach(), 3, ""), Main: true,
+			Column: "calls per\nrequest", Note: "calls of the engine for each request"},
+		report.Fact{Name: "calls", Key: "engine.calls", Value: report.Count(int(r.calls.Calls))},
+		report.Fact{Name: "their time", Key: "engine.seconds", Value: report.Time(r.calls.Time), Remark: "until the processes had the replies"})
 }
 
-func (r *result) perSecond() report.Table {
-	t := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}}}
-	for _, s := range r.seconds {
-		t.Rows = append(t.Rows, []report.Value{report.Count(s.served), report.Count(s.refused), report.Count(s.errors)})
+// perSecond is what happened in each second: the requests that came through, 429s, and those that failed; and the same with the accidents.
+func (r *result) perSecond() (report.Table, report.Chart) {
+	table := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}}}
+	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}
+	for i, second := range r.seconds {
+		var row []report.Value
+		for j, n := range second {
+			row = append(row, report.Count(n))
+			lines[j].Points = append(lines[j].Points, report.Point{X: float64(i), Y: float64(n)})
+		}
+		table.Rows = append(table.Rows, row)
 	}
-	return t
+	chart := report.Chart{Title: "In each second", Run: true}
+	chart.X, chart.Y = report.Axis{Label: "time since the start", Unit: "s"}, report.Axis{Label: "a second"}
+	chart.Series = slices.DeleteFunc(lines, func(s report.Series) bool {
+		return !slices.ContainsFunc(s.Points, func(p report.Point) bool { return p.Y > 0 })
+	})
+	for i, c := range r.costs {
+		chart.Events = append(chart.Events, report.Event{From: c.at.Seconds(), To: c.until.Seconds(), Name: fmt.Sprintf("%d: %s", i+1, c.name)})
+	}
+	return table, chart
 }
 
 // accidentTable is what each of them cost.
@@ -159,28 +151,10 @@ func (r *result) accidentTable() report.Table {
 	return t
 }
 
+// orNever is a time, unless it is negative.
 func orNever(d time.Duration) report.Value {
 	if d < 0 {
 		return report.Data(nil).As("never")
 	}
 	return report.Time(d)
-}
-
-// timeline is what happened in each second, with the accidents.
-func (r *result) timeline() report.Chart {
-	chart := report.Chart{Title: "In each second", Run: true}
-	chart.X, chart.Y = report.Axis{Label: "time since the start", Unit: "s"}, report.Axis{Label: "a second"}
-	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}
-	for i, s := range r.seconds {
-		for j, n := range []int{s.served, s.refused, s.errors} {
-			lines[j].Points = append(lines[j].Points, report.Point{X: float64(i), Y: float64(n)})
-		}
-	}
-	chart.Series = slices.DeleteFunc(lines, func(s report.Series) bool {
-		return !slices.ContainsFunc(s.Points, func(p report.Point) bool { return p.Y > 0 })
-	})
-	for i, c := range r.costs {
-		chart.Events = append(chart.Events, report.Event{From: c.at.Seconds(), To: c.until.Seconds(), Name: fmt.Sprintf("%d: %s", i+1, c.name)})
-	}
-	return chart
 }

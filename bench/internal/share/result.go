@@ -1,14 +1,15 @@
 package share
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -20,26 +21,19 @@ type result struct {
 	answered int
 	errors   map[string]int // why the others were not answered
 	took     time.Duration  // from the common start until the last answer, or until the planned end
-	ideal    ideal
+	ideal    discordsim.Plan
 	queued   load.Queued // how long requests were held back
 	meanWait time.Duration
 	// The simulator's view of refusals. It takes all processes for one client.
 	refused, avoidable, excused discordsim.ByClass
 	pairs, inverted             int
-	effort                      effort // of the engine, if something is shared and nothing happens to it
-	seconds                     []second
+	calls                       buckets.SharedCalls // to the engine, if something is shared and nothing happens to it
+	seconds                     [][3]int            // requests that came through in each, 429s, and those that failed in another way
 	costs                       []cost
 	// stalled is how far behind the simulated Discord once was.
 	stalled     time.Duration
 	log         *report.Log
 	interrupted bool
-	// missed says which targets were missed and by how much.
-	missed []string
-}
-
-// second is what happened in one second.
-type second struct {
-	served, refused, errors int
 }
 
 // busy is from where on a simulator that is behind spoils the figures: a fifth of a window.
@@ -50,132 +44,79 @@ func (r *result) efficiency() float64 {
 	if r.took == 0 || r.answered < r.requests {
 		return 0
 	}
-	return r.ideal.took.Seconds() / r.took.Seconds()
+	return r.ideal.Makespan.Seconds() / r.took.Seconds()
 }
 
-// callsEach is how many scripts the engine ran for each request.
-func (r *result) callsEach() float64 { return part(r.effort.calls, r.requests) }
+// callsEach is how many calls of the engine there were for each request.
+func (r *result) callsEach() float64 { return part(int(r.calls.Calls), r.requests) }
 
 func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
 // sumUp works out what happened from what was observed.
-func (r *run) sumUp(seen discordsim.Report) (*result, error) {
-	all := work(slices.Concat(r.works...))
-	result := &result{
-		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled,
+func (r *run) sumUp(seen discordsim.Report) (s *result, err error) {
+	h := r.history()
+	s = &result{
+		Scenario: r.Scenario, length: r.options.Length, errors: make(map[string]int), stalled: r.stalled, log: r.log,
 		refused: seen.Refused, avoidable: seen.Avoidable, excused: seen.Excused,
 	}
-	h := &history{works: r.works, window: r.quota.Period, planned: all.planned()}
+	s.pairs, s.inverted = h.inversions(simultaneous + r.stalled)
 	var waits []time.Duration
 	for _, one := range r.requests {
-		result.count(one)
-		h.take(one, r.start)
-		passage := one.passage(r.start)
-		if len(passage.Sends) > 0 {
-			waits = append(waits, queued(passage))
-			result.meanWait += queued(passage)
+		switch {
+		case one.GivenUp:
+		case one.failure != "":
+			s.errors[one.failure]++
+		default:
+			s.answered++
+			s.took = max(s.took, one.Done)
+		}
+		if !one.GivenUp {
+			s.requests++
+		}
+		if len(one.Sends) > 0 {
+			waits = append(waits, one.Queued())
+			s.meanWait += one.Queued()
 		}
 		if r.log != nil {
-			r.log.Add(passage)
+			r.log.Add(one.Passage)
 		}
 	}
-	h.sort()
-	result.queued, result.meanWait, result.log = load.Quantiles(waits), result.meanWait/time.Duration(max(len(waits), 1)), r.log
-	result.pairs, result.inverted = h.inversions(simultaneous + r.stalled)
+	s.queued, s.meanWait = load.Quantiles(waits), s.meanWait/time.Duration(max(len(waits), 1))
 	if r.accidents == nil {
-		result.requests = r.Requests(r.options.Length)
-		var err error
-		if result.ideal, err = idealOf(all, r.quota); err != nil {
+		s.requests = r.Requests(r.options.Length)
+		for i := range r.places {
+			calls := r.places[i].process.calls
+			s.calls.Calls, s.calls.Time = s.calls.Calls+calls.Calls, s.calls.Time+calls.Time
+		}
+		if s.ideal, err = idealOf(slices.Concat(r.works...), r.quota); err != nil {
 			return nil, err
 		}
 	} else {
-		result.took = r.options.Length
+		s.took = r.options.Length
 	}
-	for from := time.Duration(0); from < result.took; from += time.Second {
-		to := from + time.Second
-		s := second{served: within(h.processed, from, to), errors: within(h.failed, from, to)}
-		s.refused, _, _ = h.refusals(from, to)
-		result.seconds = append(result.seconds, s)
+	for from := time.Duration(0); from < s.took; from += time.Second {
+		refused, _, _ := h.refusals(from, from+time.Second)
+		s.seconds = append(s.seconds, [3]int{within(h.processed, from, from+time.Second), refused, within(h.failed, from, from+time.Second)})
 	}
 	for i, affected := range r.affected {
 		next := r.options.Length
 		if i+1 < len(r.accidents) {
 			next = r.accidents[i+1].at
 		}
-		result.costs = append(result.costs, h.cost(r.accidents[i], affected, next))
+		s.costs = append(s.costs, h.cost(r.accidents[i], affected, next))
 	}
-	return result, nil
+	return s, nil
 }
 
-// count counts what became of a request.
-func (r *result) count(one *request) {
-	if one.givenUp {
-		return
-	}
-	r.requests++
-	if one.failure != "" {
-		r.errors[one.failure]++
-		return
-	}
-	r.answered++
-	r.took = max(r.took, one.done)
-}
-
-// take brings together what processes and the simulator say of a request.
-func (h *history) take(one *request, start time.Time) {
-	for _, e := range one.events {
-		at := e.At.Sub(start)
-		if e.Accepted > 0 {
-			h.served = append(h.served, served{one.place, one.bucket, one.arrived, e.SentAt.Sub(start), at})
-			h.processed = append(h.processed, at)
-		}
-		if e.Class != discordsim.ClassNone {
-			h.refused = append(h.refused, refusal{at, e.Major, e.Verdict == discordsim.Avoidable})
-		}
-	}
-	if one.failure != "" && !one.givenUp {
-		h.failed = append(h.failed, one.done)
-	}
-}
-
-func (h *history) sort() {
-	slices.SortFunc(h.served, func(a, b served) int { return cmp.Compare(a.processed, b.processed) })
-	slices.Sort(h.processed)
-	slices.Sort(h.failed)
-}
-
-// passage is a request's way. When the client heard of a refusal is not known, only when that was sent.
-func (one *request) passage(start time.Time) report.Passage {
-	passage := report.Passage{HandedOver: one.arrived, Done: one.done}
-	for i, e := range one.events {
-		send := report.Send{At: e.SentAt.Sub(start), Back: e.At.Sub(start), Status: e.Status}
-		if i == len(one.events)-1 {
-			send.Back = one.done
-		}
-		passage.Sends = append(passage.Sends, send)
-	}
-	return passage
-}
-
-// queued is how long a request was held back by the client, round trips not counted.
-func queued(p report.Passage) (d time.Duration) {
-	since := p.HandedOver
-	for _, send := range p.Sends {
-		d += send.At - since
-		since = send.Back
-	}
-	return d
-}
-
-// judge compares the result with the targets.
-func (r *result) judge() {
+// missed says which targets were missed and by how much.
+func (r *result) missed() (missed []string) {
 	t := r.targets
-	if r.interrupted || t.anything {
-		return
+	if t.anything {
+		return nil
 	}
-	miss := func(missed bool, format string, values ...any) {
-		if missed {
-			r.missed = append(r.missed, fmt.Sprintf(format, values...))
+	miss := func(missing bool, format string, values ...any) {
+		if missing {
+			missed = append(missed, fmt.Sprintf(format, values...))
 		}
 	}
 	unanswered := r.requests - r.answered
@@ -194,8 +135,20 @@ func (r *result) judge() {
 		miss(t.callsEach > 0 && r.callsEach() > t.callsEach, "%.3f engine calls per request, at most %.2f wanted", r.callsEach(), t.callsEach)
 	}
 	for _, c := range r.costs {
-		r.missed = append(r.missed, c.missed(t)...)
+		missed = append(missed, c.missed(t)...)
 	}
+	return missed
+}
+
+// explained reports that a stall of the machine may be why targets were missed. Only the longest is known, so no more time is excused than that
+// took. It explains no answer that is missing, no calls to the server, and no order, which has been judged with it in mind.
+func (r *result) explained(demand report.Demand) bool {
+	t := r.targets
+	certain := max(t.certain, demand.MinEfficiency)
+	excess := func(d, wanted time.Duration) bool { return wanted > 0 && (d < 0 || d-wanted > r.stalled) }
+	return r.stalled >= busy && r.answered == r.requests && (r.inverted == 0 || !t.inOrder) && (t.callsEach == 0 || r.callsEach() <= t.callsEach) &&
+		(certain == 0 || r.took-time.Duration(float64(r.ideal.Makespan)/certain) <= r.stalled) &&
+		!slices.ContainsFunc(r.costs, func(c cost) bool { return excess(c.back, t.backWithin) || excess(c.served, t.servedWithin) })
 }
 
 // notJudged lists the targets that say nothing of a run as short as this one, and are not looked at.
@@ -204,4 +157,26 @@ func (r *result) notJudged() (list []string) {
 		return nil
 	}
 	return r.targets.ofLongRuns()
+}
+
+// verdict is on what the scenario has to reach, and on what the caller asks for.
+func (r *result) verdict(demand report.Demand) report.Verdict {
+	short := r.notJudged()
+	reasons := append(r.missed(), demand.Missed(r.refused.Total(), r.efficiency())...)
+	switch {
+	case r.interrupted:
+		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
+	case len(reasons) > 0 && r.explained(demand):
+		return report.Verdict{Status: report.Stalled, Reasons: reasons, Line: r.stall()}
+	case len(reasons) == 0 && r.targets.anything:
+		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}
+	case len(reasons) == 0 && len(short) > 0:
+		return report.Verdict{Status: report.NotJudged,
+			Line: fmt.Sprintf("it takes runs of %v to judge: %s", report.Setting(shortestJudged), strings.Join(short, "; "))}
+	}
+	return report.Judge("it reached its targets", reasons...)
+}
+
+func (r *result) stall() string {
+	return fmt.Sprintf("this machine stalled, by %v once; run it again when it has less to do", report.Time(r.stalled))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -16,7 +17,8 @@ import (
 func good() *result {
 	return &result{
 		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: 20 * time.Second,
-		requests: 100, answered: 100, took: 20 * time.Second, ideal: ideal{took: 19600 * time.Millisecond}, effort: effort{calls: 10}, pairs: 50,
+		requests: 100, answered: 100, took: 20 * time.Second, ideal: discordsim.Plan{Makespan: 19600 * time.Millisecond},
+		calls: buckets.SharedCalls{Calls: 10}, pairs: 50,
 	}
 }
 
@@ -31,7 +33,7 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"good":                      {func(*result) {}, report.Passed, ""},
 		"slow":                      {func(r *result) { r.took = 21 * time.Second }, report.Failed, "0.9333 of the certain ideal, at least 0.97 wanted"},
 		"slow, short":               {func(r *result) { r.took, r.length = 21*time.Second, 3*time.Second }, report.NotJudged, ""},
-		"talkative":                 {func(r *result) { r.effort.calls = 11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
+		"talkative":                 {func(r *result) { r.calls.Calls = 11 }, report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
 		"disorder":                  {func(r *result) { r.inverted = 1 }, report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
 		"refused":                   {func(r *result) { r.refused.User = 2 }, report.Failed, "429s: 2, none wanted"},
 		"refused after an accident": {func(r *result) { r.refused.User, r.costs = 2, []cost{{accident: two, refused: 2}} }, report.Passed, ""},
@@ -44,25 +46,31 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 			report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
 		"it stalled, and answers are missing": {func(r *result) { r.answered, r.stalled = 98, time.Second },
 			report.Failed, "not answered: 2 of 100 requests"},
-		"it stalled in vain": {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
-		"anything will do":   {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+		"it stalled for less than that": {func(r *result) { r.took, r.stalled = 22*time.Second, time.Second },
+			report.Failed, "0.8909 of the certain ideal, at least 0.97 wanted"},
+		"it stalled, and was talkative": {func(r *result) { r.calls.Calls, r.stalled = 11, time.Second },
+			report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
+		"it stalled, and there was disorder": {func(r *result) { r.inverted, r.stalled = 1, time.Second },
+			report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
+		"it stalled, and something was refused": {func(r *result) { r.refused.User, r.stalled = 2, time.Second }, report.Stalled, "429s: 2, none wanted"},
+		"it stalled in vain":                    {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
+		"anything will do":                      {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
 		r := good()
 		test.change(r)
-		r.judge()
 		verdict := r.report(report.Demand{}).Verdict
 		assert.Equal(t, test.status, verdict.Status, name)
 		assert.Equal(t, test.want, strings.Join(verdict.Reasons, "; "), name)
 	}
 	r := good()
 	r.refused = discordsim.ByClass{Global: 1}
-	assert.Equal(t, []string{"1 429s, and -fail-on-429 wants none"}, r.report(report.Demand{No429s: true}).Verdict.Reasons)
+	assert.Equal(t, []string{"429s: 1, none wanted", "1 429s, and -fail-on-429 wants none"}, r.report(report.Demand{No429s: true}).Verdict.Reasons)
 }
 
 func TestResultIsShown(t *testing.T) {
 	t.Parallel()
 	r := good()
-	r.seconds = []second{{served: 5}, {served: 4, refused: 1}}
+	r.seconds = [][3]int{{5, 0, 0}, {4, 1, 0}}
 	r.costs = []cost{{accident: accident{name: "it is frozen", at: 8 * time.Second, until: 9 * time.Second}, before: 4.5, back: -1, served: time.Second}}
 	var text, json strings.Builder
 	parts := &report.Report{Parts: []*report.Report{r.report(report.Demand{}), good().report(report.Demand{})}}
@@ -75,11 +83,4 @@ func TestResultIsShown(t *testing.T) {
 	} {
 		assert.Contains(t, json.String(), want)
 	}
-}
-
-func TestTimeUnderWayIsNotQueued(t *testing.T) {
-	t.Parallel()
-	at := func(d time.Duration) time.Time { return time.Time{}.Add(d) }
-	one := &request{arrived: 10, done: 61, events: []discordsim.Event{{SentAt: at(15), At: at(40)}, {SentAt: at(47), At: at(60)}}}
-	assert.Equal(t, time.Duration(12), queued(one.passage(time.Time{})))
 }

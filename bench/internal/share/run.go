@@ -1,7 +1,6 @@
 package share
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 const (
@@ -32,20 +32,18 @@ const (
 type run struct {
 	Scenario
 	options Options
-	cancel  func()             // ends the run
-	engine  *engine            // nil: nothing is shared
-	log     *report.Log        // nil: nothing is recorded
-	discord *discordsim.Server // on the loopback interface
-	client  *http.Client       // to the processes
-	shared  assignment         // of all processes
+	fail    context.CancelCauseFunc // ends it, as it is worth nothing
+	engine  *redistest.Engine       // that was started for it, if any
+	log     *report.Log             // nil: nothing is recorded
+	client  *http.Client            // to the processes
+	shared  assignment              // of all processes
 	places  []place
 	start   time.Time
 
 	mu       sync.Mutex
-	failed   error // why it is worth nothing
-	launched int
 	affected [][]affected // by each accident
 	requests []*request
+	refused  []refusal
 	stalled  time.Duration // the longest that the simulator was behind
 }
 
@@ -55,31 +53,41 @@ type place struct {
 	process *process
 }
 
-// request is one that was made. Times count from the start.
+// request is one that was made. Times count from the start. Of a refusal nobody knows when the client heard of it, only when that was sent.
 type request struct {
 	place, bucket int
-	arrived, done time.Duration
-	failure       string // "": it came through
-	givenUp       bool   // at the end, when its process was ended, or when interrupted
-	events        []discordsim.Event
+	report.Passage
+	sent, processed time.Duration // when it was let through; 0: it was not
+	failure         string        // "": it came through
+}
+
+// refusal is a 429.
+type refusal struct {
+	at        time.Duration
+	bucket    string
+	avoidable bool
 }
 
 // runScenario runs a scenario. It stops early when the context ends. The error is about processes or an engine that do not work.
-func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := &run{Scenario: s, options: o, cancel: cancel, places: make([]place, len(s.works)), log: report.NewLog(o.Record)}
+func runScenario(parent context.Context, s Scenario, o Options) (*result, error) {
+	ctx, fail := context.WithCancelCause(parent)
+	defer fail(nil)
+	r := &run{Scenario: s, options: o, fail: fail, places: make([]place, len(s.works)), log: report.NewLog(o.Record)}
+	r.shared = assignment{Application: application(), Outage: o.Outage}
 	if !s.alone {
 		var err error
-		if r.engine, err = openEngine(ctx, o.Redis); err != nil {
+		if r.engine, r.shared.Engine, err = openEngine(ctx, o.Redis); err != nil {
 			return nil, err
 		}
-		defer r.engine.close()
+		if r.engine != nil {
+			defer r.engine.Close()
+		}
 	}
-	if err := r.simulate(); err != nil {
+	discord, err := r.simulate()
+	if err != nil {
 		return nil, fmt.Errorf("simulated Discord: %w", err)
 	}
-	defer r.discord.Close()
+	defer discord.Close()
 	base := &http.Transport{MaxIdleConnsPerHost: 1000}
 	defer base.CloseIdleConnections()
 	r.client = &http.Client{Transport: base}
@@ -92,40 +100,21 @@ func runScenario(ctx context.Context, s Scenario, o Options) (*result, error) {
 	if err := launching.Wait(); err != nil {
 		return nil, err
 	}
-	before, err := r.effort(ctx)
-	if err != nil {
-		return nil, err
-	}
 	r.start = time.Now()
 	r.log.Start(r.start)
 	r.work(ctx)
-	after, err := r.effort(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, err
-	}
 	r.end()
-	seen := r.discord.Report()
+	if ctx.Err() != nil && parent.Err() == nil {
+		return nil, context.Cause(ctx)
+	}
+	seen := discord.Report()
 	r.mu.Lock() // what the simulator has not finished yet does not count
 	defer r.mu.Unlock()
-	if r.failed != nil {
-		return nil, r.failed
-	}
-	result, err := r.sumUp(seen)
-	if err == nil {
-		result.effort = after.minus(before)
-	}
-	return result, err
+	return r.sumUp(seen)
 }
 
-// fail ends the run.
-func (r *run) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = cmp.Or(r.failed, err)
-	r.cancel()
-}
-
-func (r *run) simulate() (err error) {
+// simulate starts the simulated Discord on the loopback interface.
+func (r *run) simulate() (*discordsim.Server, error) {
 	config := discordsim.Config{
 		Rules:  []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: r.quota}},
 		Global: discordsim.Unlimited(), Latency: latency, Seed: r.options.Seed,
@@ -133,36 +122,40 @@ func (r *run) simulate() (err error) {
 	r.log.Observe(&config)
 	traced := config.Observe
 	config.Observe = func(event discordsim.Event) {
-		late := time.Since(event.At)
-		r.mu.Lock()
-		r.stalled = max(r.stalled, late)
-		one := r.requests[event.Sequence-1]
-		one.events = append(one.events, event)
-		r.mu.Unlock()
+		r.observe(event)
 		if traced != nil {
 			traced(event)
 		}
 	}
-	if r.discord, err = discordsim.New(config); err != nil {
-		return err
+	discord, err := discordsim.New(config)
+	if err != nil {
+		return nil, err
 	}
-	r.shared = assignment{Application: application(), Outage: r.options.Outage}
-	if r.engine != nil {
-		r.shared.Engine = r.engine.url
+	if r.shared.Discord, err = discord.Listen(); err != nil {
+		_ = discord.Close() // the reason is err
 	}
-	if r.shared.Discord, err = r.discord.Listen(); err != nil {
-		_ = r.discord.Close() // the reason is err
+	return discord, err
+}
+
+// observe takes in what the simulator did with a request.
+func (r *run) observe(event discordsim.Event) {
+	late := time.Since(event.At)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stalled = max(r.stalled, late)
+	one, send := r.requests[event.Sequence-1], report.Send{At: event.SentAt.Sub(r.start), Back: event.At.Sub(r.start), Status: event.Status}
+	one.Sends = append(one.Sends, send)
+	if event.Accepted > 0 {
+		one.sent, one.processed = send.At, send.Back
 	}
-	return err
+	if event.Class != discordsim.ClassNone {
+		r.refused = append(r.refused, refusal{send.Back, event.Major, event.Verdict == discordsim.Avoidable})
+	}
 }
 
 // launch starts a process in a place.
 func (r *run) launch(i int) (err error) {
-	r.mu.Lock()
-	number := r.launched
-	r.launched++
-	r.mu.Unlock()
-	r.places[i].process, err = launch(number, r.shared, r.fail)
+	r.places[i].process, err = launch(i, r.shared, r.fail)
 	return err
 }
 
@@ -194,22 +187,23 @@ func (r *run) work(ctx context.Context) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, r.start.Add(longest))
 	defer cancel()
-	var disturbing, calling sync.WaitGroup
-	disturbing.Go(func() { r.disturb(ctx) })
+	var working sync.WaitGroup
+	if r.accidents != nil {
+		working.Go(func() {
+			r.disturb(ctx)
+			<-ctx.Done()
+		})
+	}
 	for i, work := range r.works {
 		for _, c := range work {
-			calling.Go(func() {
+			working.Go(func() {
 				if load.Pause(ctx, time.Until(r.start.Add(c.at))) == nil {
 					r.call(ctx, i, c)
 				}
 			})
 		}
 	}
-	calling.Wait()
-	if r.accidents != nil {
-		<-ctx.Done()
-	}
-	disturbing.Wait()
+	working.Wait()
 }
 
 // call makes the requests of a caller, one after the other.
@@ -221,9 +215,11 @@ func (r *run) call(ctx context.Context, place int, c caller) {
 	}
 }
 
-// request makes a request with the process in a place, and notes what came of it.
+// request makes a request with the process in a place, and notes what came of it. It is given up at the end, when its process is ended, or when
+// the run is interrupted.
 func (r *run) request(ctx context.Context, place, bucket int) (answered bool) {
-	one := &request{place: place, bucket: bucket, arrived: time.Since(r.start)}
+	one := &request{place: place, bucket: bucket}
+	one.HandedOver = time.Since(r.start)
 	r.places[place].RLock()
 	by := r.places[place].process
 	r.places[place].RUnlock()
@@ -231,14 +227,20 @@ func (r *run) request(ctx context.Context, place, bucket int) (answered bool) {
 	r.requests = append(r.requests, one)
 	sequence := len(r.requests)
 	r.mu.Unlock()
-	if err := r.send(ctx, by, bucket, sequence); err != nil {
-		one.failure, one.givenUp = err.Error(), ctx.Err() != nil || by.wanted.Load()
+	err := r.send(ctx, by, bucket, sequence)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		one.failure, one.GivenUp = err.Error(), ctx.Err() != nil || by.wanted.Load()
 	}
-	one.done = time.Since(r.start)
+	one.Done = time.Since(r.start)
+	if last := len(one.Sends) - 1; last >= 0 {
+		one.Sends[last].Back = one.Done
+	}
 	if r.options.Done != nil {
 		r.options.Done()
 	}
-	return one.failure == ""
+	return err == nil
 }
 
 func (r *run) send(ctx context.Context, by *process, bucket, sequence int) error {
@@ -260,12 +262,4 @@ func (r *run) send(ctx context.Context, by *process, bucket, sequence int) error
 		err = fmt.Errorf("status %d: %s", response.StatusCode, strings.TrimSpace(string(answer)))
 	}
 	return err
-}
-
-// effort is what the engine has done so far, if nothing happens to it.
-func (r *run) effort(ctx context.Context) (effort, error) {
-	if r.engine == nil || r.accidents != nil {
-		return effort{}, nil
-	}
-	return r.engine.effort(ctx)
 }

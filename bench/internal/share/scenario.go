@@ -133,15 +133,12 @@ func (o Options) disturbed() []Scenario {
 // Find returns the scenarios with the names, in the order in which they are run. The error lists the names.
 func (o Options) Find() ([]Scenario, error) {
 	all := o.all()
-	if len(o.Scenarios) == 0 {
-		return all, nil
-	}
 	for _, name := range o.Scenarios {
 		if !slices.Contains(names(all), name) {
 			return nil, fmt.Errorf("with these flags there is no scenario %q: choose among %s", name, strings.Join(names(all), ", "))
 		}
 	}
-	return slices.DeleteFunc(all, func(s Scenario) bool { return !slices.Contains(o.Scenarios, s.Name) }), nil
+	return slices.DeleteFunc(all, func(s Scenario) bool { return len(o.Scenarios) > 0 && !slices.Contains(o.Scenarios, s.Name) }), nil
 }
 
 func names(scenarios []Scenario) (names []string) {
@@ -189,11 +186,7 @@ func contested(processes, requests int) []work {
 	works := make([]work, processes)
 	callers := processes * each
 	for i := range callers {
-		count := requests / callers
-		if i < requests%callers {
-			count++
-		}
-		works[i%processes] = append(works[i%processes], caller{at: time.Duration(i) * apart, count: count})
+		works[i%processes] = append(works[i%processes], caller{at: time.Duration(i) * apart, count: (requests - i + callers - 1) / callers})
 	}
 	return works
 }
@@ -260,25 +253,15 @@ func (w work) planned() (at []time.Duration) {
 	return at
 }
 
-// ideal is what a client takes for the work of all processes that must be sure before it sends, and has the smallest round trip
-// for all its requests.
-type ideal struct {
-	took     time.Duration // until the last answer
-	meanWait time.Duration // of a request until it is sent; 0: that depends on when callers come again
-}
-
-// idealOf plans work whose number of requests is fixed. A caller's later requests are planned as if they were there when the
-// callers have begun, which can only make the ideal faster.
-func idealOf(all work, quota discordsim.Quota) (ideal, error) {
+// idealOf plans work whose number of requests is fixed, for a client that does it for all processes, must be sure before it sends, and has the
+// smallest round trip for all its requests. A caller's later requests are planned as if they were there when it begins, which can only make the
+// ideal faster. Its mean wait is 0 then, as that depends on when callers come again.
+func idealOf(all work, quota discordsim.Quota) (discordsim.Plan, error) {
 	arrivals := make(map[int][]time.Duration) // by bucket
-	begun, again := time.Duration(0), false
+	again := false
 	for _, c := range all {
-		begun = max(begun, c.at)
-	}
-	for _, c := range all {
-		arrivals[c.bucket] = append(arrivals[c.bucket], c.at)
+		arrivals[c.bucket] = append(arrivals[c.bucket], slices.Repeat([]time.Duration{c.at}, max(c.count, 1))...)
 		again = again || c.count > 1
-		arrivals[c.bucket] = append(arrivals[c.bucket], slices.Repeat([]time.Duration{begun}, max(c.count-1, 0))...)
 	}
 	var planned []discordsim.Work
 	for _, bucket := range slices.Sorted(maps.Keys(arrivals)) {
@@ -289,5 +272,5 @@ func idealOf(all work, quota discordsim.Quota) (ideal, error) {
 	if again {
 		plan.MeanWait = 0
 	}
-	return ideal{plan.Makespan, plan.MeanWait}, err
+	return plan, err
 }

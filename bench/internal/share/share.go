@@ -79,7 +79,6 @@ func Run(ctx context.Context, o Options) (*report.Report, error) {
 				return fmt.Errorf("scenario %s: %w", s.Name, err)
 			}
 			r.interrupted = interrupted
-			r.judge()
 			parts[i] = r.report(o.Demand)
 			return nil
 		})

@@ -97,16 +97,16 @@ func TestIdealIsThatOfOneClient(t *testing.T) {
 	t.Parallel()
 	planned, err := idealOf(slices.Concat(contested(4, 100)...), quota)
 	require.NoError(t, err)
-	assert.Equal(t, 19*(time.Second+latency.Smallest())+latency.Smallest(), planned.took, "20 windows, the last of which takes a round trip")
-	assert.Zero(t, planned.meanWait, "it depends on when callers come again")
+	assert.Equal(t, 19*(time.Second+latency.Smallest())+latency.Smallest(), planned.Makespan, "20 windows, the last of which takes a round trip")
+	assert.Zero(t, planned.MeanWait, "it depends on when callers come again")
 
 	one, err := idealOf(work{{at: time.Second, count: 1}, {at: time.Second, bucket: 1, count: 1}}, quota)
 	require.NoError(t, err)
-	assert.Equal(t, time.Second+2*latency.Smallest(), one.took, "one finds out the limit, and the other one comes after it")
-	assert.Equal(t, latency.Smallest()/2, one.meanWait)
+	assert.Equal(t, time.Second+2*latency.Smallest(), one.Makespan, "one finds out the limit, and the other one comes after it")
+	assert.Equal(t, latency.Smallest()/2, one.MeanWait)
 
 	shared, err := idealOf(slices.Concat(own(4, 0, 20*time.Second, 1)...), quota)
 	require.NoError(t, err)
-	assert.Greater(t, shared.meanWait, 10*time.Millisecond)
-	assert.Less(t, shared.meanWait, 200*time.Millisecond)
+	assert.Greater(t, shared.MeanWait, 10*time.Millisecond)
+	assert.Less(t, shared.MeanWait, 200*time.Millisecond)
 }

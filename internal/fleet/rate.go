@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+// TooSlow looks for a moment between from and until from which on requests for a path waited all the time within a duration in which fewer
+// than n of them were sent. While any request waits, a bucket that is served at its rate has no such moment.
+func (f *Fleet) TooSlow(path string, n int, within, from, until time.Duration) (at time.Duration, found bool) {
+	waits, sent := f.waits(path)
+	for _, w := range waits {
+		w.from, w.until = max(w.from, from), min(w.until, until)
+		for at := w.from; at+within < w.until; {
+			i, _ := slices.BinarySearch(sent, at+1) // the first that was sent afterwards
+			if i+n > len(sent) || sent[i+n-1] > at+within {
+				return at, true
+			}
+			at = sent[i]
+		}
+	}
+	return 0, false
+}
+
+// interval is a time in which requests wait.
+type interval struct{ from, until time.Duration }
+
+// waits returns when requests for a path waited to be sent, and when they were, both in order.
+func (f *Fleet) waits(path string) (waits []interval, sent []time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.records { // in the order in which they arrived
+		if r.request.Path != path {
+			continue
+		}
+		until := r.ended
+		switch {
+		case r.sent > 0:
+			sent, until = append(sent, r.sent), r.sent
+		case until == 0:
+			until = f.Now()
+		}
+		if last := len(waits) - 1; last >= 0 && r.arrived <= waits[last].until {
+			waits[last].until = max(waits[last].until, until)
+		} else {
+			waits = append(waits, interval{r.arrived, until})
+		}
+	}
+	slices.Sort(sent)
+	return waits, sent
+}

@@ -1,0 +1,87 @@
+package fleet_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// interval is a time in which something happens to processes or the engine.
+type interval struct{ from, until time.Duration }
+
+// recovery is how long after any trouble a bucket may be served at less than its rate: the others do without a process after 3 s, and what is not
+// known is waited out, for a period of the bucket. The rest is for messages and timers.
+func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period }
+
+// longestUnknown is how long is waited in place of a period if somebody dies who alone knows how long that is.
+const longestUnknown = 10 * time.Second
+
+// cycle is how long a window takes at most, from its first request to the first one of the next.
+func (s *stage) cycle() time.Duration {
+	slack := 100 * time.Millisecond
+	if s.deaf {
+		slack = 1600 * time.Millisecond // after which processes ask by themselves
+	}
+	return s.quota.Period + 2*s.latency + 2*s.away + slack
+}
+
+// judgesRate reports that nothing but the limit of a bucket holds up its requests once all trouble is over.
+func (s *stage) judgesRate(w *world) bool {
+	return !w.apart && w.share == nil && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
+}
+
+// tail is how long a play goes on after the last trouble, so that the rate can be judged.
+func (s *stage) tail(w *world) time.Duration {
+	if !s.judgesRate(w) {
+		return 0
+	}
+	return s.recovery() + 3*s.cycle()
+}
+
+// slow says which bucket was served at less than 80 % of its rate while requests waited, though there was no trouble any more.
+func (s *stage) slow(w *world) error {
+	if !s.judgesRate(w) {
+		return nil
+	}
+	slices.SortFunc(s.troubles, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	from := s.recovery()
+	for _, next := range append(s.troubles, interval{from: s.length + s.tail(w)}) {
+		for channel := range s.channels {
+			path, most := fleet.Message(1+channel).Path, s.cycle()*5/4
+			if at, found := s.TooSlow(path, s.quota.Limit, most, from, next.from); found {
+				return fmt.Errorf("%v\nfrom %v on, fewer than %d requests left in %v, while others waited\n%s",
+					s.scene, at, s.quota.Limit, most, s.story(path, at+2*most))
+			}
+		}
+		from = max(from, next.until+s.recovery())
+	}
+	return nil
+}
+
+func TestRateIsTooSlowOnlyWhileRequestsWait(t *testing.T) {
+	t.Parallel()
+	quota := discordsim.Fixed(5, time.Second)
+	config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+		path := fleet.Message(1).Path
+		callers(t, f, f.Processes[0], 10, 4, fleet.Message(1))
+		finish(t, f, time.Minute)
+		over := f.Now()
+		time.Sleep(10 * time.Second) // nobody waits
+		_, slow := f.TooSlow(path, quota.Limit, quota.Period*5/4, 0, f.Now())
+		assert.False(t, slow, "%s", f.Story(path, 0, over))
+		at, slow := f.TooSlow(path, quota.Limit+1, quota.Period, 2*time.Second, over)
+		assert.True(t, slow, "it has no higher rate")
+		assert.InDelta(t, 2.5, at.Seconds(), 0.6)
+		_, slow = f.TooSlow(path, quota.Limit+1, quota.Period, over, f.Now())
+		assert.False(t, slow)
+	})
+}
