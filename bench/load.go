@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,7 +17,7 @@ import (
 
 // loadCommand sends a load to a simulated or a real server.
 type loadCommand struct {
-	Requests     int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
+	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
 	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
 	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
 	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
@@ -25,12 +26,11 @@ type loadCommand struct {
 	bucket  `embed:"" set:"window=1s"`
 	network `embed:"" set:"jitter=10ms"`
 
-	Target string `group:"Real server, in place of the simulated one" placeholder:"URL" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
-	Path   string `group:"Real server, in place of the simulated one" placeholder:"PATH" default:"/api/v10/gateway" help:"Path of the GET requests."`
-	Token  string `group:"Real server, in place of the simulated one" placeholder:"TEXT" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
+	Target string `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
+	Path   string `group:"Real server, in place of the simulated one" placeholder:"PATH" secret:"" default:"/api/v10/gateway" help:"Path of the GET requests."`
+	Token  string `group:"Real server, in place of the simulated one" placeholder:"TEXT" secret:"" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
 
-	demand `embed:""`
-	output `embed:""`
+	judged `embed:""`
 
 	target *url.URL
 }
@@ -71,27 +71,20 @@ func (n *network) latency() discordsim.Latency {
 }
 
 func (c *loadCommand) check(given map[string]bool) error {
-	if given["requests"] && c.Requests == 0 {
-		return errors.New(`-requests is "0": expected a whole number from 1 to 1000000`)
-	}
-	if !given["target"] {
-		for _, name := range []string{"path", "token"} {
-			if given[name] {
-				return fmt.Errorf("-%s has an effect only together with -target, which is not given", name)
-			}
+	if given["target"] {
+		c.Requests = cmp.Or(c.Requests, 20)
+		if err := noEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
+			return err
 		}
-		if c.Requests == 0 {
-			c.Requests = 500
+		return c.checkTarget()
+	}
+	c.Requests = cmp.Or(c.Requests, 500)
+	for _, name := range []string{"path", "token"} {
+		if given[name] {
+			return fmt.Errorf("-%s has an effect only together with -target, which is not given", name)
 		}
-		return c.network.check()
 	}
-	if c.Requests == 0 {
-		c.Requests = 20
-	}
-	if err := noEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
-		return err
-	}
-	return c.checkTarget()
+	return c.network.check()
 }
 
 // checkTarget looks at where real requests would go.
@@ -128,7 +121,8 @@ func parseTarget(given string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-func (c *loadCommand) config() load.Config {
+// Run runs a load and shows what came of it.
+func (c *loadCommand) Run(p *program) error {
 	config := load.Config{
 		Requests: c.Requests, Concurrency: c.Concurrency, MaxRateLimit: c.MaxRateLimit, GlobalLimit: c.GlobalLimit,
 		Simulated: load.Simulated{Channels: c.Buckets, Quota: c.quota(c.Limit, c.Window), Latency: c.latency(), Seed: c.Seed},
@@ -136,27 +130,9 @@ func (c *loadCommand) config() load.Config {
 	if c.target != nil {
 		config.Real = &load.Real{Target: c.target, Path: c.Path, Token: c.Token}
 	}
-	return config
-}
-
-// Run runs a load and shows what came of it.
-func (c *loadCommand) Run(p *program) error {
-	config := c.config()
-	if c.MinEfficiency > 0 {
-		if ideal, err := config.Ideal(); err == nil && ideal.Missing != "" {
-			return misused("-min-efficiency is given: expected a load with an ideal to compare with; %s", ideal.Missing)
-		}
-	}
-	if err := c.output.check(); err != nil {
-		return err
-	}
-	config.Record = c.Report != ""
-	progress := c.progress(p, config.Requests)
-	config.Done = progress.Step
-	result, err := load.Run(p.ctx, config)
-	progress.End()
+	results, err := c.runAll(p, c.Seed, config.Scenario())
 	if err != nil {
 		return err
 	}
-	return c.show(p, result.Report(config, c.demand.report()))
+	return c.show(p, results[0])
 }

@@ -54,7 +54,7 @@ func (p *program) run(arguments []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &misuse):
-		fmt.Fprintf(p.stderr, "bench: %v\nRun it with -h for all flags and examples.\n", err)
+		fmt.Fprintf(p.stderr, "bench: %v\nRun it with -h for flags and examples.\n", err)
 		return statusUsage
 	}
 	fmt.Fprintf(p.stderr, "bench: %v\n", err)
@@ -123,12 +123,13 @@ func (o *output) show(p *program, r *report.Report) error {
 	return nil
 }
 
-// demand is what the caller asks of a run.
-type demand struct {
+// judged is an output with a verdict on what the caller asks of a run.
+type judged struct {
 	FailOn429     bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
 	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
+	output        `embed:""`
 }
 
-func (d demand) report() report.Demand {
-	return report.Demand{No429s: d.FailOn429, MinEfficiency: d.MinEfficiency}
+func (j *judged) demand() report.Demand {
+	return report.Demand{No429s: j.FailOn429, MinEfficiency: j.MinEfficiency}
 }

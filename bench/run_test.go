@@ -84,7 +84,10 @@ func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 func TestMisuseIsExplained(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"scenario none": `there is no scenario "none": choose one of fixed-small, `,
+		"scenario list nope":        `["list" "nope"] are given: expected list alone`,
+		"scenario list fixed-small": "expected list alone",
+		"share list one-bucket":     "expected list alone",
+		"scenario none":             `there is no scenario "none": choose from all, list, fixed-small, `,
 		"-requests 1000000 -buckets 1000 -min-efficiency 0.9": "-min-efficiency is given: expected",
 		"-requests 5 -min-efficiency 0.9":                     "so short a load",
 	} {

@@ -1,26 +1,19 @@
 package load
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
 )
 
-// userAgent has the form that Discord asks for.
-const userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
-
-// Config says what to send and where.
+// Config is a load that flags describe: a burst of requests.
 type Config struct {
 	Requests     int
 	Concurrency  int // requests handed to the client at a time; 0: all at once
@@ -29,15 +22,9 @@ type Config struct {
 	// Simulated is used if Real is nil.
 	Simulated Simulated
 	Real      *Real
-	// Done is called for every request that has an outcome, one call at a time. It may be nil.
-	Done func()
-	// Record makes a Result.Log.
-	Record bool
-
-	inProcess bool // no sockets, for tests in virtual time
 }
 
-// Simulated is a Discord on the loopback interface. The requests go to its channels in turn.
+// Simulated is a Discord in this process. The requests go to its channels in turn.
 type Simulated struct {
 	Channels int
 	Quota    discordsim.Quota // of each channel
@@ -52,113 +39,79 @@ type Real struct {
 	Token  string // value of the Authorization header; may be empty
 }
 
-// Run sends all requests and waits for their outcomes. When the context ends it sends no more, waits a moment for what is
-// under way, and returns what was measured until then. The error is about a configuration that makes no sense, or a
-// machine that does not let us listen.
-func Run(ctx context.Context, config Config) (Result, error) {
-	ideal, err := config.Ideal()
-	if err != nil {
-		return Result{}, err
-	}
-	log := report.NewLog(config.Record)
-	to := destination{base: sockets(), offer: config.Real.offer}
-	if config.Real == nil {
-		if to, err = config.listen(log); err != nil {
-			return Result{}, err
+// Scenario is the load as a scenario that wants nothing but answers.
+func (c Config) Scenario() Scenario {
+	s := burst("", strings.Join(c.about(), "\n"), c.Simulated.Quota, c.Requests)
+	s.config, s.Targets = c, Targets{}
+	s.options = []httpclient.Option{httpclient.WithMaxRateLimit(c.MaxRateLimit)}
+	s.server.Latency, s.server.Global = c.Simulated.Latency, GlobalQuota(c.GlobalLimit)
+	if c.Real != nil {
+		for i := range s.offers {
+			s.offers[i] = offer{method: http.MethodGet, path: c.Real.Path}
 		}
-		defer to.simulator.Close()
+		s.options = append(s.options,
+			httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
+			httpclient.WithServer(func(string) string { return "" }))
+		return s
 	}
-	r := newRun(config.Requests, log, to.base,
-		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
-		httpclient.WithServer(func(string) string { return "" }),
-		httpclient.WithMaxRateLimit(config.MaxRateLimit),
-		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
-	)
-	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
-	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, to.offer)
-	result := r.end(ctx, to.simulator, 0)
-	result.Ideal = ideal
-	if result.Answered < result.Requests && ideal.Missing == "" {
-		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
+	channels := min(c.Simulated.Channels, c.Requests)
+	s.offers, s.work = messages(c.Requests, channels), nil
+	for n := range channels {
+		s.work = append(s.work, work(c.Simulated.Quota, (c.Requests-n+channels-1)/channels))
 	}
-	return result, nil
+	return s
 }
 
-// destination is where requests go.
-type destination struct {
-	base      http.RoundTripper  // the transport below ours
-	offer     func(n int) offer  // the n-th request, counted from 0
-	simulator *discordsim.Server // nil: a real server
+// title is what the page of a load is headed.
+func (c *Config) title() string {
+	requests := report.Counted(c.Requests, "request")
+	if c.Real != nil {
+		return requests + " to " + c.Real.Target.Host
+	}
+	return requests + " to " + report.Counted(c.Simulated.Channels, "simulated channel")
 }
 
-// sockets returns a transport that keeps the connections of a burst.
-func sockets() http.RoundTripper {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
-	return base
-}
-
-// listen starts a simulated Discord. Its seconds, in which the global limit is counted, begin now.
-func (c *Config) listen(log *report.Log) (to destination, err error) {
+// about says what was asked for. It contains neither the token nor the parameters of the path.
+func (c *Config) about() []string {
+	atOnce := "at once"
+	if c.Concurrency > 0 {
+		atOnce = fmt.Sprintf("%d at a time", c.Concurrency)
+	}
+	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
+	if c.Real != nil {
+		route := "GET"
+		if compiled, err := routes.Match("GET", c.Real.Path); err == nil {
+			route = compiled.Route().String()
+		}
+		return []string{
+			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, route, c.Real.Target),
+			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
+		}
+	}
 	s := c.Simulated
-	simulator := discordsim.Config{
-		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
-		Global: GlobalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
+	return []string{
+		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(s.Channels, "channel")),
+		LimitsText(s.Quota, "channel", c.GlobalLimit),
+		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(s.Latency), longest, s.Seed),
 	}
-	log.Observe(&simulator)
-	server, err := discordsim.New(simulator)
-	if err != nil {
-		return to, err
-	}
-	to = destination{server.RoundTripper(), nil, server}
-	baseURL := discordsim.BaseURL
-	if !c.inProcess {
-		to.base = sockets()
-		if baseURL, err = server.Listen(); err != nil {
-			_ = server.Close() // the reason is err
-			return to, fmt.Errorf("simulated Discord: %w", err)
-		}
-	}
-	to.offer = func(n int) offer { return message(http.MethodPost, baseURL+channel(n%s.Channels), n+1) }
-	return to, nil
 }
 
-// message is a request to a simulated Discord, at once, which has this place in the order of all.
-func message(method, url string, sequence int) offer {
-	return offer{0, func(ctx context.Context) (*http.Request, error) {
-		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, sequence)))
-		if err != nil {
-			return nil, err
-		}
-		request.Header.Set("Authorization", authorization)
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-		return request, nil
-	}}
+// LimitsText says how a simulated Discord limits.
+func LimitsText(quota discordsim.Quota, each string, globalLimit int) string {
+	how := map[discordsim.Kind]string{
+		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
+	}[quota.Kind]
+	return fmt.Sprintf("%d per %s in each %s (%s); %s", quota.Limit, report.Setting(quota.Period), each, how, globalText(globalLimit))
 }
 
-// secret is the token that is sent, empty if there is none.
-func (c *Config) secret() string {
-	if c.Real == nil {
-		return ""
+func globalText(limit int) string {
+	if limit == 0 {
+		return "no global limit"
 	}
-	token := c.Real.Token
-	if _, value, _ := strings.Cut(token, " "); value != "" {
-		token = value // what follows "Bot"
-	}
-	return token
+	return fmt.Sprintf("at most %d per second in all", limit)
 }
 
-func (r *Real) offer(int) offer { return offer{0, r.request} }
-
-func (r *Real) request(ctx context.Context) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Target.String()+r.Path, nil)
-	if err != nil {
-		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
-	}
-	request.Header.Set("User-Agent", userAgent)
-	if r.Token != "" {
-		request.Header.Set("Authorization", r.Token)
-	}
-	return request, nil
+// LatencyText says how far away it is.
+func LatencyText(l discordsim.Latency) string {
+	return fmt.Sprintf("round trip %s ± %s", report.Setting(l.RoundTrip), report.Setting(l.Jitter))
 }

@@ -29,6 +29,17 @@ type Log struct {
 type Passage struct {
 	HandedOver, Done time.Duration
 	Sends            []Send
+	GivenUp          bool // its context ended before it had an outcome
+}
+
+// Queued is how long it was held back: before it was sent, and from each refusal until the next sending. Round trips are no part of it.
+func (p Passage) Queued() (d time.Duration) {
+	since := p.HandedOver
+	for _, send := range p.Sends {
+		d += send.At - since
+		since = send.Back
+	}
+	return d
 }
 
 // Send is one time that a request was sent.

@@ -80,29 +80,28 @@ func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudge
 // Together is the verdict on all parts: that of the worst, and how many are like it.
 func Together(parts []*Report) Verdict {
 	all := Counted(len(parts), "scenario")
-	for _, status := range []Status{Interrupted, Failed, Stalled, NotJudged} {
-		n := 0
-		verdict := Verdict{Status: status}
-		for _, part := range parts {
-			if part.Verdict.Status == status {
-				n++
-				reason := part.Verdict.text()
-				if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
-					reason = strings.Join(missed, "; ")
-				}
-				verdict.Reasons = append(verdict.Reasons, part.Name+": "+reason)
-			}
+	reasons := make(map[Status][]string)
+	for _, part := range parts {
+		status, reason := part.Verdict.Status, part.Verdict.text()
+		if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
+			reason = strings.Join(missed, "; ")
 		}
-		if n == 0 {
-			continue
-		}
-		verdict.Line = map[Status]string{
-			Interrupted: "what was cut off is not judged",
-			Failed:      fmt.Sprintf("%d of %s missed a target", n, all),
-			Stalled:     fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n, all),
-			NotJudged:   fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n, all),
-		}[status]
-		return verdict
+		reasons[status] = append(reasons[status], part.Name+": "+reason)
+	}
+	switch n := func(s Status) int { return len(reasons[s]) }; {
+	case n(Interrupted) > 0 && n(Failed) > 0:
+		line := fmt.Sprintf("%d of %s had missed a target before; what was cut off is not judged", n(Failed), all)
+		return Verdict{Interrupted, line, append(reasons[Failed], reasons[Interrupted]...)}
+	case n(Interrupted) > 0:
+		return Verdict{Interrupted, "what was cut off is not judged", reasons[Interrupted]}
+	case n(Failed) > 0:
+		return Verdict{Failed, fmt.Sprintf("%d of %s missed a target", n(Failed), all), reasons[Failed]}
+	case n(Stalled) > 0:
+		line := fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n(Stalled), all)
+		return Verdict{Stalled, line, reasons[Stalled]}
+	case n(NotJudged) > 0:
+		line := fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n(NotJudged), all)
+		return Verdict{NotJudged, line, reasons[NotJudged]}
 	}
 	return Verdict{Status: Passed, Line: all + " reached all targets"}
 }
