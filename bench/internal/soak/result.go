@@ -74,7 +74,7 @@ func (r *Result) judge() {
 	}
 	broken(invalid == 0 || refused == 0, "the server refused nothing: this was no soak")
 	routes, authentications := 150, 10 // in real time there is no time to wait until they are forgotten
-	if r.Options.virtual() {
+	if r.Options.witness != nil {
 		routes, authentications = 0, 0
 	}
 	l := r.Left
@@ -109,7 +109,7 @@ func (r *Result) heaps() (middle, last uint64) {
 }
 
 // Report describes the result.
-func (r Result) Report() *report.Report {
+func (r *Result) Report() *report.Report {
 	o := r.Options
 	middle, last := r.heaps()
 	document := &report.Report{

@@ -8,23 +8,21 @@
 // The simulator says of every 429 whether the client could have avoided it. It takes for granted that the client reads every response.
 // In disturbed rounds responses are lost, so there avoidable 429s are counted and shown. In the others none is allowed.
 //
-// It runs over sockets of the loopback interface. The package's test runs it in a testing/synctest bubble without a network: there a day
-// takes minutes, and everything that is logged, returned or remembered is searched for tokens.
+// It speaks HTTP over connections in memory. The package's test runs it in a testing/synctest bubble: there a day takes minutes, and everything that is logged, returned or remembered is searched for tokens.
 package soak
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	pause "github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -51,15 +49,15 @@ type Options struct {
 	Length time.Duration
 	// Seed makes the load and the faults repeatable, as far as the scheduler lets them.
 	Seed uint64
-	// Done is called for every request that has an outcome, by several goroutines at once. It may be nil.
+	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
 
-	// witness makes it run without sockets, in a bubble.
-	witness *witness
+	witness *witness // in virtual time
 }
 
-// witness is how a test sees more of a soak.
+// witness is how a test sees more of a soak, in a bubble.
 type witness struct {
+	rounds  int                 // enough for a trend
 	options []httpclient.Option // of the transport
 	below   func(http.RoundTripper) http.RoundTripper
 	request func(*http.Request)
@@ -70,15 +68,12 @@ type witness struct {
 // Requests is about how many requests there will be.
 func (o Options) Requests() int { return int(o.Length * Rate / time.Minute) }
 
-// virtual: time is under control.
-func (o Options) virtual() bool { return o.witness != nil }
-
-// rounds is how many there are: in virtual time enough for a trend, in real time one of each sort.
+// rounds is how many there are: in real time one of each kind.
 func (o Options) rounds() int {
-	if !o.virtual() {
-		return 4
+	if o.witness != nil {
+		return o.witness.rounds
 	}
-	return min(max(int(o.Length/(30*time.Minute)), 12), 48)
+	return len(kinds)
 }
 
 // round is one of them.
@@ -96,8 +91,10 @@ const (
 	undisturbed    = "undisturbed"
 )
 
+var kinds = []string{disturbed, tokenRevoked, permissionLost, undisturbed}
+
 func (o Options) round(number int) round {
-	kind := []string{disturbed, tokenRevoked, permissionLost, undisturbed}[number%4]
+	kind := kinds[number%len(kinds)]
 	if number == o.rounds()-1 {
 		kind = undisturbed
 	}
@@ -120,113 +117,112 @@ func (o Options) budget() int { return max(int(o.budgetPeriod()*60/time.Minute),
 // soak is one under way.
 type soak struct {
 	Options
-	chance    *rand.Rand
-	discord   discord
-	base      atomic.Pointer[http.RoundTripper] // to the server of the round
+	server    atomic.Pointer[discordsim.Server] // of the round; nil between rounds
+	base      *http.Transport
 	transport *httpclient.Transport
-	load      load
-	result    Result
+	requests  sync.WaitGroup
+
+	mu     sync.Mutex
+	result Result
 }
 
 // Run does it and returns what it saw. It stops early when the context ends; Result.Interrupted then says so. The error is
-// about a machine that does not let it work.
-func Run(ctx context.Context, o Options) (Result, error) {
-	s := &soak{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1)), discord: discord{Options: o}}
-	s.result = Result{Options: o, Goroutines: [2]int{runtime.NumGoroutine(), 0}}
-	s.load.outcomes, s.load.unexpected = make(map[string]int), make(map[string]int)
-	var base http.RoundTripper = roundTrip(func(r *http.Request) (*http.Response, error) { return (*s.base.Load()).RoundTrip(r) })
+// about a configuration that makes no sense.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	s := &soak{Options: o, result: Result{
+		Options: o, Outcomes: make(map[string]int), Unexpected: make(map[string]int), Goroutines: [2]int{runtime.NumGoroutine(), 0},
+	}}
+	s.base = &http.Transport{MaxIdleConnsPerHost: 100, DialContext: s.connect}
 	options := []httpclient.Option{
 		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody), httpclient.WithLogger(slog.New(slog.DiscardHandler)),
-		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)),
+		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)), httpclient.WithBase(s.base),
 	}
 	if w := o.witness; w != nil {
-		base, options = w.below(base), append(options, w.options...)
+		options = append(append(options, w.options...), httpclient.WithBase(w.below(s.base)))
 	}
-	s.transport = httpclient.NewTransport(append(options, httpclient.WithBase(base))...)
+	s.transport = httpclient.NewTransport(options...)
 	defer s.transport.Close()
 	began := time.Now()
-	for number := range o.rounds() {
-		r, err := s.run(ctx, o.round(number))
-		if err != nil {
-			return Result{}, err
+	for number := 0; number < o.rounds() && !s.result.Interrupted; number++ {
+		if err := s.run(ctx, o.round(number)); err != nil {
+			return nil, err
 		}
-		r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), s.heap(), runtime.NumGoroutine()
-		s.result.Rounds = append(s.result.Rounds, r)
-		if s.result.Interrupted = ctx.Err() != nil; s.result.Interrupted {
-			break
-		}
+		s.result.Interrupted = ctx.Err() != nil
 	}
 	s.end(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.result.Took = time.Since(began)
 	s.result.judge()
-	return s.result, nil
+	return &s.result, nil
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+// connect connects to the server of the round.
+func (s *soak) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if server := s.server.Load(); server != nil {
+		return server.DialContext(ctx, network, address)
+	}
+	return nil, errBetween
+}
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+var errBetween = errors.New("no server between the rounds")
 
 // run is a load on a server of its own, until everything has come to rest.
-func (s *soak) run(ctx context.Context, r round) (Round, error) {
-	server, err := discordsim.New(s.discord.config(r))
+func (s *soak) run(ctx context.Context, r round) error {
+	server, err := discordsim.New(s.discord(r))
 	if err != nil {
-		return Round{}, err
+		return err
 	}
-	defer server.Close()
-	base := server.RoundTripper()
-	if !s.virtual() {
-		url, err := server.Listen()
-		if err != nil {
-			return Round{}, err
-		}
-		sockets := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(url, "http://"))
-		}}
-		defer sockets.CloseIdleConnections()
-		base = sockets
-	}
-	s.base.Store(&base)
+	s.server.Store(server)
 	s.offer(ctx, r)
-	s.load.await()
-	if s.virtual() {
+	s.await()
+	if s.witness != nil {
 		time.Sleep(s.budgetPeriod() + 3*time.Minute) // until all holds are over and the budget is unused
 		s.witness.rest(s.transport)
 	}
 	seen := server.Report()
-	return Round{
-		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
-	}, nil
-}
-
-// heap returns the memory in use, without the server's.
-func (s *soak) heap() uint64 {
-	var nobody http.RoundTripper = roundTrip(func(*http.Request) (*http.Response, error) {
-		return nil, errors.New("connection reset: no server between the rounds")
-	})
-	s.base.Store(&nobody)
+	s.server.Store(nil)
+	s.base.CloseIdleConnections()
+	_ = server.Close() // the memory in use is without the server's; there is never an error
+	var memory runtime.MemStats
 	runtime.GC()
 	runtime.GC() // what pools keep lives through one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	runtime.ReadMemStats(&memory)
+	s.result.Rounds = append(s.result.Rounds, Round{
+		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
+		Stats: s.transport.Manager().Stats(), Heap: memory.HeapAlloc, Goroutines: runtime.NumGoroutine(),
+	})
+	return nil
+}
+
+// await waits until every request has an outcome, or should have had it long ago.
+func (s *soak) await() {
+	done := make(chan struct{})
+	go func() {
+		s.requests.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // end lets everything be forgotten and looks for what is not.
 func (s *soak) end(ctx context.Context) {
 	manager := s.transport.Manager()
-	if s.virtual() {
+	if s.witness != nil {
 		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until absurd holds are over, and routes forgotten that nobody used for an hour
 	} else {
 		// The longest hold and a collection take some minutes.
-		for n := 0; n < 240 && manager.Stats().Buckets > held(manager) && pause.Pause(ctx, time.Second) == nil; n++ {
+		for n := 0; n < 240 && manager.Stats().Buckets > held(manager) && load.Pause(ctx, time.Second) == nil; n++ {
 		}
 	}
 	s.result.Left, s.result.Held = manager.Stats(), held(manager)
 	_ = s.transport.Close() // there is never an error
-	if s.virtual() {
+	if s.witness != nil {
 		s.witness.rest(s.transport)
 	}
-	s.load.sumUp(&s.result)
 	for range 50 { // those that are about to end need a moment
 		if s.result.Goroutines[1] = runtime.NumGoroutine(); s.result.Goroutines[1] <= s.result.Goroutines[0] {
 			break

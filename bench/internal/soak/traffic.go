@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	pause "github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -106,13 +106,13 @@ type chance struct {
 }
 
 // draw draws the n-th request. Time goes by the number, in which channels, webhooks and interactions come and go.
-func (o Options) draw(n uint64, r round, versionOfB int) plan {
-	c := chance{rand.New(rand.NewPCG(o.Seed, n)), n}
+func (r round) draw(seed, n uint64, at time.Duration) plan {
+	c := chance{rand.New(rand.NewPCG(seed, n)), n}
 	i, x := 0, c.IntN(1000)
 	for ; x >= operations[i].weight; i++ {
 		x -= operations[i].weight
 	}
-	p := plan{method: operations[i].method, authorization: c.authorization(operations[i].path, versionOfB)}
+	p := plan{method: operations[i].method, authorization: c.authorization(operations[i].path, botB(r.versionOfB(at)))}
 	values := c.values()
 	p.path, p.body = os.Expand(operations[i].path, values), os.Expand(operations[i].body, values)
 	if c.IntN(50) == 0 {
@@ -130,7 +130,7 @@ func (o Options) draw(n uint64, r round, versionOfB int) plan {
 }
 
 // authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path.
-func (c chance) authorization(path string, versionOfB int) string {
+func (c chance) authorization(path, botB string) string {
 	x, none := c.IntN(100), c.IntN(4)
 	switch {
 	case strings.Contains(path, "$webhook") && none < 2, strings.Contains(path, "$interactiontoken") && none > 0:
@@ -138,7 +138,7 @@ func (c chance) authorization(path string, versionOfB int) string {
 	case x < 50:
 		return botA
 	case x < 85:
-		return botB(versionOfB)
+		return botB
 	case x < 95:
 		return bearer
 	}
@@ -198,29 +198,29 @@ func (c chance) values() func(name string) string {
 
 // offer makes the requests of a round.
 func (s *soak) offer(ctx context.Context, r round) {
-	began := time.Now()
+	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
 	for minute := time.Duration(0); minute < r.length; minute += time.Minute {
-		for _, offset := range s.arrivals() {
+		for _, offset := range arrivals(moments) {
 			at := minute + offset
-			if at >= r.length || pause.Pause(ctx, time.Until(began.Add(at))) != nil {
+			if at >= r.length || load.Pause(ctx, time.Until(began.Add(at))) != nil {
 				break
 			}
-			p := s.draw(uint64(s.load.made), r, s.discord.versionOfB(r, at))
-			s.load.begin(func() { s.make(p) })
+			p := r.draw(s.Seed, uint64(s.result.Made), at)
+			s.result.Made++
+			s.requests.Go(func() { s.make(p) })
 		}
 	}
 }
 
 // arrivals draws the moments of a minute at which requests are made: most of them anywhere, the others in two bursts, larger than
 // the global limit.
-func (s *soak) arrivals() []time.Duration {
-	moments := make([]time.Duration, 0, Rate)
-	anywhere := func() time.Duration { return time.Duration(s.chance.Int64N(int64(time.Minute))) }
-	for _, size := range []int{200, 100} {
-		moments = append(moments, slices.Repeat([]time.Duration{anywhere()}, size)...)
-	}
-	for len(moments) < Rate {
-		moments = append(moments, anywhere())
+func arrivals(r *rand.Rand) []time.Duration {
+	moments := make([]time.Duration, Rate)
+	for i := range moments {
+		moments[i] = time.Duration(r.Int64N(int64(time.Minute)))
+		if i >= 1 && i < 200 || i >= 201 && i < 300 {
+			moments[i] = moments[i-1]
+		}
 	}
 	slices.Sort(moments)
 	return moments
@@ -243,12 +243,9 @@ func (s *soak) make(p plan) {
 		defer time.AfterFunc(p.cancelAfter, cancel).Stop()
 	}
 	response, err := s.send(ctx, p)
-	s.load.note(p, response, err, time.Since(began))
-	if s.virtual() {
+	s.note(p, response, err, time.Since(began))
+	if s.witness != nil {
 		s.witness.outcome(s.transport, err)
-	}
-	if s.Done != nil {
-		s.Done()
 	}
 }
 
@@ -265,7 +262,7 @@ func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
 		request.Header.Set("Content-Type", "application/octet-stream")
 		request.GetBody = nil
 	}
-	if s.virtual() {
+	if s.witness != nil {
 		s.witness.request(request)
 	}
 	response, err := (&http.Client{Transport: s.transport}).Do(request)
