@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -32,10 +33,10 @@ type tuneCommand struct {
 	Trace        string `group:"Recorded load, in place of the generated one" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
 	SkipBadLines bool   `group:"Recorded load, in place of the generated one" help:"Skip lines that cannot be read, and say how many and what is wrong with the first; without it they are an error."`
 
-	bucket      `embed:"" set:"window=5s"`
-	Rule        []string `group:"Simulated Discord" sep:"none" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
-	GlobalLimit int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
-	network     `embed:"" set:"jitter=50ms"`
+	load.Bucket  `embed:"" set:"window=5s"`
+	Rule         []string `group:"Simulated Discord" sep:"none" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
+	GlobalLimit  int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
+	load.Network `embed:"" set:"jitter=50ms"`
 
 	MaxRateLimits []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
 	Refused       float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
@@ -71,7 +72,7 @@ func (c *tuneCommand) check(given map[string]bool) error {
 			return fmt.Errorf("-burst and -burst-every are %.0f requests: expected at most %d", n, mostRequests)
 		}
 	}
-	if err := c.network.check(); err != nil {
+	if err := c.Network.Check(); err != nil {
 		return err
 	}
 	slices.Sort(c.MaxRateLimits)
@@ -103,7 +104,7 @@ func (c *tuneCommand) readRoutes() error {
 			if err != nil || period < time.Millisecond || period > 24*time.Hour {
 				return errors.New("expected a window with its unit from 1ms to 24h after the slash, such as =5/5s")
 			}
-			rule.Quota = c.quota(n, period)
+			rule.Quota = c.Quota(n, period)
 		}
 		c.rules = append(c.rules, rule)
 		return nil
@@ -171,7 +172,7 @@ func (c *tuneCommand) Run(p *program) error {
 	if err != nil {
 		return misuseError{err}
 	}
-	discord := tune.Discord{Quota: c.quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.latency(), Seed: c.Seed, Rules: c.rules}
+	discord := tune.Discord{Quota: c.Quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Seed, Rules: c.rules}
 	if err := load.CheckRules(c.rules); err != nil {
 		return misuseError{err}
 	}

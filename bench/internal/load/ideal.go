@@ -27,7 +27,7 @@ type Ideal struct {
 // route of the messages has to be discovered. The places that others took in a run were not there for us, so theirs is work, too.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
-	case s.config.Real != nil:
+	case s.config.Server != nil:
 		return Ideal{Missing: "only the simulator has one"}, nil
 	case s.ideal == nil:
 		return Ideal{Missing: "none is stated"}, nil

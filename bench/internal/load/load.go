@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,51 +14,79 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Config is a load that flags describe: a burst of requests.
+// Config is a load that flags describe: a burst of requests, to a Discord that is simulated in this process, or to a real server.
 type Config struct {
-	Requests     int
-	Concurrency  int // requests handed to the client at a time; 0: all at once
-	MaxRateLimit time.Duration
-	GlobalLimit  int // requests per second; 0: none
-	// Simulated is used if Real is nil.
-	Simulated Simulated
-	Real      *Real
+	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
+	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
+	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
+	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
+
+	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
+	Bucket  `embed:"" set:"window=1s"`
+	Network `embed:"" set:"jitter=10ms"`
+
+	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
+	Path   string   `group:"Real server, in place of the simulated one" placeholder:"PATH" secret:"" default:"/api/v10/gateway" help:"Path of the GET requests."`
+	Token  string   `group:"Real server, in place of the simulated one" placeholder:"TEXT" secret:"" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
+	Server *url.URL `kong:"-"` // the target; nil: none
 }
 
-// Simulated is a Discord in this process. The requests go to its channels in turn.
-type Simulated struct {
-	Channels int
-	Quota    discordsim.Quota // of each channel
-	Latency  discordsim.Latency
-	Seed     uint64
+// Bucket is how a simulated Discord limits.
+type Bucket struct {
+	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"Requests per window in each bucket."`
+	Window time.Duration `group:"Simulated Discord" range:"1ms..24h" default:"${window}" help:"Length of the window."`
+	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"How buckets refill: fixed (all places when the window ends), sliding (each place a window after its request), or leaky (one place every window/limit)."`
 }
 
-// Real is a server that somebody else runs. Only GET requests are sent to it.
-type Real struct {
-	Target *url.URL
-	Path   string
-	Token  string // value of the Authorization header; may be empty
+// Quota is a limit of the kind.
+func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
+	switch b.Kind {
+	case "sliding":
+		return discordsim.Sliding(limit, window)
+	case "leaky":
+		return discordsim.Leaky(limit, window)
+	}
+	return discordsim.Fixed(limit, window)
+}
+
+// Network is the way to a simulated Discord.
+type Network struct {
+	Latency time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${latency}" help:"Mean round trip."`
+	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"Largest difference of a round trip from the mean; at most the latency."`
+	Seed    uint64        `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
+}
+
+// Check says whether there are such round trips.
+func (n *Network) Check() error {
+	if n.Jitter > n.Latency {
+		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", n.Jitter, n.Latency)
+	}
+	return nil
+}
+
+// RoundTrips are those of the network.
+func (n *Network) RoundTrips() discordsim.Latency {
+	return discordsim.Latency{RoundTrip: n.Latency, Jitter: n.Jitter}
 }
 
 // Scenario is the load as a scenario that wants nothing but answers.
 func (c Config) Scenario() Scenario {
-	s := burst("", strings.Join(c.about(), "\n"), c.Simulated.Quota, c.Requests)
+	quota := c.Quota(c.Limit, c.Window)
+	s := burst("", strings.Join(c.about(), "\n"), quota, c.Requests)
 	s.config, s.Targets = c, Targets{}
 	s.options = []httpclient.Option{httpclient.WithMaxRateLimit(c.MaxRateLimit)}
-	s.server.Latency, s.server.Global = c.Simulated.Latency, GlobalQuota(c.GlobalLimit)
-	if c.Real != nil {
-		for i := range s.offers {
-			s.offers[i] = offer{method: http.MethodGet, path: c.Real.Path}
-		}
+	s.server.Latency, s.server.Global = c.RoundTrips(), GlobalQuota(c.GlobalLimit)
+	if c.Server != nil {
+		s.offers = slices.Repeat([]offer{{method: http.MethodGet, path: c.Path}}, c.Requests)
 		s.options = append(s.options,
 			httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
 			httpclient.WithServer(func(string) string { return "" }))
 		return s
 	}
-	channels := min(c.Simulated.Channels, c.Requests)
+	channels := min(c.Buckets, c.Requests)
 	s.offers, s.work = messages(c.Requests, channels), nil
 	for n := range channels {
-		s.work = append(s.work, work(c.Simulated.Quota, (c.Requests-n+channels-1)/channels))
+		s.work = append(s.work, work(quota, (c.Requests-n+channels-1)/channels))
 	}
 	return s
 }
@@ -65,10 +94,10 @@ func (c Config) Scenario() Scenario {
 // title is what the page of a load is headed.
 func (c *Config) title() string {
 	requests := report.Counted(c.Requests, "request")
-	if c.Real != nil {
-		return requests + " to " + c.Real.Target.Host
+	if c.Server != nil {
+		return requests + " to " + c.Server.Host
 	}
-	return requests + " to " + report.Counted(c.Simulated.Channels, "simulated channel")
+	return requests + " to " + report.Counted(c.Buckets, "simulated channel")
 }
 
 // about says what was asked for. It contains neither the token nor the parameters of the path.
@@ -78,21 +107,20 @@ func (c *Config) about() []string {
 		atOnce = fmt.Sprintf("%d at a time", c.Concurrency)
 	}
 	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
-	if c.Real != nil {
+	if c.Server != nil {
 		route := "GET"
-		if compiled, err := routes.Match("GET", c.Real.Path); err == nil {
+		if compiled, err := routes.Match("GET", c.Path); err == nil {
 			route = compiled.Route().String()
 		}
 		return []string{
-			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, route, c.Real.Target),
+			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, route, c.Server),
 			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
 		}
 	}
-	s := c.Simulated
 	return []string{
-		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(s.Channels, "channel")),
-		LimitsText(s.Quota, "channel", c.GlobalLimit),
-		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(s.Latency), longest, s.Seed),
+		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
+		LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit),
+		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(c.RoundTrips()), longest, c.Seed),
 	}
 }
 

@@ -24,10 +24,7 @@ const ms = time.Millisecond
 func sixWindows(changes ...func(*Config)) Config {
 	config := Config{
 		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50,
-		Simulated: Simulated{
-			Channels: 2, Quota: discordsim.Fixed(5, time.Second),
-			Latency: discordsim.Latency{RoundTrip: 20 * ms, Jitter: 10 * ms}, Seed: 1,
-		},
+		Buckets: 2, Bucket: Bucket{Limit: 5, Window: time.Second}, Network: Network{Latency: 20 * ms, Jitter: 10 * ms, Seed: 1},
 	}
 	for _, change := range changes {
 		change(&config)
@@ -103,7 +100,7 @@ func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
 func TestInterruptionWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	slow := func(roundTrip time.Duration) Config {
-		return sixWindows(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(roundTrip) })
+		return sixWindows(func(c *Config) { c.Network = Network{Latency: roundTrip} })
 	}
 	result := measure(t, within(100*ms), slow(time.Second))
 	assert.Equal(t, 1, result.Answered, "the probe that was under way")
@@ -168,9 +165,9 @@ func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
 	}{
 		{"six windows", sixWindows(), ""},
 		{"one window", sixWindows(func(c *Config) { c.Requests = 10 }), "so short"},
-		{"six windows of luck", sixWindows(func(c *Config) { c.Simulated.Latency.Jitter = 200 * ms }), "so short"},
-		{"too large to plan", sixWindows(func(c *Config) { c.Requests, c.Simulated.Channels = 1_000_000, 101 }), "so many"},
-		{"real", Config{Real: &Real{}}, "only the simulator"},
+		{"six windows of luck", sixWindows(func(c *Config) { c.Jitter = 200 * ms }), "so short"},
+		{"too large to plan", sixWindows(func(c *Config) { c.Requests, c.Buckets = 1_000_000, 101 }), "so many"},
+		{"real", Config{Server: &url.URL{}}, "only the simulator"},
 	}
 	for _, test := range tests {
 		s := test.config.Scenario()
@@ -184,7 +181,7 @@ func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
 func TestSharesOfChannelsAddUp(t *testing.T) {
 	t.Parallel()
 	// Seven requests to three channels of one per second: three to the first, which takes two periods.
-	config := Config{Requests: 7, Simulated: Simulated{Channels: 3, Quota: discordsim.Fixed(1, time.Second)}}
+	config := Config{Requests: 7, Buckets: 3, Bucket: Bucket{Limit: 1, Window: time.Second}}
 	s := config.Scenario()
 	ideal, err := s.Ideal(discordsim.Report{})
 	require.NoError(t, err)
@@ -193,7 +190,7 @@ func TestSharesOfChannelsAddUp(t *testing.T) {
 
 func TestNonsenseIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := runLoad(t.Context(), Config{Requests: 1, Simulated: Simulated{Channels: 1, Quota: discordsim.Fixed(0, time.Second)}}, Settings{})
+	_, err := runLoad(t.Context(), Config{Requests: 1, Buckets: 1, Bucket: Bucket{Window: time.Second}}, Settings{})
 	require.ErrorIs(t, err, discordsim.ErrConfig)
 }
 
@@ -206,7 +203,7 @@ func real(t *testing.T, handler http.HandlerFunc) Config {
 	require.NoError(t, err)
 	return Config{
 		Requests: 3, MaxRateLimit: time.Minute, GlobalLimit: 50,
-		Real: &Real{Target: target, Path: "/api/v10/gateway", Token: "Bot secret"},
+		Server: target, Path: "/api/v10/gateway", Token: "Bot secret",
 	}
 }
 
@@ -252,14 +249,14 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
 	t.Parallel()
 	config := real(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	config.Real.Path = "/api/v10/webhooks/1/hunter2"
+	config.Path = "/api/v10/webhooks/1/hunter2"
 	result, err := runLoad(t.Context(), config, Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, 3, result.Failed())
 	for text := range result.Errors {
 		assert.NotContains(t, text, "hunter2")
 	}
-	config.Real.Path = "/api/v10/webhooks/1/hunter2\n"
+	config.Path = "/api/v10/webhooks/1/hunter2\n"
 	result, err = runLoad(t.Context(), config, Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int{"the path cannot be requested": 3}, result.Errors)
@@ -300,7 +297,7 @@ func TestNoteSortsOutcomes(t *testing.T) {
 // What is printed and written is made of these texts.
 func TestErrorsAreNotedWithoutTokens(t *testing.T) {
 	t.Parallel()
-	config := Config{Real: &Real{Token: "Bot SeCrEt-of-the-bot"}}
+	config := Config{Token: "Bot SeCrEt-of-the-bot"}
 	const address = "https://discord.com/api/v10/webhooks/1/SeCrEt-of-the-webhook?a=SeCrEt-of-the-query"
 	for _, err := range []error{
 		&url.Error{Op: "Get", URL: address, Err: errors.New("no way for SeCrEt-of-the-webhook")},

@@ -28,7 +28,7 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 	}
 	target := "simulator"
 	if !r.Judged {
-		target, described.Notes = s.config.Real.Target.String(), []string{"Only the simulator can tell which 429s could have been avoided."}
+		target, described.Notes = s.config.Server.String(), []string{"Only the simulator can tell which 429s could have been avoided."}
 	}
 	described.Facts = append(described.Facts,
 		report.Fact{Key: "target", Value: report.Text(target)},

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // answers is a result of requests that were all answered.
@@ -108,13 +107,13 @@ func TestARunThatFailedAsAWholeTookItsTime(t *testing.T) {
 func TestNobodyIsQueuedForLongerThanTheRunTook(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
-		func(*Config) {}, func(c *Config) { c.MaxRateLimit = 2 * time.Second }, func(c *Config) { c.Simulated.Latency = discordsim.Latency{} },
+		func(*Config) {}, func(c *Config) { c.MaxRateLimit = 2 * time.Second }, func(c *Config) { c.Network = Network{} },
 	} {
 		result := measure(t, forever, sixWindows(change))
 		assert.LessOrEqual(t, result.Queued.Max, result.Took)
 		assert.LessOrEqual(t, result.Queued.P99, result.Queued.Max)
 	}
-	result := measure(t, within(2500*ms), sixWindows(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(20 * ms) }))
+	result := measure(t, within(2500*ms), sixWindows(func(c *Config) { c.Network = Network{Latency: 20 * ms} }))
 	assert.LessOrEqual(t, result.Queued.Max, result.Took, "interrupted")
 }
 

@@ -108,11 +108,11 @@ func (c *Config) textOf(err error) string {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	if c.Real == nil || c.Real.Token == "" {
+	if c.Token == "" {
 		return err.Error()
 	}
-	_, token, _ := strings.Cut(c.Real.Token, " ") // what follows "Bot"
-	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Real.Token), "…")
+	_, token, _ := strings.Cut(c.Token, " ") // what follows "Bot"
+	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Token), "…")
 }
 
 // refusals counts 429s as the client saw them.

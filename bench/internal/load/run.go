@@ -64,8 +64,8 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
 	var server *discordsim.Server
 	var below http.RoundTripper
-	if s.config.Real != nil {
-		r.base, below = s.config.Real.Target.String(), sockets()
+	if s.config.Server != nil {
+		r.base, below = s.config.Server.String(), sockets()
 	} else {
 		config, err := s.begin(settings), error(nil)
 		log.Observe(&config)
@@ -194,11 +194,11 @@ func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
 
 // request is the n-th request, counted from 0.
 func (r *run) request(ctx context.Context, n int) (*http.Request, error) {
-	real, header, body := r.config.Real, make(http.Header), io.Reader(nil)
-	if real != nil {
+	header, body := make(http.Header), io.Reader(nil)
+	if r.config.Server != nil {
 		header.Set("User-Agent", userAgent)
-		if real.Token != "" {
-			header.Set("Authorization", real.Token)
+		if r.config.Token != "" {
+			header.Set("Authorization", r.config.Token)
 		}
 	} else {
 		body = strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
