@@ -125,11 +125,6 @@ func (o *output) show(p *program, r *report.Report) error {
 
 // judged is an output with a verdict on what the caller asks of a run.
 type judged struct {
-	FailOn429     bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
-	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
+	report.Demand `embed:""`
 	output        `embed:""`
-}
-
-func (j *judged) demand() report.Demand {
-	return report.Demand{No429s: j.FailOn429, MinEfficiency: j.MinEfficiency}
 }

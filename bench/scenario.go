@@ -92,7 +92,7 @@ func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]
 		group.Go(func() {
 			result, err := scenarios[i].Run(p.ctx, load.Settings{Seed: seed, RealTime: true, Done: progress.Step, Record: j.Report != ""})
 			if errs[i] = err; err == nil {
-				parts[i] = result.Report(j.demand())
+				parts[i] = result.Report(j.Demand)
 			}
 		})
 	}

@@ -114,10 +114,10 @@ func (v Verdict) text() string {
 	return strings.Join(v.Reasons, "; ")
 }
 
-// Demand is what the caller asks of a run, on top of its own targets.
+// Demand is what the caller asks of a run, on top of its own targets, as flags.
 type Demand struct {
-	No429s        bool    // not even those that cannot be avoided
-	MinEfficiency float64 // of the certain ideal; 0: any
+	No429s        bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
+	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
 }
 
 // Missed says what a run did not reach. An efficiency of 0 is not stated, and not asked for.

@@ -43,14 +43,12 @@ const (
 	maxBufferedBody = 4 << 10
 )
 
-// Options say what a soak is to do.
+// Options say what a soak is to do, as flags.
 type Options struct {
-	// Length is how long there is load, without the times of rest.
-	Length time.Duration
-	// Seed makes the load and the faults repeatable, as far as the scheduler lets them.
-	Seed uint64
+	Length time.Duration `range:"1s..744h" default:"10m" help:"How long there are requests, 1000 a minute; then it idles for some minutes."`
+	Seed   uint64        `default:"1" help:"Seed of the random numbers."`
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
-	Done func()
+	Done func() `kong:"-"`
 
 	witness *witness // in virtual time
 }
