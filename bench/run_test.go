@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 // call runs the program. Its loads are small enough for one window, so that they take a few round trips of real time.
@@ -130,6 +132,37 @@ func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	status, stdout, _ = call(ended(t), "soak")
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
+}
+
+// cutShort are scenarios of which some were over when the others were cut off.
+func cutShort() *report.Report {
+	parts := []*report.Report{
+		{Name: "a", Verdict: report.Judge("", "slow")}, {Name: "b", Verdict: report.Judge("good")},
+		{Name: "c", Verdict: report.Verdict{Status: report.Interrupted, Line: "it was cut off"}},
+		{Name: "d", Verdict: report.Verdict{Status: report.NotJudged, Line: "it was too short"}},
+	}
+	return &report.Report{Parts: parts, Verdict: report.Together(parts)}
+}
+
+func TestInterruptionSaysHowManyHadFailed(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
+	assert.Equal(t, statusError(statusInterrupted), (&output{}).show(p, cutShort()))
+	assert.Contains(t, stdout.String(), "\na: slow\nc: it was cut off\n")
+	assert.True(t, strings.HasSuffix(stdout.String(), "\nINTERRUPTED: 1 of 4 scenarios had missed a target before; what was cut off is not judged.\n"), stdout.String())
+}
+
+func TestWhatHasNotPassedHasAReasonInJSON(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
+	require.Error(t, (&output{JSON: true}).show(p, cutShort()))
+	var parts []struct{ Verdict struct{ Reasons []string } }
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &parts))
+	for i, want := range [][]string{{"slow"}, {}, {"it was cut off"}, {"it was too short"}} {
+		assert.Equal(t, want, parts[i].Verdict.Reasons)
+	}
 }
 
 // Whatever happens to the requests, what was secret does not come out again.

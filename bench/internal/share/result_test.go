@@ -51,8 +51,8 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 		"it stalled, and there was disorder": {func(r *result) { r.inverted, r.stalled = 1, time.Second },
 			report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
 		"it stalled, and something was refused": {func(r *result) { r.refused.User, r.stalled = 2, time.Second }, report.Stalled, "429s: 2, none wanted"},
-		"it stalled in vain": {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
-		"anything will do":   {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+		"it stalled in vain":                    {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
+		"anything will do":                      {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
 		r := good()
 		test.change(r)
