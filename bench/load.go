@@ -36,19 +36,23 @@ func (c *loadCommand) check(given map[string]bool) error {
 	return c.Network.Check()
 }
 
-// checkTarget looks at where real requests would go.
-func (c *loadCommand) checkTarget() (err error) {
-	if c.Server, err = parseTarget(c.Target); err != nil {
-		return err
+// checkTarget looks at where real requests would go. It repeats nothing that may be secret, as the address of a webhook is.
+func (c *loadCommand) checkTarget() error {
+	u, err := url.Parse(c.Target)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("-target is not the address of a server: expected http or https and a host, such as https://discord.com")
 	}
-	ip := net.ParseIP(c.Server.Hostname())
-	if loopback := c.Server.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); c.Token != "" && c.Server.Scheme == "http" && !loopback {
+	if u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("-target has more than scheme and host: expected %s://%s, and the path in -path", u.Scheme, u.Host)
+	}
+	c.Server = &url.URL{Scheme: u.Scheme, Host: u.Host}
+	ip := net.ParseIP(u.Hostname())
+	if loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); c.Token != "" && u.Scheme == "http" && !loopback {
 		return fmt.Errorf("-target is %s: expected https, because http would send the token unencrypted", c.Server)
 	}
 	if strings.ContainsAny(c.Token, "\r\n\x00") {
 		return errors.New("the token from -token or RATELIGHT_TOKEN contains a line break: expected the value of a header")
 	}
-	// What was given as path is not repeated, as it may contain the token of a webhook.
 	if !strings.HasPrefix(c.Path, "/") {
 		return errors.New("-path does not begin with a slash: expected a path of the API, such as /api/v10/gateway")
 	}
@@ -56,18 +60,6 @@ func (c *loadCommand) checkTarget() (err error) {
 		return fmt.Errorf("-path is not a path of the API: %w", err)
 	}
 	return nil
-}
-
-// parseTarget wants a scheme and a host. Of anything else it repeats nothing, as the address of a webhook is a secret.
-func parseTarget(given string) (*url.URL, error) {
-	u, err := url.Parse(given)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("-target is not the address of a server: expected http or https and a host, such as https://discord.com")
-	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("-target has more than scheme and host: expected %s://%s, and the path in -path", u.Scheme, u.Host)
-	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
 // Run runs a load and shows what came of it.

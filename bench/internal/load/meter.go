@@ -118,10 +118,3 @@ func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return response, err
 }
-
-// CloseIdleConnections passes the wish on.
-func (b *below) CloseIdleConnections() {
-	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}

@@ -148,21 +148,6 @@ func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 	})
 }
 
-func TestIdleConnectionsAreClosedBelow(t *testing.T) {
-	t.Parallel()
-	closed := false
-	(&http.Client{Transport: NewMeter(nil).Below(&idle{closed: &closed})}).CloseIdleConnections()
-	assert.True(t, closed)
-	(&http.Client{Transport: NewMeter(nil).Below(takes(0))}).CloseIdleConnections() // which has none
-}
-
-type idle struct {
-	http.RoundTripper
-	closed *bool
-}
-
-func (i *idle) CloseIdleConnections() { *i.closed = true }
-
 func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

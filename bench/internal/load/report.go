@@ -27,8 +27,8 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 		return described
 	}
 	target := "simulator"
-	if !r.Judged {
-		target, described.Notes = s.config.Server.String(), []string{"Only the simulator can tell which 429s could have been avoided."}
+	if s.config.Server != nil {
+		target = s.config.Server.String()
 	}
 	described.Facts = append(described.Facts,
 		report.Fact{Key: "target", Value: report.Text(target)},
@@ -42,6 +42,10 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 func (r *Result) facts() []report.Fact {
 	targets := r.scenario.Targets
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
+	avoidable, unjudged := report.Value{}, "only the simulator can tell"
+	if r.Judged {
+		avoidable, unjudged = report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), ""
+	}
 	until := "until the last request had an outcome"
 	if r.Answered == r.Requests {
 		until = "until the last answer"
@@ -55,11 +59,7 @@ func (r *Result) facts() []report.Fact {
 		{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
 			Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
-		{Key: "avoidable"},
-	}
-	if r.Judged {
-		facts[len(facts)-1] = report.Fact{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0),
-			Column: "avoid-\nable", Main: true}
+		{Name: "avoidable 429s", Key: "avoidable", Value: avoidable, Remark: unjudged, Column: "avoid-\nable", Main: true},
 	}
 	if r.RefusedEarly > 0 {
 		facts = append(facts, report.Fact{Name: "refused at once", Value: report.Count(r.RefusedEarly), Main: true,
@@ -87,19 +87,15 @@ func (r *Result) times() []report.Fact {
 			Column: "\np99", Note: "the 99th percentile of that"},
 		{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
 	}
-	if r.Ideal.Missing == "" {
-		facts = append(facts,
-			report.Fact{Name: "certain ideal", Value: report.Stated(r.Ideal.Certain), Remark: "time of a client that must be sure before it sends"},
-			report.Fact{Name: "omniscient ideal", Value: report.Stated(r.Ideal.Omniscient),
-				Remark: fmt.Sprintf("time of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))})
-	}
 	return append(facts,
+		report.Fact{Name: "certain ideal", Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain),
+			Remark: "time of a client that must be sure before it sends"},
+		report.Fact{Name: "omniscient ideal", Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient),
+			Remark: fmt.Sprintf("time of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))},
 		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
 			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),
 			Column: "machine\nstalled", Note: "by how much a timer or an answer of the simulated Discord came late, at most"},
 		report.Fact{Key: "stalled_seconds.total", Value: report.Time(r.Stalls.Total)},
-		report.Fact{Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain)},
-		report.Fact{Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient)},
 		report.Fact{Key: "requests", Value: report.Count(r.Requests)},
 		report.Fact{Key: "errors", Value: report.Data(r.Errors)},
 		report.Fact{Key: "excused", Value: report.ByClass(r.Excused)},

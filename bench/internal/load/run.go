@@ -65,7 +65,10 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 	var server *discordsim.Server
 	var below http.RoundTripper
 	if s.config.Server != nil {
-		r.base, below = s.config.Server.String(), sockets()
+		sockets := http.DefaultTransport.(*http.Transport).Clone()
+		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // those of a burst are kept
+		defer sockets.CloseIdleConnections()
+		r.base, below = s.config.Server.String(), sockets
 	} else {
 		config, err := s.begin(settings), error(nil)
 		log.Observe(&config)
@@ -92,7 +95,6 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 	result := &r.result
 	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, meter.Read(), stalls()
 	result.Refused = refusals(r.transport.Manager().Stats())
-	r.transport.CloseIdleConnections()
 	_ = r.transport.Close() // the error is always nil
 	var seen discordsim.Report
 	if server != nil {
@@ -111,13 +113,6 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
 	}
 	return *result, nil
-}
-
-// sockets returns a transport that keeps the connections of a burst.
-func sockets() http.RoundTripper {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
-	return base
 }
 
 // sendAll returns when every request has an outcome, or is given up. In a scenario, each is made when the one before it stands in its queue,

@@ -55,12 +55,10 @@ type Options struct {
 
 // witness is how a test sees more of a soak, in a bubble.
 type witness struct {
-	rounds  int                 // enough for a trend
-	options []httpclient.Option // of the transport
-	below   func(http.RoundTripper) http.RoundTripper
-	request func(*http.Request)
-	outcome func(*httpclient.Transport, error)
-	rest    func(*httpclient.Transport) // when nothing moves
+	rounds       int                 // enough for a trend
+	options      []httpclient.Option // of the transport
+	above, below func(http.RoundTripper) http.RoundTripper
+	rest         func(*httpclient.Transport) // when nothing moves
 }
 
 // Requests is about how many requests there will be.
@@ -118,6 +116,7 @@ type soak struct {
 	server    atomic.Pointer[discordsim.Server] // of the round; nil between rounds
 	base      *http.Transport
 	transport *httpclient.Transport
+	client    http.Client
 	requests  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -135,11 +134,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody), httpclient.WithLogger(slog.New(slog.DiscardHandler)),
 		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)), httpclient.WithBase(s.base),
 	}
+	above := func(transport http.RoundTripper) http.RoundTripper { return transport }
 	if w := o.witness; w != nil {
-		options = append(append(options, w.options...), httpclient.WithBase(w.below(s.base)))
+		options, above = append(append(options, w.options...), httpclient.WithBase(w.below(s.base))), w.above
 	}
 	s.transport = httpclient.NewTransport(options...)
 	defer s.transport.Close()
+	s.client.Transport = above(s.transport)
 	began := time.Now()
 	for number := 0; number < o.rounds() && !s.result.Interrupted; number++ {
 		if err := s.run(ctx, o.round(number)); err != nil {

@@ -61,12 +61,17 @@ func newWitness(search *searcher, bodies *openBodies, length time.Duration) *wit
 		options: []httpclient.Option{
 			httpclient.WithLogger(search.logger()), httpclient.WithHooks(search.transportHooks()), httpclient.WithBuckets(search.managerHooks()),
 		},
-		below: bodies.below, request: bodies.request,
-		outcome: func(transport *httpclient.Transport, err error) {
-			search.err("error", err)
-			if outcomes.Add(1)%250 == 0 {
-				look(transport)
-			}
+		below: bodies.below,
+		above: func(transport http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				bodies.request(r)
+				response, err := transport.RoundTrip(r)
+				search.err("error", err)
+				if outcomes.Add(1)%250 == 0 {
+					look(transport.(*httpclient.Transport))
+				}
+				return response, err
+			})
 		},
 		rest: func(transport *httpclient.Transport) {
 			look(transport)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -196,34 +195,25 @@ func (c chance) values() func(name string) string {
 	}
 }
 
-// offer makes the requests of a round.
+// offer makes the requests of a round: Rate a minute at random moments, among them two bursts or so that are larger than the global limit.
 func (s *soak) offer(ctx context.Context, r round) {
+	const size, perMinute = 150, 2
 	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
-	for minute := time.Duration(0); minute < r.length; minute += time.Minute {
-		for _, offset := range arrivals(moments) {
-			at := minute + offset
-			if at >= r.length || load.Pause(ctx, time.Until(began.Add(at))) != nil {
-				break
-			}
+	meanGap := float64(time.Minute) / (Rate - perMinute*(size-1))
+	for at := time.Duration(0); at < r.length; at += time.Duration(moments.ExpFloat64() * meanGap) {
+		if load.Pause(ctx, time.Until(began.Add(at))) != nil {
+			return
+		}
+		atOnce := 1
+		if moments.Float64()*float64(time.Minute) < perMinute*meanGap {
+			atOnce = size
+		}
+		for range atOnce {
 			p := r.draw(s.Seed, uint64(s.result.Made), at)
 			s.result.Made++
 			s.requests.Go(func() { s.make(p) })
 		}
 	}
-}
-
-// arrivals draws the moments of a minute at which requests are made: most of them anywhere, the others in two bursts, larger than
-// the global limit.
-func arrivals(r *rand.Rand) []time.Duration {
-	moments := make([]time.Duration, Rate)
-	for i := range moments {
-		moments[i] = time.Duration(r.Int64N(int64(time.Minute)))
-		if i >= 1 && i < 200 || i >= 201 && i < 300 {
-			moments[i] = moments[i-1]
-		}
-	}
-	slices.Sort(moments)
-	return moments
 }
 
 // make makes one request and notes its outcome.
@@ -244,9 +234,6 @@ func (s *soak) make(p plan) {
 	}
 	response, err := s.send(ctx, p)
 	s.note(p, response, err, time.Since(began))
-	if s.witness != nil {
-		s.witness.outcome(s.transport, err)
-	}
 }
 
 func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
@@ -262,10 +249,7 @@ func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
 		request.Header.Set("Content-Type", "application/octet-stream")
 		request.GetBody = nil
 	}
-	if s.witness != nil {
-		s.witness.request(request)
-	}
-	response, err := (&http.Client{Transport: s.transport}).Do(request)
+	response, err := s.client.Do(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close() // it was read
