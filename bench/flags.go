@@ -27,6 +27,8 @@ type commands struct {
 type command interface {
 	// check looks at what was given, by the names of the flags.
 	check(given map[string]bool) error
+	// checkReport complains before the run if the page could not be written after it.
+	checkReport() error
 	Run(*program) error
 }
 
@@ -59,7 +61,7 @@ func (p *program) parse(arguments []string) (command, error) {
 		}
 	}
 	selected := parsed.Selected().Target.Addr().Interface().(command)
-	if err := selected.check(given); err != nil {
+	if err := cmp.Or(selected.check(given), selected.checkReport()); err != nil {
 		return nil, misuseError{err}
 	}
 	return selected, nil

@@ -77,13 +77,12 @@ type output struct {
 	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page of charts to this file, to open in a browser; it needs no other files and no network."`
 }
 
-// check complains before the run if the page could not be written after it.
-func (o *output) check() error {
+func (o *output) checkReport() error {
 	if o.Report == "" {
 		return nil
 	}
 	if err := report.CheckFile(o.Report); err != nil {
-		return misused("-report: expected a file that can be written: %w", err)
+		return fmt.Errorf("-report: expected a file that can be written: %w", err)
 	}
 	return nil
 }

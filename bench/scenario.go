@@ -81,9 +81,6 @@ func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]
 	if ideal, err := scenarios[0].Ideal(discordsim.Report{}); err == nil && ideal.Missing != "" && len(scenarios) == 1 && j.MinEfficiency > 0 {
 		return nil, misused("-min-efficiency is given: expected requests with an ideal to compare with; %s", ideal.Missing)
 	}
-	if err := j.output.check(); err != nil {
-		return nil, err
-	}
 	progress := j.progress(p, requests)
 	defer progress.End()
 	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))

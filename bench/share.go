@@ -57,9 +57,6 @@ func (c *shareCommand) Run(p *program) error {
 	if err != nil {
 		return misuseError{err}
 	}
-	if err := c.output.check(); err != nil {
-		return err
-	}
 	requests := 0
 	for _, s := range scenarios {
 		requests += s.Requests(c.Length)

@@ -12,9 +12,6 @@ func (c *soakCommand) check(map[string]bool) error { return nil }
 
 // Run soaks.
 func (c *soakCommand) Run(p *program) error {
-	if err := c.output.check(); err != nil {
-		return err
-	}
 	progress := c.progress(p, c.Requests())
 	c.Done = progress.Step
 	result, err := soak.Run(p.ctx, c.Options)

@@ -157,9 +157,6 @@ func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 
 // Run compares the values.
 func (c *tuneCommand) Run(p *program) error {
-	if err := c.output.check(); err != nil {
-		return err
-	}
 	load, err := c.load(p)
 	if err != nil {
 		return misuseError{err}

@@ -91,15 +91,6 @@ func (c Config) Scenario() Scenario {
 	return s
 }
 
-// title is what the page of a load is headed.
-func (c *Config) title() string {
-	requests := report.Counted(c.Requests, "request")
-	if c.Server != nil {
-		return requests + " to " + c.Server.Host
-	}
-	return requests + " to " + report.Counted(c.Buckets, "simulated channel")
-}
-
 // about says what was asked for. It contains neither the token nor the parameters of the path.
 func (c *Config) about() []string {
 	atOnce := "at once"

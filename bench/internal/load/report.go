@@ -14,7 +14,8 @@ import (
 func (r *Result) Report(demand report.Demand) *report.Report {
 	s := r.scenario
 	described := &report.Report{
-		Name: s.Name, Title: s.config.title(), About: strings.Split(s.About, "\n"), Verdict: r.verdict(demand), Log: r.Log, Facts: r.facts(),
+		Name: s.Name, Title: "Load of " + report.Counted(r.Requests, "request"), About: strings.Split(s.About, "\n"),
+		Verdict: r.verdict(demand), Log: r.Log, Facts: r.facts(),
 	}
 	if s.Name != "" {
 		const overtaken = "requests that reached the server after a later one of their bucket"

@@ -148,28 +148,30 @@ func ofWebhook(digit byte) func(discordsim.Call) bool {
 }
 
 // byChance is what goes wrong by chance in a disturbed round: about one request in ten.
-func byChance() (faults []discordsim.Fault) {
-	chance := func(p float64, f discordsim.Fault) {
-		f.Probability = p
-		faults = append(faults, f)
+func byChance() []discordsim.Fault {
+	noHeaders := discordsim.NoHeaders()
+	noHeaders.Probability = 0.010
+	faults := []discordsim.Fault{
+		{Probability: 0.008, Status: 502, Uncounted: true},
+		{Probability: 0.006, Status: 500},
+		{Probability: 0.004, Status: 503, Set: map[string]string{"Retry-After": "2"}},
+		{Probability: 0.003, Status: 520, Uncounted: true, Body: "<html>origin error</html>"},
+		{Probability: 0.006, Connection: discordsim.ConnectionLostBefore},
+		{Probability: 0.006, Connection: discordsim.ConnectionLostAfter},
+		{Probability: 0.003, Delay: 20 * time.Second}, // beyond the timeout of an attempt
+		{Probability: 0.002, BodyDelay: 20 * time.Second},
+		{Probability: 0.010, Delay: 2 * time.Second},
+		noHeaders,
+		{Probability: 0.003, State: func(s discordsim.State) discordsim.State {
+			s.Remaining, s.ResetAfter = s.Limit, s.ResetAfter/3
+			return s
+		}},
+		{Probability: 0.050, Edit: garbleRefusal},
 	}
-	chance(0.008, discordsim.Fault{Status: 502, Uncounted: true})
-	chance(0.006, discordsim.Fault{Status: 500})
-	chance(0.004, discordsim.Fault{Status: 503, Set: map[string]string{"Retry-After": "2"}})
-	chance(0.003, discordsim.Fault{Status: 520, Uncounted: true, Body: "<html>origin error</html>"})
-	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostBefore})
-	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostAfter})
-	chance(0.003, discordsim.Fault{Delay: 20 * time.Second}) // beyond the timeout of an attempt
-	chance(0.002, discordsim.Fault{BodyDelay: 20 * time.Second})
-	chance(0.010, discordsim.Fault{Delay: 2 * time.Second})
-	chance(0.010, discordsim.NoHeaders())
-	chance(0.003, discordsim.Fault{State: func(s discordsim.State) discordsim.State {
-		s.Remaining, s.ResetAfter = s.Limit, s.ResetAfter/3
-		return s
-	}})
-	chance(0.050, discordsim.Fault{Edit: garbleRefusal})
 	for _, text := range []string{"NaN", "", "-1", "1e400", "soon", "99999999999999999999"} {
-		chance(0.002, discordsim.Garbage(text))
+		garbage := discordsim.Garbage(text)
+		garbage.Probability = 0.002
+		faults = append(faults, garbage)
 	}
 	return faults
 }
