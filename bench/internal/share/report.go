@@ -66,7 +66,7 @@ func (r *result) verdict(demand report.Demand) report.Verdict {
 	switch {
 	case r.interrupted:
 		return report.Verdict{Status: report.Interrupted, Line: "it was cut off and is not judged"}
-	case len(reasons) > 0 && r.explained(demand):
+	case len(reasons) > 0 && r.stalled >= busy && r.answered == r.requests: // an answer that is missing is no question of time
 		return report.Verdict{Status: report.Stalled, Reasons: reasons, Line: r.stall()}
 	case len(reasons) == 0 && r.targets.anything:
 		return report.Verdict{Status: report.NotJudged, Line: "this shows what the policy for outages costs, and nothing is judged"}

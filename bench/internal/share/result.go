@@ -198,17 +198,6 @@ func (r *result) judge() {
 	}
 }
 
-// explained reports that a stall of the machine may be why targets were missed. Only the longest is known, so no more time is excused than that
-// took. It explains no answer that is missing, no calls to the server, and no order, which has been judged with it in mind.
-func (r *result) explained(demand report.Demand) bool {
-	t := r.targets
-	certain := max(t.certain, demand.MinEfficiency)
-	excess := func(d, wanted time.Duration) bool { return wanted > 0 && (d < 0 || d-wanted > r.stalled) }
-	return r.stalled >= busy && r.answered == r.requests && (r.inverted == 0 || !t.inOrder) && (t.callsEach == 0 || r.callsEach() <= t.callsEach) &&
-		(certain == 0 || r.took-time.Duration(float64(r.ideal.took)/certain) <= r.stalled) &&
-		!slices.ContainsFunc(r.costs, func(c cost) bool { return excess(c.back, t.backWithin) || excess(c.served, t.servedWithin) })
-}
-
 // notJudged lists the targets that say nothing of a run as short as this one, and are not looked at.
 func (r *result) notJudged() (list []string) {
 	if r.length >= shortestJudged || r.interrupted || r.targets.anything {

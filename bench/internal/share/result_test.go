@@ -44,15 +44,8 @@ func TestResultIsJudgedByItsTargets(t *testing.T) {
 			report.Stalled, "0.9333 of the certain ideal, at least 0.97 wanted"},
 		"it stalled, and answers are missing": {func(r *result) { r.answered, r.stalled = 98, time.Second },
 			report.Failed, "not answered: 2 of 100 requests"},
-		"it stalled for less than that": {func(r *result) { r.took, r.stalled = 22*time.Second, time.Second },
-			report.Failed, "0.8909 of the certain ideal, at least 0.97 wanted"},
-		"it stalled, and was talkative": {func(r *result) { r.effort.calls, r.stalled = 11, time.Second },
-			report.Failed, "0.110 engine calls per request, at most 0.10 wanted"},
-		"it stalled, and there was disorder": {func(r *result) { r.inverted, r.stalled = 1, time.Second },
-			report.Failed, "inverted pairs from the second window on: 1 of 50, none wanted"},
-		"it stalled, and something was refused": {func(r *result) { r.refused.User, r.stalled = 2, time.Second }, report.Stalled, "429s: 2, none wanted"},
-		"it stalled in vain":                    {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
-		"anything will do":                      {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
+		"it stalled in vain": {func(r *result) { r.stalled = time.Second }, report.Passed, ""},
+		"anything will do":   {func(r *result) { r.took, r.targets = 21*time.Second, targets{anything: true} }, report.NotJudged, ""},
 	} {
 		r := good()
 		test.change(r)
