@@ -119,7 +119,6 @@ func (r round) draw(seed, n uint64, at time.Duration) plan {
 	}
 	switch x := c.IntN(100); {
 	case !r.disturbed():
-		p.authorization = fair(operations[i].path, p.authorization)
 	case x < 5:
 		p.cancelAfter = 1 + time.Duration(c.Int64N(int64(3*time.Second)))
 	case x < 8:
@@ -128,13 +127,15 @@ func (r round) draw(seed, n uint64, at time.Duration) plan {
 	return p
 }
 
-// authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path.
+// authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path. It leaves out what no client
+// can get right that goes by Discord's documentation: with a credential, interactions count for the global limit although they need not wait
+// for it, and the simulator takes a shared limit that one credential has met for known to all.
 func (c chance) authorization(path, botB string) string {
-	x, none := c.IntN(100), c.IntN(4)
+	x, none := c.IntN(100), c.IntN(2) == 0
 	switch {
-	case strings.Contains(path, "$webhook") && none < 2, strings.Contains(path, "$interactiontoken") && none > 0:
+	case strings.Contains(path, "$interactiontoken"), strings.Contains(path, "$webhook") && none:
 		return ""
-	case x < 50:
+	case strings.HasSuffix(path, "/threads"), x < 50:
 		return botA
 	case x < 85:
 		return botB
@@ -142,19 +143,6 @@ func (c chance) authorization(path, botB string) string {
 		return bearer
 	}
 	return ""
-}
-
-// fair leaves out what no client can get right, or none that goes by Discord's documentation: with a credential interactions
-// count for the global limit although they need not wait for it, and the simulator takes a shared limit that one credential
-// has met for known to all.
-func fair(path, authorization string) string {
-	switch {
-	case strings.Contains(path, "$interactiontoken"):
-		return ""
-	case strings.HasSuffix(path, "/threads"):
-		return botA
-	}
-	return authorization
 }
 
 // among draws an id from those of the moment: one of count, the first ones far more often, all of them replaced in the course of
