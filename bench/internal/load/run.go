@@ -59,7 +59,7 @@ type run struct {
 
 // Run makes all requests and waits for their outcomes. When the context ends it makes no more, waits a moment for what is under way, and
 // returns what was measured until then; Result.Interrupted says so. The error is about a scenario that makes no sense.
-func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
+func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
 	log := report.NewLog(settings.Record)
 	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
 	var server *discordsim.Server
@@ -70,10 +70,10 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 		defer sockets.CloseIdleConnections()
 		r.base, below = s.config.Server.String(), sockets
 	} else {
-		config, err := s.begin(settings), error(nil)
+		config := s.begin(settings)
 		log.Observe(&config)
 		if server, err = discordsim.New(config); err != nil {
-			return Result{}, fmt.Errorf("scenario %s: %w", s.Name, err)
+			return Result{}, err
 		}
 		defer server.Close()
 		below = server.RoundTripper()
@@ -105,14 +105,11 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (Result, error) {
 		latency := s.server.Latency
 		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
 	}
-	var err error
-	if result.Ideal, err = s.Ideal(seen); err != nil {
-		return Result{}, fmt.Errorf("ideal of scenario %s: %w", s.Name, err)
-	}
+	result.Ideal, err = s.Ideal(seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
 	}
-	return *result, nil
+	return *result, err
 }
 
 // sendAll returns when every request has an outcome, or is given up. In a scenario, each is made when the one before it stands in its queue,

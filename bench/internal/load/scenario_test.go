@@ -193,7 +193,6 @@ func TestScenarioThatMakesNoSenseIsAnError(t *testing.T) {
 	s := burstOf(func(c *discordsim.Config) { c.Latency.Jitter = -1 })
 	_, err := s.Run(t.Context(), Settings{})
 	require.ErrorIs(t, err, discordsim.ErrConfig)
-	require.ErrorContains(t, err, "scenario test")
 }
 
 func TestJudgeNamesEveryMissedTarget(t *testing.T) {
