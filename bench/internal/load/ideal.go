@@ -41,25 +41,20 @@ func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	return ideal, err
 }
 
-// plan is the ideal of work that the simulator's plans describe completely.
-func plan(conditions discordsim.Conditions, work []discordsim.Work) (Ideal, error) {
-	certain, err := discordsim.Certain(conditions, work...)
-	if err != nil {
-		return Ideal{}, err
-	}
-	omniscient, err := discordsim.Omniscient(conditions, work...)
-	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
-}
-
 func (s *Scenario) conditions() discordsim.Conditions {
 	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
 }
 
-// planned is the ideal of the scenario's work and that of others.
+// planned is the ideal of the scenario's work and that of others, by the simulator's plans.
 func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	all := slices.Clone(s.work)
 	all[0].Count += seen.Foreign
-	return plan(s.conditions(), all)
+	certain, err := discordsim.Certain(s.conditions(), all...)
+	if err != nil {
+		return Ideal{}, err
+	}
+	omniscient, err := discordsim.Omniscient(s.conditions(), all...)
+	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
 
 // certainly is planned where no client can come near the omniscient ideal.

@@ -117,8 +117,6 @@ func TestIdealsByHand(t *testing.T) {
 		require.NoError(t, err, test.name)
 		assert.Equal(t, test.want, got, test.name)
 	}
-	_, err := plan(discordsim.Conditions{RoundTrip: -1}, nil)
-	require.ErrorIs(t, err, discordsim.ErrConfig)
 }
 
 func find(t *testing.T, name string) Scenario {

@@ -18,16 +18,16 @@ const (
 )
 
 // versionOfB is which token the second bot uses. Rounds in which it is replaced are every fourth, from the second one on.
-func (r round) versionOfB(at time.Duration) int {
+func (r *Round) versionOfB(at time.Duration) int {
 	version := (r.number + 2) / len(kinds)
-	if r.kind == tokenRevoked && at >= r.part(replacedAt) {
+	if r.Kind == tokenRevoked && at >= r.part(replacedAt) {
 		version++
 	}
 	return version
 }
 
 // discord is the server of a round.
-func (o Options) discord(r round) discordsim.Config {
+func (o Options) discord(r *Round) discordsim.Config {
 	config := discordsim.Config{
 		Seed: o.Seed + uint64(r.number), Rules: rules(r), Faults: lasting(r),
 		Invalid:   discordsim.InvalidLimit{Limit: o.budget(), Period: o.budgetPeriod(), Ban: time.Minute},
@@ -59,7 +59,7 @@ func (o Options) discord(r round) discordsim.Config {
 
 // rules are the operations that have limits of their own. All else has five requests a second. Hashes change in the middle of disturbed
 // rounds, and stay what they are from one round to the next.
-func rules(r round) []discordsim.Rule {
+func rules(r *Round) []discordsim.Rule {
 	deploys := r.number - r.number/len(kinds) // so far: one in each disturbed round
 	messages := discordsim.Rule{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Fixed(5, 5*time.Second)}
 	list := discordsim.Rule{Method: "GET", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(10, 5*time.Second)}
@@ -105,7 +105,7 @@ func rules(r round) []discordsim.Rule {
 }
 
 // lasting are faults that are not by chance: what is gone, forbidden or not valid.
-func lasting(r round) []discordsim.Fault {
+func lasting(r *Round) []discordsim.Fault {
 	faults := []discordsim.Fault{
 		{Status: 404, Body: `{"message": "Unknown Webhook", "code": 10015}`, When: ofWebhook('7')},
 		{Status: 401, Body: `{"message": "Invalid Webhook Token", "code": 50027}`, When: ofWebhook('8')},
@@ -117,7 +117,7 @@ func lasting(r round) []discordsim.Fault {
 		}},
 		{Status: 404, Body: `{"message": "Unknown Message", "code": 10008}`, Every: 40, When: about("/messages/{id}")},
 	}
-	switch r.kind {
+	switch r.Kind {
 	case tokenRevoked:
 		revoked := botB(r.versionOfB(0))
 		faults = append(faults, discordsim.Fault{

@@ -33,8 +33,11 @@ type Result struct {
 	Broken []string
 }
 
-// Round is what a server saw, and what there was when everything had come to rest.
+// Round is one round: what its server saw, and what there was when everything had come to rest.
 type Round struct {
+	number int
+	length time.Duration
+
 	Kind               string
 	Refused, Avoidable discordsim.ByClass
 	// Invalid is how many responses were 401, 403 or 429, Bans how often they were too many.

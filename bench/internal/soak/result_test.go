@@ -114,7 +114,7 @@ func TestPlansDependOnTheSeedAlone(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (plans []plan) {
 		for n := range uint64(500) {
-			p := round{kind: disturbed}.draw(seed, n, 0)
+			p := (&Round{Kind: disturbed}).draw(seed, n, 0)
 			if !strings.Contains(p.path, "/messages/") { // whose ids are times
 				plans = append(plans, p)
 			}

@@ -72,13 +72,6 @@ func (o Options) rounds() int {
 	return len(kinds)
 }
 
-// round is one of them.
-type round struct {
-	number int
-	length time.Duration
-	kind   string
-}
-
 // The kinds of rounds.
 const (
 	disturbed      = "disturbed"
@@ -89,18 +82,18 @@ const (
 
 var kinds = []string{disturbed, tokenRevoked, permissionLost, undisturbed}
 
-func (o Options) round(number int) round {
+func (o Options) round(number int) Round {
 	kind := kinds[number%len(kinds)]
 	if number == o.rounds()-1 {
 		kind = undisturbed
 	}
-	return round{number, o.Length / time.Duration(o.rounds()), kind}
+	return Round{number: number, length: o.Length / time.Duration(o.rounds()), Kind: kind}
 }
 
-func (r round) disturbed() bool { return r.kind != undisturbed }
+func (r *Round) disturbed() bool { return r.Kind != undisturbed }
 
 // part is a moment of the round.
-func (r round) part(fraction float64) time.Duration {
+func (r *Round) part(fraction float64) time.Duration {
 	return time.Duration(float64(r.length) * fraction)
 }
 
@@ -167,13 +160,13 @@ func (s *soak) connect(ctx context.Context, network, address string) (net.Conn, 
 var errBetween = errors.New("no server between the rounds")
 
 // run is a load on a server of its own, until everything has come to rest.
-func (s *soak) run(ctx context.Context, r round) error {
-	server, err := discordsim.New(s.discord(r))
+func (s *soak) run(ctx context.Context, r Round) error {
+	server, err := discordsim.New(s.discord(&r))
 	if err != nil {
 		return err
 	}
 	s.server.Store(server)
-	s.offer(ctx, r)
+	s.offer(ctx, &r)
 	rest, done := context.WithCancel(context.Background())
 	go func() {
 		s.requests.Wait()
@@ -192,10 +185,9 @@ func (s *soak) run(ctx context.Context, r round) error {
 	runtime.GC()
 	runtime.GC() // what pools keep lives through one
 	runtime.ReadMemStats(&memory)
-	s.result.Rounds = append(s.result.Rounds, Round{
-		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
-		Stats: s.transport.Manager().Stats(), Heap: memory.HeapAlloc, Goroutines: runtime.NumGoroutine(),
-	})
+	r.Refused, r.Avoidable, r.Invalid, r.Bans = seen.Refused, seen.Avoidable, seen.Invalid, seen.Bans
+	r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), memory.HeapAlloc, runtime.NumGoroutine()
+	s.result.Rounds = append(s.result.Rounds, r)
 	return nil
 }
 

@@ -105,7 +105,7 @@ type chance struct {
 }
 
 // draw draws the n-th request. Time goes by the number, in which channels, webhooks and interactions come and go.
-func (r round) draw(seed, n uint64, at time.Duration) plan {
+func (r *Round) draw(seed, n uint64, at time.Duration) plan {
 	c := chance{rand.New(rand.NewPCG(seed, n)), n}
 	i, x := 0, c.IntN(1000)
 	for ; x >= operations[i].weight; i++ {
@@ -184,7 +184,7 @@ func (c chance) values() func(name string) string {
 }
 
 // offer makes the requests of a round: Rate a minute at random moments, among them two bursts or so that are larger than the global limit.
-func (s *soak) offer(ctx context.Context, r round) {
+func (s *soak) offer(ctx context.Context, r *Round) {
 	const size, perMinute = 150, 2
 	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
 	meanGap := float64(time.Minute) / (Rate - perMinute*(size-1))
