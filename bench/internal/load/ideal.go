@@ -30,7 +30,7 @@ func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	case s.config.Server != nil:
 		return Ideal{Missing: "only the simulator has one"}, nil
 	case s.ideal == nil:
-		return Ideal{Missing: "none is stated"}, nil
+		return Ideal{Missing: s.IdealBy}, nil
 	case s.Requests()*len(s.work) > largestPlan:
 		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
 	}
