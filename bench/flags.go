@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,21 +20,16 @@ type commands struct {
 	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
 	Tune     tuneCommand     `cmd:"" set:"latency=100ms" help:"Find the max rate limit to set."`
 	Share    shareCommand    `cmd:"" help:"Judge processes that share their limits."`
-	Soak     soakCommand     `cmd:"" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
+	Soak     soakCommand     `cmd:"" form:"soak -length DURATION" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
 }
 
 // command is one of them.
 type command interface {
 	// check looks at what was given, by the names of the flags.
 	check(given map[string]bool) error
+	// checkReport complains before the run if the page could not be written after it.
+	checkReport() error
 	Run(*program) error
-}
-
-// moved are flags that have become commands.
-var moved = map[string]string{
-	"scenario":  "bench scenario [NAME …], for all of them without a name",
-	"processes": "bench share -processes NUMBER",
-	"soak":      "bench soak -length DURATION",
 }
 
 // parse returns the command, or nil after help.
@@ -47,15 +43,12 @@ func (p *program) parse(arguments []string) (command, error) {
 	if err != nil {
 		panic("bench: " + err.Error()) // of the tags above
 	}
-	if err := checkCommand(parser, arguments); err != nil {
-		return nil, err
-	}
-	parsed, err := parser.Parse(twoDashes(arguments))
+	parsed, err := parser.Parse(asKongWants(arguments))
 	if helped {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, misuseError{explained(err)}
+		return nil, misuseError{explained(err, arguments, parser.Model)}
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
@@ -68,58 +61,18 @@ func (p *program) parse(arguments []string) (command, error) {
 		}
 	}
 	selected := parsed.Selected().Target.Addr().Interface().(command)
-	if err := selected.check(given); err != nil {
+	if err := cmp.Or(selected.check(given), selected.checkReport()); err != nil {
 		return nil, misuseError{err}
 	}
 	return selected, nil
 }
 
-// checkCommand names a mistyped command, and says what has become of flags that are commands now. Other arguments are not repeated,
-// as they may be secret.
-func checkCommand(parser *kong.Kong, arguments []string) error {
-	if len(arguments) == 0 {
-		return nil
-	}
-	var names []string
-	for _, node := range parser.Model.Children {
-		names = append(names, node.Name)
-	}
-	if first := arguments[0]; !strings.HasPrefix(first, "-") {
-		if slices.Contains(names, first) {
-			return nil
-		}
-		nearest := names[0]
-		if len(first) <= 10 {
-			nearest = slices.MinFunc(names, func(a, b string) int { return distance(first, a) - distance(first, b) })
-		}
-		if len(first) <= 10 && distance(first, nearest) <= 3 {
-			return misused("there is no command %q: did you mean %s?", first, nearest)
-		}
-		return misused("argument 1 is no command: expected one of %s", strings.Join(names, ", "))
-	}
-	for _, argument := range arguments {
-		name, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")
-		if strings.HasPrefix(argument, "-") && moved[name] != "" {
-			return misused("-%s is a command now: expected %s", name, moved[name])
-		}
-	}
-	return nil
-}
-
-// distance is how many letters have to be added, removed or replaced between two short words.
-func distance(a, b string) int {
-	switch {
-	case a == "" || b == "":
-		return len(a) + len(b)
-	case a[0] == b[0]:
-		return distance(a[1:], b[1:])
-	}
-	return 1 + min(distance(a[1:], b), distance(a, b[1:]), distance(a[1:], b[1:]))
-}
-
-// twoDashes lets flags have one dash, too, as those of the go tool do.
-func twoDashes(arguments []string) []string {
+// asKongWants lets flags have one dash, too, as those of the go tool do, and has help as a command.
+func asKongWants(arguments []string) []string {
 	arguments = slices.Clone(arguments)
+	if len(arguments) > 0 && arguments[0] == "help" {
+		arguments = append(arguments[1:], "--help")
+	}
 	for i, argument := range arguments {
 		if argument == "--" {
 			break
@@ -131,16 +84,61 @@ func twoDashes(arguments []string) []string {
 	return arguments
 }
 
-// explained is an error of kong's that names flags as people write them, and does not repeat arguments that may be secret.
-func explained(err error) error {
+// explained is an error of kong's that names flags as people write them, and repeats nothing that may be secret.
+func explained(err error, arguments []string, model *kong.Application) error {
 	text := strings.ReplaceAll(err.Error(), "--", "-")
-	if strings.HasPrefix(text, "unexpected argument") {
-		text = "there is an argument that is not a flag: expected flags only; quote values that contain spaces"
+	if _, argument, unexpected := strings.Cut(text, "unexpected argument "); unexpected {
+		return unexpectedArgument(slices.Index(arguments, argument), argument, model)
 	}
-	if flag, _, dashed := strings.Cut(text, " value but got "); dashed {
-		text = flag + " value; one that begins with a dash has to be written as -flag=value"
+	if name, unknown := strings.CutPrefix(text, "unknown flag -"); unknown {
+		return unknownFlag(name, model)
+	}
+	if flag, got, missing := strings.Cut(text, ": expected string value but got "); missing {
+		if strings.Contains(got, "<EOL>") {
+			return fmt.Errorf("%s: expected a value after it, and there is nothing", flag)
+		}
+		return fmt.Errorf("%s: expected a value; one that begins with a dash has to be written as %s=value", flag, flag)
 	}
 	return errors.New(text)
+}
+
+// unexpectedArgument repeats only what is a word, such as a mistyped command.
+func unexpectedArgument(i int, argument string, model *kong.Application) error {
+	which := fmt.Sprintf("argument %d", i+1)
+	if strings.Trim(argument, "abcdefghijklmnopqrstuvwxyz") == "" {
+		which += fmt.Sprintf(", %q,", argument)
+	}
+	if i > 0 {
+		return fmt.Errorf("%s is not a flag: expected flags only; quote values that contain spaces", which)
+	}
+	var names []string
+	for _, command := range model.Children {
+		names = append(names, command.Name)
+	}
+	return fmt.Errorf("%s is no command: expected one of %s, or a flag", which, strings.Join(names, ", "))
+}
+
+// unknownFlag tells commands that were flags once, and the commands that have the flag. Its argument is what kong says behind the dashes.
+func unknownFlag(rest string, model *kong.Application) error {
+	name, _, _ := strings.Cut(rest, ",") // and what it may mean
+	var having []string
+	for _, command := range model.Children {
+		if command.Name == name {
+			return fmt.Errorf("-%s is a command now: expected bench %s", name, cmp.Or(command.Tag.Get("form"), command.Summary()))
+		}
+		for _, flag := range command.Flags {
+			switch {
+			case flag.Name == name:
+				having = append(having, fmt.Sprintf("bench %s -%s", command.Name, name))
+			case flag.Tag.Has("secret") && strings.HasPrefix(name, flag.Name):
+				return fmt.Errorf("unknown flag -%s…: expected -%s=%s", flag.Name, flag.Name, flag.FormatPlaceHolder())
+			}
+		}
+	}
+	if having != nil {
+		return fmt.Errorf("unknown flag -%s: expected it after its command, as in %s", name, strings.Join(having, " or "))
+	}
+	return fmt.Errorf("unknown flag -%s", rest)
 }
 
 // mapper reads a flag with a tag such as range:"1..64", and says what was given and what is expected otherwise.
@@ -187,12 +185,11 @@ var (
 
 // help is kong's, with examples or what else there is to say.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
+	selected, text := ctx.Selected(), ""
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
-	text := ""
-	switch selected := ctx.Selected(); {
-	case selected == nil:
+	if selected == nil {
 		text = examples
 		load, err := kong.Trace(ctx.Kong, []string{"load"})
 		if err != nil {
@@ -202,7 +199,7 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 		if err := kong.DefaultHelpPrinter(options, load); err != nil {
 			return err
 		}
-	case selected.Name == "tune":
+	} else if selected.Name == "tune" {
 		text = tuneHelp
 	}
 	_, err := fmt.Fprint(ctx.Stdout, text)

@@ -54,7 +54,7 @@ func (p *program) run(arguments []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &misuse):
-		fmt.Fprintf(p.stderr, "bench: %v\nRun it with -h for all flags and examples.\n", err)
+		fmt.Fprintf(p.stderr, "bench: %v\nRun it with -h for flags and examples.\n", err)
 		return statusUsage
 	}
 	fmt.Fprintf(p.stderr, "bench: %v\n", err)
@@ -77,13 +77,12 @@ type output struct {
 	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page of charts to this file, to open in a browser; it needs no other files and no network."`
 }
 
-// check complains before the run if the page could not be written after it.
-func (o *output) check() error {
+func (o *output) checkReport() error {
 	if o.Report == "" {
 		return nil
 	}
 	if err := report.CheckFile(o.Report); err != nil {
-		return misused("-report: expected a file that can be written: %w", err)
+		return fmt.Errorf("-report: expected a file that can be written: %w", err)
 	}
 	return nil
 }
@@ -123,12 +122,8 @@ func (o *output) show(p *program, r *report.Report) error {
 	return nil
 }
 
-// demand is what the caller asks of a run.
-type demand struct {
-	FailOn429     bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
-	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
-}
-
-func (d demand) report() report.Demand {
-	return report.Demand{No429s: d.FailOn429, MinEfficiency: d.MinEfficiency}
+// judged is an output with a verdict on what the caller asks of a run.
+type judged struct {
+	report.Demand `embed:""`
+	output        `embed:""`
 }

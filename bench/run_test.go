@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 // call runs the program. Its loads are small enough for one window, so that they take a few round trips of real time.
@@ -84,7 +86,10 @@ func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 func TestMisuseIsExplained(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"scenario none": `there is no scenario "none": choose one of fixed-small, `,
+		"scenario list nope":        `["list" "nope"] are given: expected list alone`,
+		"scenario list fixed-small": "expected list alone",
+		"share list one-bucket":     "expected list alone",
+		"scenario none":             `there is no scenario "none": choose from all, list, fixed-small, `,
 		"-requests 1000000 -buckets 1000 -min-efficiency 0.9": "-min-efficiency is given: expected",
 		"-requests 5 -min-efficiency 0.9":                     "so short a load",
 	} {
@@ -127,6 +132,37 @@ func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	status, stdout, _ = call(ended(t), "soak")
 	assert.Equal(t, statusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
+}
+
+// cutShort are scenarios of which some were over when the others were cut off.
+func cutShort() *report.Report {
+	parts := []*report.Report{
+		{Name: "a", Verdict: report.Judge("", "slow")}, {Name: "b", Verdict: report.Judge("good")},
+		{Name: "c", Verdict: report.Verdict{Status: report.Interrupted, Line: "it was cut off"}},
+		{Name: "d", Verdict: report.Verdict{Status: report.NotJudged, Line: "it was too short"}},
+	}
+	return &report.Report{Parts: parts, Verdict: report.Together(parts)}
+}
+
+func TestInterruptionSaysHowManyHadFailed(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
+	assert.Equal(t, statusError(statusInterrupted), (&output{}).show(p, cutShort()))
+	assert.Contains(t, stdout.String(), "\na: slow\nc: it was cut off\n")
+	assert.True(t, strings.HasSuffix(stdout.String(), "\nINTERRUPTED: 1 of 4 scenarios had missed a target before; what was cut off is not judged.\n"), stdout.String())
+}
+
+func TestWhatHasNotPassedHasAReasonInJSON(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
+	require.Error(t, (&output{JSON: true}).show(p, cutShort()))
+	var parts []struct{ Verdict struct{ Reasons []string } }
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &parts))
+	for i, want := range [][]string{{"slow"}, {}, {"it was cut off"}, {"it was too short"}} {
+		assert.Equal(t, want, parts[i].Verdict.Reasons)
+	}
 }
 
 // Whatever happens to the requests, what was secret does not come out again.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // scenarioCommand judges the limiter.
@@ -14,35 +17,39 @@ type scenarioCommand struct {
 	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s), or list for their names."`
 	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 
-	demand `embed:""`
-	output `embed:""`
+	judged `embed:""`
 }
 
-func (c *scenarioCommand) check(map[string]bool) error {
-	return checkList(c.Names, c.Report)
-}
+func (c *scenarioCommand) check(map[string]bool) error { return checkList(c.Names, c.Report) }
 
-// checkList refuses a page of a list.
+// checkList refuses names of scenarios beside list, and a page of a list.
 func checkList(names []string, page string) error {
-	if slices.Contains(names, "list") && page != "" {
+	switch {
+	case !slices.Contains(names, "list"):
+		return nil
+	case len(names) > 1:
+		return fmt.Errorf("%q are given: expected list alone, or scenarios to run", names)
+	case page != "":
 		return errors.New("-report has no effect together with list: expected scenarios to run")
 	}
 	return nil
 }
 
 // find finds scenarios by their names; each one once, and all of them without a name.
-func find(names []string) (all []load.Scenario, err error) {
-	if len(names) == 0 || slices.Contains(names, "all") {
-		return load.FindScenarios("all")
-	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		more, err := load.FindScenarios(name)
-		if err != nil {
-			return nil, misuseError{err}
+func find(names []string) (found []load.Scenario, err error) {
+	all, known := load.Scenarios(), []string{"all", "list"}
+	for _, s := range all {
+		known = append(known, s.Name)
+		if len(names) == 0 || slices.Contains(names, "all") || slices.Contains(names, s.Name) {
+			found = append(found, s)
 		}
-		all = append(all, more...)
 	}
-	return all, nil
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, misused("there is no scenario %q: choose from %s", name, strings.Join(known, ", "))
+		}
+	}
+	return found, nil
 }
 
 // Run runs scenarios, or lists them.
@@ -54,41 +61,38 @@ func (c *scenarioCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if s := scenarios[0]; c.MinEfficiency > 0 && len(scenarios) == 1 && s.Targets.Certain == 0 {
-		return misused("-min-efficiency is given: expected a scenario with an ideal to compare with; of %s there is none (%s)", s.Name, s.IdealBy)
-	}
-	if err := c.output.check(); err != nil {
-		return err
-	}
-	all, err := c.runAll(p, scenarios)
+	parts, err := c.runAll(p, c.Seed, scenarios...)
 	if err != nil {
 		return err
 	}
-	all.Verdict = report.Together(all.Parts)
-	return c.show(p, all)
+	title := report.Counted(len(parts), "scenario")
+	if len(parts) == 1 {
+		title = parts[0].Title
+	}
+	return c.show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
 }
 
 // runAll runs scenarios side by side in real time. They hardly compete: together they make a few hundred requests a second.
-func (c *scenarioCommand) runAll(p *program, scenarios []load.Scenario) (*report.Report, error) {
-	all := &report.Report{Title: report.Counted(len(scenarios), "scenario"), Parts: make([]*report.Report, len(scenarios))}
-	if len(scenarios) == 1 {
-		all.Title = "Scenario " + scenarios[0].Name
-	}
+func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
 	requests := 0
 	for i := range scenarios {
 		requests += scenarios[i].Requests()
 	}
-	progress := c.progress(p, requests)
+	if ideal, err := scenarios[0].Ideal(discordsim.Report{}); err == nil && ideal.Missing != "" && len(scenarios) == 1 && j.MinEfficiency > 0 {
+		return nil, misused("-min-efficiency is given: expected requests with an ideal to compare with; %s", ideal.Missing)
+	}
+	progress := j.progress(p, requests)
 	defer progress.End()
-	errs := make([]error, len(scenarios))
+	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			settings := load.Settings{Seed: c.Seed, RealTime: true, Done: progress.Step, Record: c.Report != ""}
-			result, err := scenarios[i].Run(p.ctx, settings)
-			all.Parts[i], errs[i] = result.Report(c.demand.report()), err
+			result, err := scenarios[i].Run(p.ctx, load.Settings{Seed: seed, RealTime: true, Done: progress.Step, Record: j.Report != ""})
+			if errs[i] = err; err == nil {
+				parts[i] = result.Report(j.Demand)
+			}
 		})
 	}
 	group.Wait()
-	return all, errors.Join(errs...)
+	return parts, errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -20,28 +21,22 @@ import (
 
 // tuneCommand compares max rate limits and recommends one.
 type tuneCommand struct {
-	Requests   int           `group:"Generated load" range:"1..10000000" default:"100000" help:"Requests at random times, without the bursts."`
-	Rate       float64       `group:"Generated load" range:"0.000001..1000000" placeholder:"NUMBER" help:"Average number of such requests per second, in place of -requests."`
-	Duration   time.Duration `group:"Generated load" range:"1s..744h" default:"24h" help:"Time over which the requests are spread."`
-	Channels   int           `group:"Generated load" range:"1..1000000" default:"1000" help:"Channels (or guilds, or webhooks) of the requests, each with its own bucket."`
-	Skew       float64       `group:"Generated load" range:"0..10" default:"1" help:"How unequal the channels are: the n-th most popular one gets a share proportional to 1/n^skew; 0 for equal shares."`
-	Burst      int           `group:"Generated load" range:"0..100000" default:"20" help:"Requests per burst, all at once to one channel, in addition to the others; 0 for none."`
-	BurstEvery time.Duration `group:"Generated load" range:"0s..744h" default:"10m" help:"Time from one burst to the next; 0 for none."`
-	Route      []string      `group:"Generated load" sep:"none" placeholder:"ROUTE=WEIGHT" help:"Route of requests and its relative weight, such as 'GET /channels/{id}=3'; can be repeated. Messages to channels, unless given."`
+	tune.Traffic `embed:""`
+	Rate         float64  `group:"Generated load" range:"0.000001..1000000" placeholder:"NUMBER" help:"Average number of such requests per second, in place of -requests."`
+	Route        []string `group:"Generated load" sep:"none" secret:"" placeholder:"ROUTE=WEIGHT" help:"Route of requests and its relative weight, such as 'GET /channels/{id}=3'; can be repeated. Messages to channels, unless given."`
 
 	Trace        string `group:"Recorded load, in place of the generated one" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
 	SkipBadLines bool   `group:"Recorded load, in place of the generated one" help:"Skip lines that cannot be read, and say how many and what is wrong with the first; without it they are an error."`
 
-	bucket      `embed:"" set:"window=5s"`
-	Rule        []string `group:"Simulated Discord" sep:"none" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
-	GlobalLimit int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
-	network     `embed:"" set:"jitter=50ms"`
+	load.Bucket  `embed:"" set:"window=5s"`
+	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated."`
+	GlobalLimit  int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
+	load.Network `embed:"" set:"jitter=50ms"`
 
 	MaxRateLimits []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
 	Refused       float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
 	output        `embed:""`
 
-	mix   []tune.Share
 	rules []discordsim.Rule
 }
 
@@ -60,18 +55,18 @@ func (c *tuneCommand) check(given map[string]bool) error {
 		if given["requests"] {
 			return errors.New("-rate and -requests both set the number of requests: omit one of them")
 		}
-		requests := math.Round(c.Rate * c.Duration.Seconds())
+		requests := math.Round(c.Rate * c.Length.Seconds())
 		if requests < 1 || requests > mostRequests {
-			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, report.Time(c.Duration), requests, mostRequests)
+			return fmt.Errorf("-rate %g and -duration %s are %.0f requests: expected 1 to %d", c.Rate, report.Time(c.Length), requests, mostRequests)
 		}
 		c.Requests = int(requests)
 	}
 	if c.Burst > 0 && c.BurstEvery > 0 {
-		if n := float64(c.Duration/c.BurstEvery) * float64(c.Burst); n > mostRequests {
+		if n := float64(c.Length/c.BurstEvery) * float64(c.Burst); n > mostRequests {
 			return fmt.Errorf("-burst and -burst-every are %.0f requests: expected at most %d", n, mostRequests)
 		}
 	}
-	if err := c.network.check(); err != nil {
+	if err := c.Network.Check(); err != nil {
 		return err
 	}
 	slices.Sort(c.MaxRateLimits)
@@ -82,14 +77,14 @@ func (c *tuneCommand) check(given map[string]bool) error {
 // readRoutes reads -route and -rule. What was given is not repeated, as it may contain the token of a webhook.
 func (c *tuneCommand) readRoutes() error {
 	if len(c.Route) == 0 {
-		c.mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}
+		c.Mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}
 	}
 	return errors.Join(eachRoute("-route", c.Route, func(route routes.Route, weight string) error {
 		w, err := strconv.ParseFloat(weight, 64)
 		if err != nil || !(w > 0) || math.IsInf(w, 0) {
 			return errors.New("expected a weight above 0 at its end, such as =1.5")
 		}
-		c.mix = append(c.mix, tune.Share{Route: route, Weight: w})
+		c.Mix = append(c.Mix, tune.Share{Route: route, Weight: w})
 		return nil
 	}), eachRoute("-rule", c.Rule, func(route routes.Route, limit string) error {
 		rule := discordsim.Rule{Method: route.Method(), Path: route.Template(), Quota: discordsim.Unlimited()}
@@ -103,7 +98,7 @@ func (c *tuneCommand) readRoutes() error {
 			if err != nil || period < time.Millisecond || period > 24*time.Hour {
 				return errors.New("expected a window with its unit from 1ms to 24h after the slash, such as =5/5s")
 			}
-			rule.Quota = c.quota(n, period)
+			rule.Quota = c.Quota(n, period)
 		}
 		c.rules = append(c.rules, rule)
 		return nil
@@ -147,10 +142,8 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 	switch c.Trace {
 	case "":
-		return tune.Generate(tune.Traffic{
-			Requests: c.Requests, Length: c.Duration, Channels: c.Channels, Skew: c.Skew, Burst: c.Burst, BurstEvery: c.BurstEvery,
-			Seed: c.Seed, Mix: c.mix,
-		})
+		c.Traffic.Seed = c.Network.Seed
+		return tune.Generate(c.Traffic)
 	case "-":
 		return tune.ReadTrace("standard input", p.stdin, c.SkipBadLines)
 	}
@@ -164,14 +157,11 @@ func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 
 // Run compares the values.
 func (c *tuneCommand) Run(p *program) error {
-	if err := c.output.check(); err != nil {
-		return err
-	}
 	load, err := c.load(p)
 	if err != nil {
 		return misuseError{err}
 	}
-	discord := tune.Discord{Quota: c.quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.latency(), Seed: c.Seed, Rules: c.rules}
+	discord := tune.Discord{Quota: c.Quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Network.Seed, Rules: c.rules}
 	if err := load.CheckRules(c.rules); err != nil {
 		return misuseError{err}
 	}

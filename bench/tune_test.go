@@ -177,5 +177,5 @@ func TestScenariosWithoutAnIdealHaveNoEfficiency(t *testing.T) {
 	status, stdout, stderr := call(t.Context(), "scenario", "phantom-limit", "-min-efficiency", "0.9")
 	assert.Equal(t, statusUsage, status)
 	assert.Empty(t, stdout)
-	assert.Contains(t, stderr, "-min-efficiency is given: expected a scenario with an ideal")
+	assert.Contains(t, stderr, "-min-efficiency is given: expected requests with an ideal to compare with; none: whoever believes")
 }

@@ -1,10 +1,10 @@
-// Package load sends requests through Ratelight's transport to a server, simulated or real, and measures what comes of it: a burst that
-// flags describe ([Run]), or one of the [Scenarios] that judge the limiter.
+// Package load sends requests through Ratelight's transport to a server, simulated or real, and measures what comes of it: one of the
+// [Scenarios] that judge the limiter, or a burst that flags describe ([Config.Scenario]), which is a scenario without a name.
 //
 // A scenario puts the whole transport before a simulated Discord in a situation that is known to be hard, and compares what happens with
-// what an ideal client would have done. [Scenario.Run] runs in whatever time it finds itself in: in real time in `go run ./bench scenario`,
-// in the time of a testing/synctest bubble in this package's tests, where all of them together take a second or two and no scheduler blurs
-// the result.
+// what an ideal client would have done. [Scenario.Run] runs in whatever time it finds itself in: in real time in `go run ./bench`, in the
+// time of a testing/synctest bubble in this package's tests, where all of them together take a second or two and no scheduler blurs the
+// result.
 //
 // # The two ideals
 //
@@ -15,6 +15,5 @@
 //
 // # A machine that stalls
 //
-// Every run measures by how much timers and answers came late ([Stalls]). A run that missed only targets of time, by no more than that, is not
-// judged.
+// Every run measures by how much timers and answers came late ([Stalls]). A run that missed only what they can explain is not judged.
 package load

@@ -23,53 +23,44 @@ type Ideal struct {
 	Missing string
 }
 
-// Ideal plans the load for clients that must be sure, and for those that know everything. The conditions are the
-// simulation's with the smallest of its round trips; the work is each channel's share of the requests, all of it offered
-// at the start; the route of the messages has to be discovered.
-func (c Config) Ideal() (Ideal, error) {
-	s := c.Simulated
+// Ideal is that of the work, all of it offered when it is due. The conditions are the simulation's with the smallest of its round trips; the
+// route of the messages has to be discovered. The places that others took in a run were not there for us, so theirs is work, too.
+func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
-	case c.Real != nil:
+	case s.config.Server != nil:
 		return Ideal{Missing: "only the simulator has one"}, nil
-	case c.Requests*min(s.Channels, c.Requests) > largestPlan:
+	case s.ideal == nil:
+		return Ideal{Missing: s.IdealBy}, nil
+	case s.Requests()*len(s.work) > largestPlan:
 		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
 	}
-	var all []discordsim.Work
-	for n := range min(s.Channels, c.Requests) {
-		all = append(all, work(s.Quota, (c.Requests-n+s.Channels-1)/s.Channels))
-	}
-	conditions := discordsim.Conditions{RoundTrip: s.Latency.Smallest(), Global: GlobalQuota(c.GlobalLimit, 0)}
-	ideal, err := plan(conditions, all)
-	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.Latency.Jitter) {
+	ideal, err := s.ideal(s, seen)
+	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.server.Latency.Jitter) {
 		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil
 	}
 	return ideal, err
-}
-
-// plan is the ideal of work that the simulator's plans describe completely.
-func plan(conditions discordsim.Conditions, work []discordsim.Work) (Ideal, error) {
-	certain, err := discordsim.Certain(conditions, work...)
-	if err != nil {
-		return Ideal{}, err
-	}
-	omniscient, err := discordsim.Omniscient(conditions, work...)
-	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
 
 func (s *Scenario) conditions() discordsim.Conditions {
 	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
 }
 
-// planned is the ideal of the scenario's work. The places that others took in this run were not there for us, so theirs is work, too.
-// The omniscient ideal is only stated where it is a target.
-func (s *Scenario) planned(report discordsim.Report) (Ideal, error) {
+// planned is the ideal of the scenario's work and that of others, by the simulator's plans.
+func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	all := slices.Clone(s.work)
-	all[0].Count += report.Foreign
-	ideal, err := plan(s.conditions(), all)
-	if s.Targets.Omniscient == 0 {
-		ideal.Omniscient = 0
+	all[0].Count += seen.Foreign
+	certain, err := discordsim.Certain(s.conditions(), all...)
+	if err != nil {
+		return Ideal{}, err
 	}
-	return ideal, err
+	omniscient, err := discordsim.Omniscient(s.conditions(), all...)
+	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
+}
+
+// certainly is planned where no client can come near the omniscient ideal.
+func (s *Scenario) certainly(seen discordsim.Report) (Ideal, error) {
+	ideal, err := s.planned(seen)
+	return Ideal{Certain: ideal.Certain}, err
 }
 
 // slower has the certain client take so many round trips more than planned.
@@ -78,8 +69,8 @@ func (s *Scenario) planned(report discordsim.Report) (Ideal, error) {
 // told when the window closes. Then it knows that one request will be accepted, but not how many more, and sends that one first. Where it
 // sends one request at a time, those of the last window follow each other by a round trip each, instead of leaving together.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
-	return func(s *Scenario, report discordsim.Report) (Ideal, error) {
-		ideal, err := s.planned(report)
+	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
+		ideal, err := s.planned(seen)
 		ideal.Certain += time.Duration(roundTrips) * s.conditions().RoundTrip
 		return ideal, err
 	}

@@ -1,164 +1,136 @@
 package load
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
 )
 
-// userAgent has the form that Discord asks for.
-const userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
-
-// Config says what to send and where.
+// Config is a load that flags describe: a burst of requests, to a Discord that is simulated in this process, or to a real server.
 type Config struct {
-	Requests     int
-	Concurrency  int // requests handed to the client at a time; 0: all at once
-	MaxRateLimit time.Duration
-	GlobalLimit  int // requests per second; 0: none
-	// Simulated is used if Real is nil.
-	Simulated Simulated
-	Real      *Real
-	// Done is called for every request that has an outcome, one call at a time. It may be nil.
-	Done func()
-	// Record makes a Result.Log.
-	Record bool
+	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
+	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
+	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
+	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
 
-	inProcess bool // no sockets, for tests in virtual time
+	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
+	Bucket  `embed:"" set:"window=1s"`
+	Network `embed:"" set:"jitter=10ms"`
+
+	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
+	Path   string   `group:"Real server, in place of the simulated one" placeholder:"PATH" secret:"" default:"/api/v10/gateway" help:"Path of the GET requests."`
+	Token  string   `group:"Real server, in place of the simulated one" placeholder:"TEXT" secret:"" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
+	Server *url.URL `kong:"-"` // the target; nil: none
 }
 
-// Simulated is a Discord on the loopback interface. The requests go to its channels in turn.
-type Simulated struct {
-	Channels int
-	Quota    discordsim.Quota // of each channel
-	Latency  discordsim.Latency
-	Seed     uint64
+// Bucket is how a simulated Discord limits.
+type Bucket struct {
+	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"Requests per window in each bucket."`
+	Window time.Duration `group:"Simulated Discord" range:"1ms..24h" default:"${window}" help:"Length of the window."`
+	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"How buckets refill: fixed (all places when the window ends), sliding (each place a window after its request), or leaky (one place every window/limit)."`
 }
 
-// Real is a server that somebody else runs. Only GET requests are sent to it.
-type Real struct {
-	Target *url.URL
-	Path   string
-	Token  string // value of the Authorization header; may be empty
-}
-
-// Run sends all requests and waits for their outcomes. When the context ends it sends no more, waits a moment for what is
-// under way, and returns what was measured until then. The error is about a configuration that makes no sense, or a
-// machine that does not let us listen.
-func Run(ctx context.Context, config Config) (Result, error) {
-	ideal, err := config.Ideal()
-	if err != nil {
-		return Result{}, err
+// Quota is a limit of the kind.
+func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
+	switch b.Kind {
+	case "sliding":
+		return discordsim.Sliding(limit, window)
+	case "leaky":
+		return discordsim.Leaky(limit, window)
 	}
-	log := report.NewLog(config.Record)
-	to := destination{base: sockets(), offer: config.Real.offer}
-	if config.Real == nil {
-		if to, err = config.listen(log); err != nil {
-			return Result{}, err
+	return discordsim.Fixed(limit, window)
+}
+
+// Network is the way to a simulated Discord.
+type Network struct {
+	Latency time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${latency}" help:"Mean round trip."`
+	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"Largest difference of a round trip from the mean; at most the latency."`
+	Seed    uint64        `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
+}
+
+// Check says whether there are such round trips.
+func (n *Network) Check() error {
+	if n.Jitter > n.Latency {
+		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", n.Jitter, n.Latency)
+	}
+	return nil
+}
+
+// RoundTrips are those of the network.
+func (n *Network) RoundTrips() discordsim.Latency {
+	return discordsim.Latency{RoundTrip: n.Latency, Jitter: n.Jitter}
+}
+
+// Scenario is the load as a scenario that wants nothing but answers.
+func (c Config) Scenario() Scenario {
+	quota := c.Quota(c.Limit, c.Window)
+	s := burst("", strings.Join(c.about(), "\n"), quota, c.Requests)
+	s.config, s.Targets = c, Targets{}
+	s.options = []httpclient.Option{httpclient.WithMaxRateLimit(c.MaxRateLimit)}
+	s.server.Latency, s.server.Global = c.RoundTrips(), GlobalQuota(c.GlobalLimit)
+	if c.Server != nil {
+		s.offers = slices.Repeat([]offer{{method: http.MethodGet, path: c.Path}}, c.Requests)
+		s.options = append(s.options,
+			httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
+			httpclient.WithServer(func(string) string { return "" }))
+		return s
+	}
+	channels := min(c.Buckets, c.Requests)
+	s.offers, s.work = messages(c.Requests, channels), nil
+	for n := range channels {
+		s.work = append(s.work, work(quota, (c.Requests-n+channels-1)/channels))
+	}
+	return s
+}
+
+// about says what was asked for. It contains neither the token nor the parameters of the path.
+func (c *Config) about() []string {
+	atOnce := "at once"
+	if c.Concurrency > 0 {
+		atOnce = fmt.Sprintf("%d at a time", c.Concurrency)
+	}
+	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
+	if c.Server != nil {
+		route := "GET"
+		if compiled, err := routes.Match("GET", c.Path); err == nil {
+			route = compiled.Route().String()
 		}
-		defer to.simulator.Close()
-	}
-	r := newRun(config.Requests, log, to.base,
-		httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
-		httpclient.WithServer(func(string) string { return "" }),
-		httpclient.WithMaxRateLimit(config.MaxRateLimit),
-		httpclient.WithBuckets(buckets.WithGlobalLimit(config.GlobalLimit), buckets.WithLogger(nil)),
-	)
-	r.done, r.secret, r.mayFail = config.Done, config.secret(), true
-	r.sendAll(ctx, cmp.Or(config.Concurrency, config.Requests), false, to.offer)
-	result := r.end(ctx, to.simulator, 0)
-	result.Ideal = ideal
-	if result.Answered < result.Requests && ideal.Missing == "" {
-		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
-	}
-	return result, nil
-}
-
-// destination is where requests go.
-type destination struct {
-	base      http.RoundTripper  // the transport below ours
-	offer     func(n int) offer  // the n-th request, counted from 0
-	simulator *discordsim.Server // nil: a real server
-}
-
-// sockets returns a transport that keeps the connections of a burst.
-func sockets() http.RoundTripper {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
-	return base
-}
-
-// listen starts a simulated Discord. Its seconds, in which the global limit is counted, begin now.
-func (c *Config) listen(log *report.Log) (to destination, err error) {
-	s := c.Simulated
-	simulator := discordsim.Config{
-		Rules:  []discordsim.Rule{{Method: http.MethodPost, Path: "/channels/{id}/messages", Quota: s.Quota}},
-		Global: GlobalQuota(c.GlobalLimit, phase(time.Now())), Latency: s.Latency, Seed: s.Seed,
-	}
-	log.Observe(&simulator)
-	server, err := discordsim.New(simulator)
-	if err != nil {
-		return to, err
-	}
-	to = destination{server.RoundTripper(), nil, server}
-	baseURL := discordsim.BaseURL
-	if !c.inProcess {
-		to.base = sockets()
-		if baseURL, err = server.Listen(); err != nil {
-			_ = server.Close() // the reason is err
-			return to, fmt.Errorf("simulated Discord: %w", err)
+		return []string{
+			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, route, c.Server),
+			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
 		}
 	}
-	to.offer = func(n int) offer { return message(http.MethodPost, baseURL+channel(n%s.Channels), n+1) }
-	return to, nil
+	return []string{
+		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
+		LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit),
+		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(c.RoundTrips()), longest, c.Seed),
+	}
 }
 
-// message is a request to a simulated Discord, at once, which has this place in the order of all.
-func message(method, url string, sequence int) offer {
-	return offer{0, func(ctx context.Context) (*http.Request, error) {
-		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, sequence)))
-		if err != nil {
-			return nil, err
-		}
-		request.Header.Set("Authorization", authorization)
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(sequence))
-		return request, nil
-	}}
+// LimitsText says how a simulated Discord limits.
+func LimitsText(quota discordsim.Quota, each string, globalLimit int) string {
+	how := map[discordsim.Kind]string{
+		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
+	}[quota.Kind]
+	return fmt.Sprintf("%d per %s in each %s (%s); %s", quota.Limit, report.Setting(quota.Period), each, how, globalText(globalLimit))
 }
 
-// secret is the token that is sent, empty if there is none.
-func (c *Config) secret() string {
-	if c.Real == nil {
-		return ""
+func globalText(limit int) string {
+	if limit == 0 {
+		return "no global limit"
 	}
-	token := c.Real.Token
-	if _, value, _ := strings.Cut(token, " "); value != "" {
-		token = value // what follows "Bot"
-	}
-	return token
+	return fmt.Sprintf("at most %d per second in all", limit)
 }
 
-func (r *Real) offer(int) offer { return offer{0, r.request} }
-
-func (r *Real) request(ctx context.Context) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.Target.String()+r.Path, nil)
-	if err != nil {
-		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
-	}
-	request.Header.Set("User-Agent", userAgent)
-	if r.Token != "" {
-		request.Header.Set("Authorization", r.Token)
-	}
-	return request, nil
+// LatencyText says how far away it is.
+func LatencyText(l discordsim.Latency) string {
+	return fmt.Sprintf("round trip %s ± %s", report.Setting(l.RoundTrip), report.Setting(l.Jitter))
 }

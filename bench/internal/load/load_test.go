@@ -23,11 +23,8 @@ const ms = time.Millisecond
 // sixWindows is 60 requests to two channels: six windows.
 func sixWindows(changes ...func(*Config)) Config {
 	config := Config{
-		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50, inProcess: true,
-		Simulated: Simulated{
-			Channels: 2, Quota: discordsim.Fixed(5, time.Second),
-			Latency: discordsim.Latency{RoundTrip: 20 * ms, Jitter: 10 * ms}, Seed: 1,
-		},
+		Requests: 60, MaxRateLimit: time.Minute, GlobalLimit: 50,
+		Buckets: 2, Bucket: Bucket{Limit: 5, Window: time.Second}, Network: Network{Latency: 20 * ms, Jitter: 10 * ms, Seed: 1},
 	}
 	for _, change := range changes {
 		change(&config)
@@ -40,10 +37,15 @@ func measure(t *testing.T, ctx func(*testing.T) context.Context, config Config) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		result, err = Run(ctx(t), config)
+		result, err = runLoad(ctx(t), config, Settings{Seed: 1})
 		require.NoError(t, err)
 	})
 	return result
+}
+
+func runLoad(ctx context.Context, config Config, settings Settings) (Result, error) {
+	s := config.Scenario()
+	return s.Run(ctx, settings)
 }
 
 func forever(t *testing.T) context.Context { return t.Context() }
@@ -59,7 +61,12 @@ func within(d time.Duration) func(*testing.T) context.Context {
 func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	t.Parallel()
 	var done atomic.Int64
-	result := measure(t, forever, sixWindows(func(c *Config) { c.Done = func() { done.Add(1) } }))
+	var result Result
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		result, err = runLoad(t.Context(), sixWindows(), Settings{Seed: 1, Done: func() { done.Add(1) }})
+		require.NoError(t, err)
+	})
 	assert.Equal(t, 60, result.Answered)
 	assert.Equal(t, map[int]int{http.StatusOK: 60}, result.Statuses)
 	assert.Empty(t, result.Errors)
@@ -93,7 +100,7 @@ func TestInterruptionKeepsWhatWasMeasured(t *testing.T) {
 func TestInterruptionWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	slow := func(roundTrip time.Duration) Config {
-		return sixWindows(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(roundTrip) })
+		return sixWindows(func(c *Config) { c.Network = Network{Latency: roundTrip} })
 	}
 	result := measure(t, within(100*ms), slow(time.Second))
 	assert.Equal(t, 1, result.Answered, "the probe that was under way")
@@ -137,20 +144,14 @@ func TestRefusalsAreTheServersJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := sixWindows()
-		to, err := config.listen(nil)
-		require.NoError(t, err)
-		defer to.simulator.Close()
+		s := config.Scenario()
 		// Somebody else with the same credential uses up the whole second.
-		to.simulator.Consume(discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, 50)
-		request, err := to.offer(0).request(t.Context())
+		s.server.Foreign = []discordsim.ForeignUse{{
+			Request: discordsim.Request{Method: "GET", Path: "/gateway", Authorization: authorization}, Count: 50, At: []time.Duration{ms},
+		}}
+		result, err := s.Run(t.Context(), Settings{})
 		require.NoError(t, err)
-		response, err := to.base.RoundTrip(request)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-
-		r := newRun(1, nil, to.base)
-		result := r.end(t.Context(), to.simulator, 0)
-		assert.Equal(t, discordsim.ByClass{Global: 1}, result.Refused)
+		assert.Equal(t, 1, result.Refused.Global)
 		assert.Zero(t, result.Avoidable)
 	})
 }
@@ -164,12 +165,13 @@ func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
 	}{
 		{"six windows", sixWindows(), ""},
 		{"one window", sixWindows(func(c *Config) { c.Requests = 10 }), "so short"},
-		{"six windows of luck", sixWindows(func(c *Config) { c.Simulated.Latency.Jitter = 200 * ms }), "so short"},
-		{"too large to plan", sixWindows(func(c *Config) { c.Requests, c.Simulated.Channels = 1_000_000, 101 }), "so many"},
-		{"real", Config{Real: &Real{}}, "only the simulator"},
+		{"six windows of luck", sixWindows(func(c *Config) { c.Jitter = 200 * ms }), "so short"},
+		{"too large to plan", sixWindows(func(c *Config) { c.Requests, c.Buckets = 1_000_000, 101 }), "so many"},
+		{"real", Config{Server: &url.URL{}}, "only the simulator"},
 	}
 	for _, test := range tests {
-		ideal, err := test.config.Ideal()
+		s := test.config.Scenario()
+		ideal, err := s.Ideal(discordsim.Report{})
 		require.NoError(t, err, test.name)
 		assert.Contains(t, ideal.Missing, test.missing, test.name)
 		assert.Equal(t, ideal.Missing == "", ideal.Certain > 0, test.name)
@@ -179,25 +181,17 @@ func TestIdealIsStatedOnlyWhereItMeansSomething(t *testing.T) {
 func TestSharesOfChannelsAddUp(t *testing.T) {
 	t.Parallel()
 	// Seven requests to three channels of one per second: three to the first, which takes two periods.
-	config := Config{Requests: 7, Simulated: Simulated{Channels: 3, Quota: discordsim.Fixed(1, time.Second)}}
-	ideal, err := config.Ideal()
+	config := Config{Requests: 7, Buckets: 3, Bucket: Bucket{Limit: 1, Window: time.Second}}
+	s := config.Scenario()
+	ideal, err := s.Ideal(discordsim.Report{})
 	require.NoError(t, err)
 	assert.Equal(t, 2*time.Second, ideal.Omniscient)
 }
 
 func TestNonsenseIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := Run(t.Context(), Config{Requests: 1, Simulated: Simulated{Channels: 1, Quota: discordsim.Fixed(0, time.Second)}})
+	_, err := runLoad(t.Context(), Config{Requests: 1, Buckets: 1, Bucket: Bucket{Window: time.Second}}, Settings{})
 	require.ErrorIs(t, err, discordsim.ErrConfig)
-}
-
-// A few requests over real sockets.
-func TestLoopbackIsServed(t *testing.T) {
-	t.Parallel()
-	result, err := Run(t.Context(), sixWindows(func(c *Config) { c.inProcess, c.Requests = false, 10 }))
-	require.NoError(t, err)
-	assert.Equal(t, 10, result.Answered)
-	assert.True(t, result.Judged)
 }
 
 // real returns a load on a server that is not simulated.
@@ -209,7 +203,7 @@ func real(t *testing.T, handler http.HandlerFunc) Config {
 	require.NoError(t, err)
 	return Config{
 		Requests: 3, MaxRateLimit: time.Minute, GlobalLimit: 50,
-		Real: &Real{Target: target, Path: "/api/v10/gateway", Token: "Bot secret"},
+		Server: target, Path: "/api/v10/gateway", Token: "Bot secret",
 	}
 }
 
@@ -222,7 +216,7 @@ func TestRealServerIsOnlyRead(t *testing.T) {
 		assert.Equal(t, "Bot secret", r.Header.Get("Authorization"))
 		assert.Regexp(t, `^DiscordBot \(https?://[^,]+, [^)]+\)$`, r.Header.Get("User-Agent"))
 	})
-	result, err := Run(t.Context(), config)
+	result, err := runLoad(t.Context(), config, Settings{})
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, requests.Load())
 	assert.Equal(t, 3, result.Answered)
@@ -232,12 +226,12 @@ func TestRealServerIsOnlyRead(t *testing.T) {
 
 func TestARealServerIsLimitedLikeDiscord(t *testing.T) {
 	t.Parallel()
-	result, err := Run(t.Context(), real(t, func(w http.ResponseWriter, _ *http.Request) {
+	result, err := runLoad(t.Context(), real(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-RateLimit-Bucket", "gateway")
 		w.Header().Set("X-RateLimit-Limit", "1")
 		w.Header().Set("X-RateLimit-Remaining", "0")
 		w.Header().Set("X-RateLimit-Reset-After", "3600")
-	}))
+	}), Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, 1, result.Answered)
 	assert.Equal(t, 2, result.RefusedEarly)
@@ -245,9 +239,9 @@ func TestARealServerIsLimitedLikeDiscord(t *testing.T) {
 
 func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	result, err := Run(t.Context(), real(t, func(w http.ResponseWriter, r *http.Request) {
+	result, err := runLoad(t.Context(), real(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://example.com", http.StatusFound)
-	}))
+	}), Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, map[int]int{http.StatusFound: 3}, result.Statuses)
 }
@@ -255,15 +249,15 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 func TestErrorsAreCountedWithoutAddresses(t *testing.T) {
 	t.Parallel()
 	config := real(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	config.Real.Path = "/api/v10/webhooks/1/hunter2"
-	result, err := Run(t.Context(), config)
+	config.Path = "/api/v10/webhooks/1/hunter2"
+	result, err := runLoad(t.Context(), config, Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, 3, result.Failed())
 	for text := range result.Errors {
 		assert.NotContains(t, text, "hunter2")
 	}
-	config.Real.Path = "/api/v10/webhooks/1/hunter2\n"
-	result, err = Run(t.Context(), config)
+	config.Path = "/api/v10/webhooks/1/hunter2\n"
+	result, err = runLoad(t.Context(), config, Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int{"the path cannot be requested": 3}, result.Errors)
 }
@@ -282,20 +276,20 @@ func TestQuantiles(t *testing.T) {
 
 func TestNoteSortsOutcomes(t *testing.T) {
 	t.Parallel()
-	r, of := newResult(4), &run{mayFail: true}
-	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second, of))
-	assert.True(t, r.note(http.StatusNotFound, nil, time.Second, of))
-	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0, of))
-	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0, of))
+	r := newResult(&Scenario{offers: messages(4, 1)}, nil)
+	assert.True(t, r.note(http.StatusOK, nil, 2*time.Second))
+	assert.True(t, r.note(http.StatusNotFound, nil, time.Second))
+	assert.True(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: errors.New("no route to host")}, 0))
+	assert.False(t, r.note(0, &url.Error{Op: "Get", URL: "https://discord.com/hunter2", Err: context.Canceled}, 0))
 	assert.Equal(t, Result{
-		Requests: 4, Answered: 2, Statuses: map[int]int{http.StatusOK: 1, http.StatusNotFound: 1},
+		scenario: r.scenario, Requests: 4, Answered: 2, Statuses: map[int]int{http.StatusOK: 1, http.StatusNotFound: 1},
 		Errors: map[string]int{"no route to host": 1}, Took: 2 * time.Second,
 	}, r)
 	assert.Equal(t, 1, r.GivenUp())
 	assert.Equal(t, Reading{}, r.Reading)
 
-	strict := newResult(1)
-	assert.True(t, strict.note(http.StatusNotFound, nil, time.Second, &run{}))
+	strict := newResult(&Scenario{Name: "a"}, nil)
+	assert.True(t, strict.note(http.StatusNotFound, nil, time.Second))
 	assert.Equal(t, map[string]int{"status 404": 1}, strict.Errors, "where only success counts")
 	assert.Equal(t, time.Second, strict.Took, "also if all failed")
 }
@@ -303,7 +297,7 @@ func TestNoteSortsOutcomes(t *testing.T) {
 // What is printed and written is made of these texts.
 func TestErrorsAreNotedWithoutTokens(t *testing.T) {
 	t.Parallel()
-	config := Config{Real: &Real{Token: "Bot SeCrEt-of-the-bot"}}
+	config := Config{Token: "Bot SeCrEt-of-the-bot"}
 	const address = "https://discord.com/api/v10/webhooks/1/SeCrEt-of-the-webhook?a=SeCrEt-of-the-query"
 	for _, err := range []error{
 		&url.Error{Op: "Get", URL: address, Err: errors.New("no way for SeCrEt-of-the-webhook")},
@@ -312,8 +306,8 @@ func TestErrorsAreNotedWithoutTokens(t *testing.T) {
 		errors.New("no way to /webhooks/1/SeCrEt-of-the-webhook"),
 		errors.New("no way for Bot SeCrEt-of-the-bot"),
 	} {
-		r, of := newResult(1), &run{secret: config.secret()}
-		assert.True(t, r.note(0, err, 0, of))
+		r := newResult(&Scenario{config: config}, nil)
+		assert.True(t, r.note(0, err, 0))
 		for text := range r.Errors {
 			assert.NotContains(t, text, "SeCrEt")
 			assert.Contains(t, text, "no way")

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -11,20 +12,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Meter measures requests on their way through a transport, from both sides: Do is called in place of http.Client.Do and notes when a
-// request was handed over; the round tripper from Below goes below the transport under test and notes when a request comes out of it.
-// A Meter is safe for concurrent use. Use NewMeter.
+// Meter notes each request's way through a transport, from both sides: Watch when it was handed over; the round tripper from Below, which
+// goes below the transport under test, when it came out. A Meter is safe for concurrent use. Use NewMeter.
 type Meter struct {
-	log *report.Log // nil: nothing is recorded
+	log   *report.Log // nil: none
+	start time.Time
 
 	mu       sync.Mutex
-	queued   []time.Duration
-	inFlight int
-	reading  Reading
+	passages []report.Passage
 }
 
-// NewMeter returns a meter that has seen nothing. Each request is recorded in the log, unless that is nil.
-func NewMeter(log *report.Log) *Meter { return &Meter{log: log} }
+// NewMeter returns a meter that has seen nothing. Each request is recorded in the log, too, which may be nil.
+func NewMeter(log *report.Log) *Meter { return &Meter{log: log, start: time.Now()} }
 
 // Queued is how long requests were held back. All zero if none was sent.
 type Queued struct {
@@ -52,44 +51,50 @@ type Reading struct {
 	SlowestRoundTrip time.Duration
 }
 
-// Read returns the measurements so far.
-func (m *Meter) Read() Reading {
+// Read returns the measurements of the requests that are over.
+func (m *Meter) Read() (reading Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	reading := m.reading
-	reading.Queued = Quantiles(m.queued)
+	type change struct {
+		at time.Duration
+		by int
+	}
+	var queued []time.Duration
+	var inFlight []change
+	for _, passage := range m.passages {
+		if len(passage.Sends) > 0 && !passage.GivenUp {
+			queued = append(queued, passage.Queued())
+		}
+		for _, send := range passage.Sends {
+			inFlight = append(inFlight, change{send.At, 1}, change{send.Back, -1})
+			if send.Status != 0 {
+				reading.SlowestRoundTrip = max(reading.SlowestRoundTrip, send.Back-send.At)
+			}
+		}
+	}
+	reading.Queued = Quantiles(queued)
+	slices.SortFunc(inFlight, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
+	n := 0
+	for _, change := range inFlight {
+		n += change.by
+		reading.LargestInFlight = max(reading.LargestInFlight, n)
+	}
 	return reading
 }
 
-// watch follows one request. Its requests come and go one after the other, so it needs no lock.
-type watch struct {
-	waiting time.Time // since when it has been held back
-	queued  time.Duration
-	sends   int
-	log     []report.Send // kept if there is a log
-}
+type sendsKey struct{}
 
-type watchKey struct{}
-
-// Do is client.Do for a client whose transport is, or stands on, a round tripper from Below.
-func (m *Meter) Do(client *http.Client, request *http.Request) (response *http.Response, err error) {
-	m.Watch(request.Context(), func(ctx context.Context) { response, err = client.Do(request.WithContext(ctx)) })
-	return response, err
-}
-
-// Watch is Do for what is no http.Client: f makes one request, under the context that it is given, and returns when the
-// request is over.
+// Watch has f make one request, with a client that stands on a round tripper from Below and under the context that f is given, and return
+// when the request is over.
 func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
-	start := time.Now()
-	w := &watch{waiting: start}
-	f(context.WithValue(ctx, watchKey{}, w))
-	if w.sends > 0 && ctx.Err() == nil {
-		m.mu.Lock()
-		m.queued = append(m.queued, w.queued)
-		m.mu.Unlock()
-	}
+	passage := report.Passage{HandedOver: time.Since(m.start)}
+	f(context.WithValue(ctx, sendsKey{}, &passage.Sends)) // sent one time after the other, so it needs no lock
+	passage.Done, passage.GivenUp = time.Since(m.start), ctx.Err() != nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.passages = append(m.passages, passage)
 	if m.log != nil {
-		m.log.Add(report.Passage{HandedOver: m.log.Since(start), Done: m.log.Since(time.Now()), Sends: w.log})
+		m.log.Add(passage)
 	}
 }
 
@@ -102,53 +107,14 @@ type below struct {
 }
 
 func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
-	w, _ := request.Context().Value(watchKey{}).(*watch)
-	sent := time.Now()
-	if w != nil {
-		w.queued += sent.Sub(w.waiting)
-		w.sends++
-	}
-	b.meter.enter()
+	sent := report.Send{At: time.Since(b.meter.start)}
 	response, err := b.base.RoundTrip(request)
-	back := time.Now()
-	b.meter.leave(back.Sub(sent), err)
-	if w != nil {
-		w.waiting = back
-		if log := b.meter.log; log != nil {
-			w.log = append(w.log, newSend(log.Since(sent), log.Since(back), response))
-		}
+	sent.Back = time.Since(b.meter.start)
+	if err == nil {
+		sent.Status, sent.Class = response.StatusCode, ratelimits.ParseResponse(response.StatusCode, response.Header, nil).Class
+	}
+	if sends, ok := request.Context().Value(sendsKey{}).(*[]report.Send); ok {
+		*sends = append(*sends, sent)
 	}
 	return response, err
-}
-
-func newSend(at, back time.Duration, response *http.Response) report.Send {
-	send := report.Send{At: at, Back: back}
-	if response != nil {
-		send.Status = response.StatusCode
-		send.Class = ratelimits.ParseResponse(response.StatusCode, response.Header, nil).Class
-	}
-	return send
-}
-
-// CloseIdleConnections passes the wish on.
-func (b *below) CloseIdleConnections() {
-	if c, ok := b.base.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-func (m *Meter) enter() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.inFlight++
-	m.reading.LargestInFlight = max(m.reading.LargestInFlight, m.inFlight)
-}
-
-func (m *Meter) leave(took time.Duration, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.inFlight--
-	if err == nil {
-		m.reading.SlowestRoundTrip = max(m.reading.SlowestRoundTrip, took)
-	}
 }

@@ -46,10 +46,18 @@ func do(t *testing.T, m *Meter, client *http.Client) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 	require.NoError(t, err)
-	response, err := m.Do(client, request)
-	if assert.NoError(t, err) {
-		assert.NoError(t, response.Body.Close())
-	}
+	require.NoError(t, through(m, client, request))
+}
+
+// through makes a request and has it measured.
+func through(m *Meter, client *http.Client, request *http.Request) (err error) {
+	m.Watch(request.Context(), func(ctx context.Context) {
+		var response *http.Response
+		if response, err = client.Do(request.WithContext(ctx)); err == nil {
+			err = response.Body.Close()
+		}
+	})
+	return err
 }
 
 func TestQueueingIsTheTimeBeforeTheRequestIsSent(t *testing.T) {
@@ -103,7 +111,7 @@ func TestRequestThatIsNeverSentHasNoQueueing(t *testing.T) {
 		})}
 		request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 		require.NoError(t, err)
-		_, err = m.Do(refuse, request)
+		err = through(m, refuse, request)
 		require.Error(t, err)
 		assert.Zero(t, m.Read())
 	})
@@ -140,31 +148,6 @@ func TestLargestInFlightIsTheMostAtOnce(t *testing.T) {
 	})
 }
 
-func TestRequestOfAnotherMeterOnlyCountsAsSent(t *testing.T) {
-	t.Parallel()
-	m := NewMeter(nil)
-	request, err := http.NewRequest(http.MethodGet, anywhere, nil)
-	require.NoError(t, err)
-	_, err = m.Below(takes(0)).RoundTrip(request)
-	require.NoError(t, err)
-	assert.Equal(t, 1, m.Read().LargestInFlight)
-}
-
-func TestIdleConnectionsAreClosedBelow(t *testing.T) {
-	t.Parallel()
-	closed := false
-	(&http.Client{Transport: NewMeter(nil).Below(&idle{closed: &closed})}).CloseIdleConnections()
-	assert.True(t, closed)
-	(&http.Client{Transport: NewMeter(nil).Below(takes(0))}).CloseIdleConnections() // which has none
-}
-
-type idle struct {
-	http.RoundTripper
-	closed *bool
-}
-
-func (i *idle) CloseIdleConnections() { *i.closed = true }
-
 func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,11 +163,11 @@ func TestEachWayThroughTheClientIsRecorded(t *testing.T) {
 
 		request, err := http.NewRequest(http.MethodGet, anywhere, nil)
 		require.NoError(t, err)
-		_, err = m.Do(&http.Client{Transport: broken{}}, request)
+		err = through(m, &http.Client{Transport: broken{}}, request)
 		require.ErrorIs(t, err, assert.AnError)
 		require.Len(t, seen(), 2)
 		assert.Empty(t, seen()[1].Sends, "it was never sent")
-		_, err = m.Do(&http.Client{Transport: m.Below(broken{})}, request)
+		err = through(m, &http.Client{Transport: m.Below(broken{})}, request)
 		require.ErrorIs(t, err, assert.AnError)
 		assert.Equal(t, []report.Send{{At: 400 * ms, Back: 400 * ms}}, seen()[2].Sends)
 		assert.Equal(t, 400*ms, log.Lasted)

@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // answers is a result of requests that were all answered.
 func answers(change func(*Result)) Result {
-	r := newResult(10)
+	r := newResult(&Scenario{offers: messages(10, 1), config: Config{MaxRateLimit: time.Minute}}, nil)
 	r.Answered, r.Statuses, r.Took, r.Judged = 10, map[int]int{http.StatusOK: 10}, time.Second, true
 	r.Ideal, r.Queued.Max = Ideal{Certain: 950 * ms, Omniscient: 900 * ms}, 800*ms
 	change(&r)
@@ -64,15 +63,16 @@ func TestLoadIsJudgedByWhatCameOfIt(t *testing.T) {
 		{"cut off", func(r *Result) { r.Interrupted, r.Answered = true, 4 }, report.Demand{}, report.Verdict{Status: report.Interrupted, Line: "4 of 10 requests answered"}},
 	} {
 		r := answers(test.change)
-		assert.Equal(t, test.want, r.verdict(Config{MaxRateLimit: time.Minute}, test.demand), test.name)
+		assert.Equal(t, test.want, r.verdict(test.demand), test.name)
 	}
 }
 
 func TestScenarioThatMissedOnlyTimesIsNotJudgedOnAMachineThatStalled(t *testing.T) {
 	t.Parallel()
+	targets := Targets{Certain: 0.97}
 	status := func(change func(*Result)) report.Status {
-		r := Judged{Scenario: Scenario{Name: "a", Targets: Targets{Certain: 0.97}}, Result: answers(change)}
-		r.judge()
+		r := answers(change)
+		r.scenario.Name, r.scenario.Targets = "a", targets
 		return r.Report(report.Demand{}).Verdict.Status
 	}
 	stall := func(r *Result) { r.Stalls.Longest = 30 * ms }
@@ -83,11 +83,21 @@ func TestScenarioThatMissedOnlyTimesIsNotJudgedOnAMachineThatStalled(t *testing.
 	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Stalls.Total, r.Took = 30*ms, 1010*ms }), "one stall is not two")
 	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Answered = 9 }), "an answer that is missing is no question of time")
 	assert.Equal(t, report.Stalled, status(func(r *Result) { stall(r); r.Avoidable.User, r.Took = 1, 960*ms }), "whether it was avoidable is")
+	many := func(r *Result) {
+		r.Stalls = Stalls{Longest: 15 * ms, Total: 100 * ms, over: time.Second}
+		r.Took = 960 * ms
+	}
+	assert.Equal(t, report.Failed, status(func(r *Result) { many(r); r.Avoidable.User = 1 }), "which many short stalls do not excuse")
+	targets.InOrder = true
+	assert.Equal(t, report.Failed, status(func(r *Result) { stall(r); r.Took, r.Inversions = 960*ms, 1 }), "no stall lets one overtake another")
+	targets = Targets{P99: 100 * ms}
+	assert.Equal(t, report.Stalled, status(func(r *Result) { stall(r); r.Queued.P99 = 130 * ms }))
+	assert.Equal(t, report.Failed, status(func(r *Result) { many(r); r.Queued.P99 = 130 * ms }), "it takes one stall as long as that")
 }
 
 func TestARunThatFailedAsAWholeTookItsTime(t *testing.T) {
 	t.Parallel()
-	result, err := Run(t.Context(), real(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	result, err := runLoad(t.Context(), real(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), Settings{})
 	require.NoError(t, err)
 	assert.Equal(t, 3, result.Failed())
 	assert.Positive(t, result.Took)
@@ -97,13 +107,13 @@ func TestARunThatFailedAsAWholeTookItsTime(t *testing.T) {
 func TestNobodyIsQueuedForLongerThanTheRunTook(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
-		func(*Config) {}, func(c *Config) { c.MaxRateLimit = 2 * time.Second }, func(c *Config) { c.Simulated.Latency = discordsim.Latency{} },
+		func(*Config) {}, func(c *Config) { c.MaxRateLimit = 2 * time.Second }, func(c *Config) { c.Network = Network{} },
 	} {
 		result := measure(t, forever, sixWindows(change))
 		assert.LessOrEqual(t, result.Queued.Max, result.Took)
 		assert.LessOrEqual(t, result.Queued.P99, result.Queued.Max)
 	}
-	result := measure(t, within(2500*ms), sixWindows(func(c *Config) { c.Simulated.Latency = discordsim.RoundTrip(20 * ms) }))
+	result := measure(t, within(2500*ms), sixWindows(func(c *Config) { c.Network = Network{Latency: 20 * ms} }))
 	assert.LessOrEqual(t, result.Queued.Max, result.Took, "interrupted")
 }
 
@@ -123,7 +133,8 @@ func TestJSONKeepsItsFields(t *testing.T) {
 	r := answers(func(*Result) {})
 	both := []string{"requests", "answered", "errors", "seconds", "ideal_seconds", "efficiency", "refused", "avoidable", "queued_seconds", "largest_in_flight",
 		"interrupted", "verdict", "excused", "stalled_seconds"}
-	assert.ElementsMatch(t, append([]string{"target", "refused_early", "given_up", "statuses"}, both...), fields(r.Report(Config{}, report.Demand{})))
-	judged := Judged{Scenario: Scenarios()[0], Result: r}
+	assert.ElementsMatch(t, append([]string{"target", "refused_early", "given_up", "statuses"}, both...), fields(r.Report(report.Demand{})))
+	judged := r
+	judged.scenario = &Scenarios()[0]
 	assert.ElementsMatch(t, append([]string{"scenario", "about", "ideal_by", "targets", "overtaken"}, both...), fields(judged.Report(report.Demand{})))
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 // Result is what was measured. It contains neither the token nor the path.
 type Result struct {
+	scenario *Scenario
+
 	Requests int
 	// Answered requests got a response, by status in Statuses. 429s that were followed by another attempt do not count.
 	Answered int
@@ -39,8 +42,8 @@ type Result struct {
 	Log         *report.Log // nil: nothing was recorded
 }
 
-func newResult(requests int) Result {
-	return Result{Requests: requests, Statuses: make(map[int]int), Errors: make(map[string]int)}
+func newResult(s *Scenario, log *report.Log) Result {
+	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int), Log: log}
 }
 
 // Failed is the number of requests in Errors.
@@ -79,7 +82,7 @@ func (r *Result) efficiency(ideal time.Duration) float64 {
 }
 
 // note takes in how one request ended, and reports false if it was given up.
-func (r *Result) note(status int, err error, took time.Duration, of *run) bool {
+func (r *Result) note(status int, err error, took time.Duration) bool {
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
@@ -87,8 +90,8 @@ func (r *Result) note(status int, err error, took time.Duration, of *run) bool {
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[textOf(err, of.secret)]++
-	case status >= http.StatusBadRequest && !of.mayFail:
+		r.Errors[r.scenario.config.textOf(err)]++
+	case status >= http.StatusBadRequest && r.scenario.Name != "": // to a load, any answer is one
 		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
 		r.Answered++
@@ -99,23 +102,23 @@ func (r *Result) note(status int, err error, took time.Duration, of *run) bool {
 }
 
 // textOf is the text of an error without the address that http.Client puts in front, without the tokens of addresses wherever they
-// are, and without the secret.
-func textOf(err error, secret string) string {
+// are, and without the one of the Authorization header.
+func (c *Config) textOf(err error) string {
 	err = httpclient.Redact(err)
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	if secret == "" {
+	if c.Token == "" {
 		return err.Error()
 	}
-	return strings.ReplaceAll(err.Error(), secret, "…")
+	_, token, _ := strings.Cut(c.Token, " ") // what follows "Bot"
+	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Token), "…")
 }
 
-// observe counts 429s as the client saw them.
-func (r *Result) observe(stats buckets.Stats) {
+// refusals counts 429s as the client saw them.
+func refusals(stats buckets.Stats) discordsim.ByClass {
 	n := func(class ratelimits.Class) int { return int(stats.Responses[class]) }
-	r.Refused = discordsim.ByClass{
+	return discordsim.ByClass{
 		User: n(ratelimits.ClassUser), SubLimit: n(ratelimits.ClassSubLimit), Shared: n(ratelimits.ClassShared),
 		Global: n(ratelimits.ClassGlobal), Edge: n(ratelimits.ClassEdge),
 	}

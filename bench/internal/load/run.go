@@ -1,61 +1,128 @@
 package load
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// grace is how long what is under way may go on after an interruption.
-const grace = 2 * time.Second
+const (
+	// patience is longer than any scenario with a name takes. Who has no answer by then never gets one.
+	patience = 3 * time.Minute
+	// grace is how long what is under way may go on after an interruption.
+	grace = 2 * time.Second
+	// realTolerance is how late, in real time, a goroutine may be to see an answer before it is held to have read it.
+	realTolerance = stallTolerated
+	// authorization is the credential of all simulated requests.
+	authorization = "Bot simulated"
+	// userAgent has the form that Discord asks for.
+	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
+)
 
-// run is a load or a scenario under way.
+// Settings are about the run of a scenario and not about the scenario.
+type Settings struct {
+	Seed uint64
+	// RealTime: the scheduler may delay the client, which the judge has to allow for.
+	RealTime bool
+	// Done is called for every request that has an outcome, one call at a time. It may be nil.
+	Done func()
+	// Record keeps what the simulator did with each request, for the page.
+	Record bool
+}
+
+// run is a scenario under way.
 type run struct {
+	*Scenario
+	base      string // of all addresses
 	start     time.Time
-	meter     *Meter
 	transport *httpclient.Transport
 	client    *http.Client
-	stalls    func() Stalls
-	log       *report.Log
-	done      func() // may be nil
-	secret    string // that no error may show
-	mayFail   bool   // an answer of status 400 or more is an answer
 
 	mu     sync.Mutex
+	done   func() // may be nil
 	result Result
 }
 
-// newRun begins a run that makes so many requests, over a transport that limits what it sends to another one.
-func newRun(requests int, log *report.Log, base http.RoundTripper, options ...httpclient.Option) *run {
-	r := &run{start: time.Now(), meter: NewMeter(log), log: log, stalls: WatchStalls(), result: newResult(requests)}
+// Run makes all requests and waits for their outcomes. When the context ends it makes no more, waits a moment for what is under way, and
+// returns what was measured until then; Result.Interrupted says so. The error is about a scenario that makes no sense.
+func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
+	log := report.NewLog(settings.Record)
+	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
+	var server *discordsim.Server
+	var below http.RoundTripper
+	if s.config.Server != nil {
+		sockets := http.DefaultTransport.(*http.Transport).Clone()
+		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // those of a burst are kept
+		defer sockets.CloseIdleConnections()
+		r.base, below = s.config.Server.String(), sockets
+	} else {
+		config := s.begin(settings)
+		log.Observe(&config)
+		if server, err = discordsim.New(config); err != nil {
+			return Result{}, err
+		}
+		defer server.Close()
+		below = server.RoundTripper()
+	}
+	stalls := WatchStalls()
+	r.start = time.Now()
 	log.Start(r.start)
-	r.transport = httpclient.NewTransport(append(options, httpclient.WithBase(r.meter.Below(base)))...)
+	meter := NewMeter(log)
+	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(s.server.Global.Limit)}
+	if s.Targets.InOrder {
+		limits = append(limits, buckets.WithOrdered())
+	}
+	r.transport = httpclient.NewTransport(append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(meter.Below(below)))...)
 	r.client = &http.Client{
 		Transport:     r.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // each request counts once
 	}
-	return r
+	r.sendAll(ctx, meter)
+	result := &r.result
+	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, meter.Read(), stalls()
+	result.Refused = refusals(r.transport.Manager().Stats())
+	_ = r.transport.Close() // the error is always nil
+	var seen discordsim.Report
+	if server != nil {
+		seen = server.Report()
+		result.Judged, result.Inversions = true, seen.Inversions
+		result.Refused, result.Avoidable, result.Excused = seen.Refused, seen.Avoidable, seen.Excused
+		// An answer that took longer than the longest latency was held up.
+		latency := s.server.Latency
+		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
+	}
+	result.Ideal, err = s.Ideal(seen)
+	if result.Answered < result.Requests && result.Ideal.Missing == "" {
+		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
+	}
+	return *result, err
 }
 
-// offer is one request to be made.
-type offer struct {
-	due     time.Duration // since the start
-	request func(context.Context) (*http.Request, error)
-}
-
-// sendAll makes all requests, so many at a time, and returns when every one has an outcome. When the context ends it makes no more, waits a
-// moment for what is under way, and gives the rest up. In turn, each is made when the one before it stands in its queue, so that their order
-// is theirs and not the scheduler's.
-func (r *run) sendAll(ctx context.Context, atATime int, inTurn bool, offers func(n int) offer) {
+// sendAll returns when every request has an outcome, or is given up. In a scenario, each is made when the one before it stands in its queue,
+// so that their order is theirs and not the scheduler's.
+func (r *run) sendAll(ctx context.Context, meter *Meter) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
+	inTurn := r.Name != ""
+	if inTurn {
+		patient, giveUp := context.WithTimeout(ctx, patience)
+		defer giveUp()
+		ctx = patient
+	}
 	unwatch := context.AfterFunc(ctx, func() {
 		_ = r.transport.Close() // what waits ends now; the error is always nil
 		_ = Pause(sending, grace)
@@ -64,9 +131,8 @@ func (r *run) sendAll(ctx context.Context, atATime int, inTurn bool, offers func
 	defer unwatch()
 	var group sync.WaitGroup
 	defer group.Wait()
-	places := make(chan struct{}, atATime)
-	for n := range r.result.Requests {
-		offer := offers(n)
+	places := make(chan struct{}, cmp.Or(r.config.Concurrency, r.Requests()))
+	for n, offer := range r.offers {
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
@@ -75,7 +141,7 @@ func (r *run) sendAll(ctx context.Context, atATime int, inTurn bool, offers func
 			return
 		}
 		group.Go(func() {
-			r.send(sending, offer)
+			meter.Watch(sending, func(ctx context.Context) { r.send(ctx, n) })
 			<-places
 		})
 		for inTurn && r.entered() <= n && ctx.Err() == nil {
@@ -95,21 +161,21 @@ func (r *run) entered() int {
 }
 
 // send makes one request and notes its outcome.
-func (r *run) send(ctx context.Context, offer offer) {
-	status, err := r.roundTrip(ctx, offer)
+func (r *run) send(ctx context.Context, n int) {
+	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start), r) && r.done != nil {
+	if r.result.note(status, err, time.Since(r.start)) && r.done != nil {
 		r.done()
 	}
 }
 
-func (r *run) roundTrip(ctx context.Context, offer offer) (status int, err error) {
-	request, err := offer.request(ctx)
+func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
+	request, err := r.request(ctx, n)
 	if err != nil {
 		return 0, err
 	}
-	response, err := r.meter.Do(r.client, request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		return 0, err
 	}
@@ -118,22 +184,24 @@ func (r *run) roundTrip(ctx context.Context, offer offer) (status int, err error
 	return response.StatusCode, err
 }
 
-// end closes the client and returns what was measured on its side, and on that of the simulated Discord, if that is where it was. A round trip
-// that took longer than the slowest one has stalled; 0: sockets, whose own time is not known.
-func (r *run) end(ctx context.Context, server *discordsim.Server, slowest time.Duration) Result {
-	stats := r.transport.Manager().Stats()
-	r.transport.CloseIdleConnections()
-	_ = r.transport.Close() // the error is always nil
-	result := r.result
-	result.Interrupted, result.Stalls, result.Reading, result.Log = ctx.Err() != nil, r.stalls(), r.meter.Read(), r.log
-	result.observe(stats)
-	if server != nil {
-		report := server.Report()
-		result.Judged, result.Inversions = true, report.Inversions
-		result.Refused, result.Avoidable, result.Excused = report.Refused, report.Avoidable, report.Excused
+// request is the n-th request, counted from 0.
+func (r *run) request(ctx context.Context, n int) (*http.Request, error) {
+	header, body := make(http.Header), io.Reader(nil)
+	if r.config.Server != nil {
+		header.Set("User-Agent", userAgent)
+		if r.config.Token != "" {
+			header.Set("Authorization", r.config.Token)
+		}
+	} else {
+		body = strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
+		header.Set("Authorization", authorization)
+		header.Set("Content-Type", "application/json")
+		header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
 	}
-	if slowest > 0 {
-		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-slowest)
+	request, err := http.NewRequestWithContext(ctx, r.offers[n].method, r.base+r.offers[n].path, body)
+	if err != nil {
+		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
 	}
-	return result
+	request.Header = header
+	return request, nil
 }

@@ -2,26 +2,37 @@ package load
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Scenario is one situation.
+// Scenario is requests to a server, and what is asked of the client that makes them. One without a name is a load that flags describe.
 type Scenario struct {
 	Name string
-	// About says in one line what happens.
+	// About says what happens, in one line or several.
 	About string
 	// IdealBy says how the ideal is computed, or why none is stated.
 	IdealBy string
 	Targets Targets
 
-	offers []offer                                           // in the order of time
-	server discordsim.Config                                 // its aligned windows begin with the work
-	work   []discordsim.Work                                 // what the ideal clients have to do
-	ideal  func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
+	offers  []offer                                           // in the order of time
+	server  discordsim.Config                                 // its aligned windows begin with the work
+	work    []discordsim.Work                                 // what the ideal clients have to do
+	ideal   func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
+	options []httpclient.Option                               // of the client
+	config  Config                                            // if flags describe it
+}
+
+// offer is one request to be made.
+type offer struct {
+	due          time.Duration // since the start
+	method, path string
 }
 
 // Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.
@@ -55,18 +66,92 @@ func (t Targets) List() []string {
 // Requests is how many requests the scenario makes.
 func (s *Scenario) Requests() int { return len(s.offers) }
 
-// FindScenarios returns the scenario of that name, or all of them for "all". The error lists the names.
-func FindScenarios(name string) ([]Scenario, error) {
-	all := Scenarios()
-	if name == "all" {
-		return all, nil
+// burst is a number of messages to one channel, all at once. What is judged is the limiter alone.
+func burst(name, about string, quota discordsim.Quota, count int) Scenario {
+	return Scenario{
+		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
+		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
+		server: discordsim.Config{
+			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
+			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
+			Global:  GlobalQuota(buckets.DefaultGlobalLimit),
+		},
+		offers:  messages(count, 1),
+		work:    []discordsim.Work{work(quota, count)},
+		ideal:   (*Scenario).planned,
+		options: []httpclient.Option{httpclient.WithRetries(0), httpclient.WithAttemptTimeout(0)},
 	}
-	if i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name }); i >= 0 {
-		return all[i : i+1], nil
+}
+
+// leastCertain is the efficiency that most scenarios have to reach.
+const leastCertain = 0.97
+
+// but changes it.
+func (s Scenario) but(change func(*Scenario)) Scenario {
+	change(&s)
+	return s
+}
+
+// toChannels makes the same requests to each of more channels, which take turns.
+func (s *Scenario) toChannels(n int) {
+	s.offers = messages(s.Requests()*n, n)
+	s.work = slices.Repeat(s.work, n)
+}
+
+// messages are requests to channels in turn.
+func messages(count, channels int) []offer {
+	offers := make([]offer, count)
+	for i := range offers {
+		offers[i] = offer{method: http.MethodPost, path: channel(i % channels)}
 	}
-	names := make([]string, len(all))
-	for i := range all {
-		names[i] = all[i].Name
+	return offers
+}
+
+// channel is the path of a channel's messages.
+func channel(n int) string {
+	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
+}
+
+func work(quota discordsim.Quota, count int) discordsim.Work {
+	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
+}
+
+// GlobalQuota is a global limit that counts in aligned seconds; 0: no limit.
+func GlobalQuota(perSecond int) discordsim.Quota {
+	if perSecond == 0 {
+		return discordsim.Unlimited()
 	}
-	return nil, fmt.Errorf("there is no scenario %q: choose one of %s, or all", name, strings.Join(names, ", "))
+	return discordsim.Aligned(perSecond, time.Second, 0)
+}
+
+// begin returns the server for work that begins now: so do its aligned seconds.
+func (s *Scenario) begin(settings Settings) discordsim.Config {
+	config := s.server
+	config.Seed = settings.Seed
+	if settings.RealTime {
+		config.Tolerance = realTolerance
+	}
+	phase := time.Duration(time.Now().UnixNano()) % time.Second
+	config.Global.Phase += phase
+	config.Rules = slices.Clone(config.Rules)
+	for i := range config.Rules {
+		if quota := &config.Rules[i].Quota; quota.Aligned {
+			quota.Phase += phase
+		}
+	}
+	return config
+}
+
+// List describes scenarios that are not run.
+func List(scenarios []Scenario) *report.Report {
+	list := &report.Report{Title: report.Counted(len(scenarios), "scenario")}
+	for _, s := range scenarios {
+		list.Parts = append(list.Parts, &report.Report{Name: s.Name, About: []string{s.About}, Facts: []report.Fact{
+			{Name: "requests", Key: "requests", Value: report.Count(s.Requests()), Column: "requests"},
+			{Name: "what happens", Value: report.Text(s.About), Column: "what happens"},
+			{Key: "ideal_by", Value: report.Text(s.IdealBy)},
+			{Key: "targets", Value: report.List(s.Targets.List())},
+		}})
+	}
+	return list
 }

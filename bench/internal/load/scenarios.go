@@ -1,11 +1,8 @@
 package load
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -30,7 +27,7 @@ func undisturbed() []Scenario {
 			s.IdealBy = "the simulator's plans for all buckets and the global limit; its windows begin with the work"
 		}),
 		burst("cold-burst", "1000 requests at once on a route never seen: 100 per second, raised global limit", discordsim.Fixed(100, time.Second), 1000).
-			but(func(s *Scenario) { s.server.Global = GlobalQuota(500, 0) }),
+			but(func(s *Scenario) { s.server.Global = GlobalQuota(500) }),
 		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).
 			but(func(s *Scenario) {
 				// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
@@ -52,16 +49,16 @@ func undisturbed() []Scenario {
 			}),
 		burst("one-hash", "two routes with one bucket hash on one channel: 5 per second together", small, 2*38).but(func(s *Scenario) {
 			s.server.Rules = []discordsim.Rule{{Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions", Quota: small}}
-			add := channel(1) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
+			add := channel(0) + "/900000000000000001/reactions/%F0%9F%91%8D/@me"
 			for i := range s.offers {
-				s.offers[i] = message([]string{"PUT", "DELETE"}[i%2], discordsim.BaseURL+add, i+1)
+				s.offers[i] = offer{method: []string{"PUT", "DELETE"}[i%2], path: add}
 			}
 			s.IdealBy = "the simulator's plans for one bucket with the requests of both routes"
 		}),
 		burst("slow-network", "one channel, 5 per second in fixed windows, round trip 1.5 s ± 10 ms", small, 40).but(func(s *Scenario) {
 			s.server.Latency = discordsim.Latency{RoundTrip: 1500 * time.Millisecond, Jitter: 10 * time.Millisecond}
 			s.IdealBy = "certain: 1 s and the smallest round trip for each window; no client can come near the omniscient one"
-			s.Targets.Omniscient = 0
+			s.ideal, s.Targets.Omniscient = (*Scenario).certainly, 0
 		}),
 		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken", small, 75).but(func(s *Scenario) {
 			s.IdealBy = "as in fixed-small; the certain client sends those of the last window one after the other"
@@ -99,7 +96,7 @@ func disturbed() []Scenario {
 			discordsim.Aligned(5, time.Second, 0), 45).but(func(s *Scenario) {
 			// They come first in every window, so that there is never all of it for us.
 			s.server.Foreign = []discordsim.ForeignUse{{
-				Request: discordsim.Request{Method: "POST", Path: channel(1), Authorization: authorization},
+				Request: discordsim.Request{Method: "POST", Path: channel(0), Authorization: authorization},
 				Count:   2, From: time.Millisecond, Every: time.Second,
 			}}
 			s.IdealBy = "the simulator's plans for our requests and those of the others that were accepted"
@@ -120,66 +117,10 @@ func disturbed() []Scenario {
 	}
 }
 
-// burst is a number of messages to one channel, all at once.
-func burst(name, about string, quota discordsim.Quota, count int) Scenario {
-	s := Scenario{
-		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
-		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
-		server: discordsim.Config{
-			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
-			Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: 10 * time.Millisecond},
-			Global:  GlobalQuota(buckets.DefaultGlobalLimit, 0),
-		},
-		work:  []discordsim.Work{work(quota, count)},
-		ideal: (*Scenario).planned,
-	}
-	for i := range count {
-		s.offers = append(s.offers, message("POST", discordsim.BaseURL+channel(1), i+1))
-	}
-	return s
-}
-
-const (
-	// authorization is the credential of all simulated requests.
-	authorization = "Bot simulated"
-	leastCertain  = 0.97
-)
-
-// but changes it.
-func (s Scenario) but(change func(*Scenario)) Scenario {
-	change(&s)
-	return s
-}
-
-// toChannels makes the same requests to more channels, which take turns.
-func (s *Scenario) toChannels(n int) {
-	for i := range s.Requests() * n {
-		s.offers = append(s.offers[:i], message("POST", discordsim.BaseURL+channel(i%n), i+1))
-	}
-	s.work = slices.Repeat(s.work, n)
-}
-
 // faulty has the answers be not what they should be.
 func faulty(faults ...discordsim.Fault) func(*Scenario) {
 	return func(s *Scenario) {
 		s.server.Rules[0].Faults = faults
 		s.IdealBy = "as in fixed-small: enough answers are true to know the bucket by"
 	}
-}
-
-// channel is the path of a channel's messages.
-func channel(n int) string {
-	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
-}
-
-func work(quota discordsim.Quota, count int) discordsim.Work {
-	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
-}
-
-// GlobalQuota is a global limit that counts in seconds that begin at a phase; 0: no limit.
-func GlobalQuota(perSecond int, phase time.Duration) discordsim.Quota {
-	if perSecond == 0 {
-		return discordsim.Unlimited()
-	}
-	return discordsim.Aligned(perSecond, time.Second, phase)
 }

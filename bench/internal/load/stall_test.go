@@ -51,7 +51,7 @@ func TestAnAnswerThatComesLateIsAStall(t *testing.T) {
 	s.Targets = Targets{Certain: 0.95} // 54 ms more than the ideal, 37 ms less than it takes
 	result := inVirtualTime(t, s, Settings{})
 	assert.InDelta(t, 60*ms, result.Stalls.Longest, float64(20*ms))
-	assert.NotEmpty(t, result.Missed)
+	assert.NotEmpty(t, result.missed())
 	assert.Equal(t, report.Stalled, result.Report(report.Demand{}).Verdict.Status)
 	assert.Contains(t, result.Report(report.Demand{}).Verdict.Line, "this machine stalled for ")
 }

@@ -65,6 +65,10 @@ func (r *Report) object() object {
 	return o
 }
 
+// object has a reason for all that is not passed: the line, if there is no other.
 func (v Verdict) object() object {
+	if len(v.Reasons) == 0 && v.Status != Passed && v.Line != "" {
+		v.Reasons = []string{v.Line}
+	}
 	return object{"passed": v.Good(), "status": v.Status, "reasons": append([]string{}, v.Reasons...)}
 }

@@ -80,29 +80,28 @@ func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudge
 // Together is the verdict on all parts: that of the worst, and how many are like it.
 func Together(parts []*Report) Verdict {
 	all := Counted(len(parts), "scenario")
-	for _, status := range []Status{Interrupted, Failed, Stalled, NotJudged} {
-		n := 0
-		verdict := Verdict{Status: status}
-		for _, part := range parts {
-			if part.Verdict.Status == status {
-				n++
-				reason := part.Verdict.text()
-				if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
-					reason = strings.Join(missed, "; ")
-				}
-				verdict.Reasons = append(verdict.Reasons, part.Name+": "+reason)
-			}
+	reasons := make(map[Status][]string)
+	for _, part := range parts {
+		status, reason := part.Verdict.Status, part.Verdict.text()
+		if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
+			reason = strings.Join(missed, "; ")
 		}
-		if n == 0 {
-			continue
-		}
-		verdict.Line = map[Status]string{
-			Interrupted: "what was cut off is not judged",
-			Failed:      fmt.Sprintf("%d of %s missed a target", n, all),
-			Stalled:     fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n, all),
-			NotJudged:   fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n, all),
-		}[status]
-		return verdict
+		reasons[status] = append(reasons[status], part.Name+": "+reason)
+	}
+	switch n := func(s Status) int { return len(reasons[s]) }; {
+	case n(Interrupted) > 0 && n(Failed) > 0:
+		line := fmt.Sprintf("%d of %s had missed a target before; what was cut off is not judged", n(Failed), all)
+		return Verdict{Interrupted, line, append(reasons[Failed], reasons[Interrupted]...)}
+	case n(Interrupted) > 0:
+		return Verdict{Interrupted, "what was cut off is not judged", reasons[Interrupted]}
+	case n(Failed) > 0:
+		return Verdict{Failed, fmt.Sprintf("%d of %s missed a target", n(Failed), all), reasons[Failed]}
+	case n(Stalled) > 0:
+		line := fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n(Stalled), all)
+		return Verdict{Stalled, line, reasons[Stalled]}
+	case n(NotJudged) > 0:
+		line := fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n(NotJudged), all)
+		return Verdict{NotJudged, line, reasons[NotJudged]}
 	}
 	return Verdict{Status: Passed, Line: all + " reached all targets"}
 }
@@ -115,10 +114,10 @@ func (v Verdict) text() string {
 	return strings.Join(v.Reasons, "; ")
 }
 
-// Demand is what the caller asks of a run, on top of its own targets.
+// Demand is what the caller asks of a run, on top of its own targets, as flags.
 type Demand struct {
-	No429s        bool    // not even those that cannot be avoided
-	MinEfficiency float64 // of the certain ideal; 0: any
+	No429s        bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
+	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
 }
 
 // Missed says what a run did not reach. An efficiency of 0 is not stated, and not asked for.

@@ -23,26 +23,23 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Options are about the run and not about a scenario.
+// Options are about the run and not about a scenario, as flags.
 type Options struct {
-	Processes int
-	// Scenarios are the names of those to run; none: all that make sense.
-	Scenarios []string
-	// Length is how long requests are made, about.
-	Length time.Duration
-	Seed   uint64
-	// Disturb has accidents happen, in all scenarios at the same time.
-	Disturb bool
-	// Outage is what processes do while the engine is away, the name of a shared.Outage; "": wait.
-	Outage string
-	// Redis is the URL of the server to share through; "": one is started. It may contain a password.
-	Redis  string
-	Demand report.Demand
+	Scenarios []string `arg:"" name:"name" optional:"" help:"Scenarios to run, one after the other, all of them without a name; or list for their names."`
+
+	Processes int           `group:"Processes" range:"1..64" default:"4" help:"Number of processes to start, which share limits through a Redis or Valkey server."`
+	Redis     string        `group:"Processes" placeholder:"URL" secret:"" help:"Server for the shared limits, such as redis://127.0.0.1:6379; by default an installed server is started, and stopped afterwards; never printed."`
+	Length    time.Duration `group:"Processes" range:"3s..10m" default:"20s" help:"Approximate duration of a scenario; 1m10s or more with -disturb, and 1m10s unless given."`
+	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
+	Disturb   bool          `group:"Accidents" help:"Restart all processes one after the other, kill half of them, freeze the server for 3 s, kill it and restart it from an old snapshot, and empty; judge what each costs: 429s, and the time until requests are served again; all scenarios run at the same time."`
+	Outage    string        `group:"Accidents" enum:"wait,fail,share,full" default:"wait" help:"What processes do while the server is unavailable: wait, fail waiting requests, share (divide the limits among them), or full (each uses all of every limit); only wait has a verdict on its cost."`
+
+	report.Demand `embed:""`
 	// Record keeps what happened, request by request, for the page.
-	Record bool
+	Record bool `kong:"-"`
 	// Begin is told what begins. Done is called for every request that has an outcome. Both may be called by several goroutines at once.
-	Begin func(what string)
-	Done  func()
+	Begin func(what string) `kong:"-"`
+	Done  func()            `kong:"-"`
 }
 
 // LengthOfAccidents is how long a scenario takes at least in which accidents happen.

@@ -3,19 +3,10 @@ package soak
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
-
-// discord is the simulated Discord of all rounds.
-type discord struct {
-	Options
-	revoked           sync.Map // authorizations that are not valid any more
-	revokedOf         int      // tokens of the second bot
-	replaced, deploys int      // deploys: how often the bucket hashes have changed
-}
 
 // tolerance is how late the client may be to read a response in real time, on a machine that has other things to do.
 const tolerance = 50 * time.Millisecond
@@ -26,34 +17,29 @@ const (
 	forbiddenFrom, forbiddenEnd = 0.10, 0.40
 )
 
-// versionOfB returns which token the second bot uses, and has it revoked when it is time for that.
-func (d *discord) versionOfB(r round, at time.Duration) int {
-	switch {
-	case r.kind != tokenRevoked || at < r.part(revokedAt):
-	case at >= r.part(replacedAt):
-		d.replaced = d.revokedOf
-	case d.replaced == d.revokedOf:
-		d.revoked.Store(botB(d.revokedOf), true)
-		d.revokedOf++
+// versionOfB is which token the second bot uses. Rounds in which it is replaced are every fourth, from the second one on.
+func (r *Round) versionOfB(at time.Duration) int {
+	version := (r.number + 2) / len(kinds)
+	if r.Kind == tokenRevoked && at >= r.part(replacedAt) {
+		version++
 	}
-	return d.replaced
+	return version
 }
 
-// config is the server of a round. Hashes change in the middle of disturbed rounds, and stay what they are from one round to the next.
-func (d *discord) config(r round) discordsim.Config {
+// discord is the server of a round.
+func (o Options) discord(r *Round) discordsim.Config {
 	config := discordsim.Config{
-		Seed: d.Seed + uint64(r.number), Rules: d.rules(r), Faults: d.lasting(r),
-		Invalid:   discordsim.InvalidLimit{Limit: d.budget(), Period: d.budgetPeriod(), Ban: time.Minute},
+		Seed: o.Seed + uint64(r.number), Rules: rules(r), Faults: lasting(r),
+		Invalid:   discordsim.InvalidLimit{Limit: o.budget(), Period: o.budgetPeriod(), Ban: time.Minute},
 		Latency:   discordsim.Latency{RoundTrip: 80 * time.Millisecond, Jitter: 60 * time.Millisecond},
 		ClockSkew: time.Duration(r.number%5-2) * 7 * time.Second,
 	}
-	if !d.virtual() {
+	if o.witness == nil {
 		config.Tolerance = tolerance
 	}
 	if !r.disturbed() {
 		return config
 	}
-	d.deploys++
 	short := func(at float64, d time.Duration) (from, until time.Duration) {
 		return r.part(at), r.part(at) + min(d, r.length/20)
 	}
@@ -71,17 +57,19 @@ func (d *discord) config(r round) discordsim.Config {
 	return config
 }
 
-// rules are the operations that have limits of their own. All else has five requests a second.
-func (d *discord) rules(r round) []discordsim.Rule {
+// rules are the operations that have limits of their own. All else has five requests a second. Hashes change in the middle of disturbed
+// rounds, and stay what they are from one round to the next.
+func rules(r *Round) []discordsim.Rule {
+	deploys := r.number - r.number/len(kinds) // so far: one in each disturbed round
 	messages := discordsim.Rule{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Fixed(5, 5*time.Second)}
 	list := discordsim.Rule{Method: "GET", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(10, 5*time.Second)}
 	pins := discordsim.Rule{Method: "GET", Path: "/channels/{id}/pins", Quota: discordsim.Fixed(3, 3*time.Second)}
 	typing := discordsim.Rule{Method: "POST", Path: "/channels/{id}/typing", Quota: discordsim.Fixed(4, 2*time.Second)}
 	invites := discordsim.Rule{Method: "GET", Path: "/invites/{code}", Quota: discordsim.Fixed(5, 5*time.Second)}
 	for name, rule := range map[string]*discordsim.Rule{"messages": &messages, "list": &list} {
-		rule.Hash = fmt.Sprintf("%s-%d", name, d.deploys)
+		rule.Hash = fmt.Sprintf("%s-%d", name, deploys)
 		if r.disturbed() {
-			rule.Changes = []discordsim.Change{{At: r.part(0.5), Hash: fmt.Sprintf("%s-%d", name, d.deploys+1)}}
+			rule.Changes = []discordsim.Change{{At: r.part(0.5), Hash: fmt.Sprintf("%s-%d", name, deploys+1)}}
 		}
 	}
 	if r.disturbed() {
@@ -117,12 +105,8 @@ func (d *discord) rules(r round) []discordsim.Rule {
 }
 
 // lasting are faults that are not by chance: what is gone, forbidden or not valid.
-func (d *discord) lasting(r round) []discordsim.Fault {
+func lasting(r *Round) []discordsim.Fault {
 	faults := []discordsim.Fault{
-		{Status: 401, Body: `{"message": "401: Unauthorized", "code": 0}`, When: func(c discordsim.Call) bool {
-			_, revoked := d.revoked.Load(c.Request.Authorization)
-			return revoked && !strings.Contains(c.Operation, "{token}")
-		}},
 		{Status: 404, Body: `{"message": "Unknown Webhook", "code": 10015}`, When: ofWebhook('7')},
 		{Status: 401, Body: `{"message": "Invalid Webhook Token", "code": 50027}`, When: ofWebhook('8')},
 		{Status: 401, Body: `{"message": "Invalid Webhook Token", "code": 50027}`, When: func(c discordsim.Call) bool {
@@ -133,7 +117,15 @@ func (d *discord) lasting(r round) []discordsim.Fault {
 		}},
 		{Status: 404, Body: `{"message": "Unknown Message", "code": 10008}`, Every: 40, When: about("/messages/{id}")},
 	}
-	if r.kind == permissionLost {
+	switch r.Kind {
+	case tokenRevoked:
+		revoked := botB(r.versionOfB(0))
+		faults = append(faults, discordsim.Fault{
+			Status: 401, Body: `{"message": "401: Unauthorized", "code": 0}`, From: r.part(revokedAt), When: func(c discordsim.Call) bool {
+				return c.Request.Authorization == revoked && !strings.Contains(c.Operation, "{token}")
+			},
+		})
+	case permissionLost:
 		faults = append(faults, discordsim.Fault{
 			Status: 403, Body: `{"message": "Missing Permissions", "code": 50013}`, From: r.part(forbiddenFrom), Until: r.part(forbiddenEnd),
 			When: about("/channels/{id}"),
@@ -156,28 +148,30 @@ func ofWebhook(digit byte) func(discordsim.Call) bool {
 }
 
 // byChance is what goes wrong by chance in a disturbed round: about one request in ten.
-func byChance() (faults []discordsim.Fault) {
-	chance := func(p float64, f discordsim.Fault) {
-		f.Probability = p
-		faults = append(faults, f)
+func byChance() []discordsim.Fault {
+	noHeaders := discordsim.NoHeaders()
+	noHeaders.Probability = 0.010
+	faults := []discordsim.Fault{
+		{Probability: 0.008, Status: 502, Uncounted: true},
+		{Probability: 0.006, Status: 500},
+		{Probability: 0.004, Status: 503, Set: map[string]string{"Retry-After": "2"}},
+		{Probability: 0.003, Status: 520, Uncounted: true, Body: "<html>origin error</html>"},
+		{Probability: 0.006, Connection: discordsim.ConnectionLostBefore},
+		{Probability: 0.006, Connection: discordsim.ConnectionLostAfter},
+		{Probability: 0.003, Delay: 20 * time.Second}, // beyond the timeout of an attempt
+		{Probability: 0.002, BodyDelay: 20 * time.Second},
+		{Probability: 0.010, Delay: 2 * time.Second},
+		noHeaders,
+		{Probability: 0.003, State: func(s discordsim.State) discordsim.State {
+			s.Remaining, s.ResetAfter = s.Limit, s.ResetAfter/3
+			return s
+		}},
+		{Probability: 0.050, Edit: garbleRefusal},
 	}
-	chance(0.008, discordsim.Fault{Status: 502, Uncounted: true})
-	chance(0.006, discordsim.Fault{Status: 500})
-	chance(0.004, discordsim.Fault{Status: 503, Set: map[string]string{"Retry-After": "2"}})
-	chance(0.003, discordsim.Fault{Status: 520, Uncounted: true, Body: "<html>origin error</html>"})
-	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostBefore})
-	chance(0.006, discordsim.Fault{Connection: discordsim.ConnectionLostAfter})
-	chance(0.003, discordsim.Fault{Delay: 20 * time.Second}) // beyond the timeout of an attempt
-	chance(0.002, discordsim.Fault{BodyDelay: 20 * time.Second})
-	chance(0.010, discordsim.Fault{Delay: 2 * time.Second})
-	chance(0.010, discordsim.NoHeaders())
-	chance(0.003, discordsim.Fault{State: func(s discordsim.State) discordsim.State {
-		s.Remaining, s.ResetAfter = s.Limit, s.ResetAfter/3
-		return s
-	}})
-	chance(0.050, discordsim.Fault{Edit: garbleRefusal})
-	for _, text := range []string{"NaN", "", "-1", "1e400", "soon", "99999999999999999999"} {
-		chance(0.002, discordsim.Garbage(text))
+	for _, text := range []string{"NaN", "", "-1", "1e400", "soon"} {
+		garbage := discordsim.Garbage(text)
+		garbage.Probability = 0.002
+		faults = append(faults, garbage)
 	}
 	return faults
 }

@@ -38,7 +38,7 @@ func (d *dumper) again(address unsafe.Pointer, of reflect.Type) bool {
 // foreign reports types that lead out of what is tested: to the simulator, to the search itself, and to the runtime.
 func foreign(t reflect.Type) bool {
 	switch t {
-	case reflect.TypeFor[searcher](), reflect.TypeFor[openBodies](), reflect.TypeFor[soak](), reflect.TypeFor[roundTrip]():
+	case reflect.TypeFor[searcher](), reflect.TypeFor[openBodies](), reflect.TypeFor[soak](), reflect.TypeFor[roundTripper]():
 		return true
 	}
 	return t.PkgPath() == "reflect" || t.PkgPath() == "internal/abi"

@@ -18,9 +18,9 @@ import (
 )
 
 // kept is a result with nothing wrong.
-func kept() Result {
+func kept() *Result {
 	disturbed := Round{Refused: discordsim.ByClass{User: 1}, Avoidable: discordsim.ByClass{User: 1}, Invalid: 1, Heap: 1 << 20}
-	return Result{
+	return &Result{
 		Options: Options{Length: 10 * time.Minute, witness: &witness{}},
 		Made:    10, Outcomes: map[string]int{"answered 2xx": 10},
 		Rounds:     []Round{disturbed, {Heap: 2 << 20}, {Kind: undisturbed, Heap: 3 << 20}},
@@ -49,7 +49,7 @@ func TestABrokenPromiseIsNoticed(t *testing.T) {
 		"the heap grew from 1.00 MB after the warm-": func(r *Result) { r.Rounds[1].Heap, r.Rounds[2].Heap = 6<<20, 6<<20 },
 	} {
 		r := kept()
-		spoil(&r)
+		spoil(r)
 		r.judge()
 		assert.Contains(t, strings.Join(r.Broken, "\n"), want)
 		assert.Contains(t, text(t, r), "FAILED: "+r.Broken[0])
@@ -57,7 +57,7 @@ func TestABrokenPromiseIsNoticed(t *testing.T) {
 }
 
 // text is what people see.
-func text(t *testing.T, r Result) string {
+func text(t *testing.T, r *Result) string {
 	var out strings.Builder
 	require.NoError(t, r.Report().WriteText(&out))
 	return out.String()
@@ -114,7 +114,7 @@ func TestPlansDependOnTheSeedAlone(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) (plans []plan) {
 		for n := range uint64(500) {
-			p := Options{Seed: seed}.draw(n, round{kind: disturbed}, 0)
+			p := (&Round{Kind: disturbed}).draw(seed, n, 0)
 			if !strings.Contains(p.path, "/messages/") { // whose ids are times
 				plans = append(plans, p)
 			}

@@ -8,23 +8,21 @@
 // The simulator says of every 429 whether the client could have avoided it. It takes for granted that the client reads every response.
 // In disturbed rounds responses are lost, so there avoidable 429s are counted and shown. In the others none is allowed.
 //
-// It runs over sockets of the loopback interface. The package's test runs it in a testing/synctest bubble without a network: there a day
-// takes minutes, and everything that is logged, returned or remembered is searched for tokens.
+// It speaks HTTP over connections in memory. The package's test runs it in a testing/synctest bubble: there a day takes minutes, and everything that is logged, returned or remembered is searched for tokens.
 package soak
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	pause "github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -45,47 +43,33 @@ const (
 	maxBufferedBody = 4 << 10
 )
 
-// Options say what a soak is to do.
+// Options say what a soak is to do, as flags.
 type Options struct {
-	// Length is how long there is load, without the times of rest.
-	Length time.Duration
-	// Seed makes the load and the faults repeatable, as far as the scheduler lets them.
-	Seed uint64
-	// Done is called for every request that has an outcome, by several goroutines at once. It may be nil.
-	Done func()
+	Length time.Duration `range:"1s..744h" default:"10m" help:"How long there are requests, 1000 a minute; then it idles for some minutes."`
+	Seed   uint64        `default:"1" help:"Seed of the random numbers."`
+	// Done is called for every request that has an outcome, one call at a time. It may be nil.
+	Done func() `kong:"-"`
 
-	// witness makes it run without sockets, in a bubble.
-	witness *witness
+	witness *witness // in virtual time
 }
 
-// witness is how a test sees more of a soak.
+// witness is how a test sees more of a soak, in a bubble.
 type witness struct {
-	options []httpclient.Option // of the transport
-	below   func(http.RoundTripper) http.RoundTripper
-	request func(*http.Request)
-	outcome func(*httpclient.Transport, error)
-	rest    func(*httpclient.Transport) // when nothing moves
+	rounds       int                 // enough for a trend
+	options      []httpclient.Option // of the transport
+	above, below func(http.RoundTripper) http.RoundTripper
+	rest         func(*httpclient.Transport) // when nothing moves
 }
 
 // Requests is about how many requests there will be.
 func (o Options) Requests() int { return int(o.Length * Rate / time.Minute) }
 
-// virtual: time is under control.
-func (o Options) virtual() bool { return o.witness != nil }
-
-// rounds is how many there are: in virtual time enough for a trend, in real time one of each sort.
+// rounds is how many there are: in real time one of each kind.
 func (o Options) rounds() int {
-	if !o.virtual() {
-		return 4
+	if o.witness != nil {
+		return o.witness.rounds
 	}
-	return min(max(int(o.Length/(30*time.Minute)), 12), 48)
-}
-
-// round is one of them.
-type round struct {
-	number int
-	length time.Duration
-	kind   string
+	return len(kinds)
 }
 
 // The kinds of rounds.
@@ -96,18 +80,20 @@ const (
 	undisturbed    = "undisturbed"
 )
 
-func (o Options) round(number int) round {
-	kind := []string{disturbed, tokenRevoked, permissionLost, undisturbed}[number%4]
+var kinds = []string{disturbed, tokenRevoked, permissionLost, undisturbed}
+
+func (o Options) round(number int) Round {
+	kind := kinds[number%len(kinds)]
 	if number == o.rounds()-1 {
 		kind = undisturbed
 	}
-	return round{number, o.Length / time.Duration(o.rounds()), kind}
+	return Round{number: number, length: o.Length / time.Duration(o.rounds()), Kind: kind}
 }
 
-func (r round) disturbed() bool { return r.kind != undisturbed }
+func (r *Round) disturbed() bool { return r.Kind != undisturbed }
 
 // part is a moment of the round.
-func (r round) part(fraction float64) time.Duration {
+func (r *Round) part(fraction float64) time.Duration {
 	return time.Duration(float64(r.length) * fraction)
 }
 
@@ -120,127 +106,110 @@ func (o Options) budget() int { return max(int(o.budgetPeriod()*60/time.Minute),
 // soak is one under way.
 type soak struct {
 	Options
-	chance    *rand.Rand
-	discord   discord
-	base      atomic.Pointer[http.RoundTripper] // to the server of the round
+	server    atomic.Pointer[discordsim.Server] // of the round; nil between rounds
+	base      *http.Transport
 	transport *httpclient.Transport
-	load      load
-	result    Result
+	client    http.Client
+	requests  sync.WaitGroup
+
+	mu     sync.Mutex
+	result Result
 }
 
 // Run does it and returns what it saw. It stops early when the context ends; Result.Interrupted then says so. The error is
-// about a machine that does not let it work.
-func Run(ctx context.Context, o Options) (Result, error) {
-	s := &soak{Options: o, chance: rand.New(rand.NewPCG(o.Seed, 1)), discord: discord{Options: o}}
-	s.result = Result{Options: o, Goroutines: [2]int{runtime.NumGoroutine(), 0}}
-	s.load.outcomes, s.load.unexpected = make(map[string]int), make(map[string]int)
-	var base http.RoundTripper = roundTrip(func(r *http.Request) (*http.Response, error) { return (*s.base.Load()).RoundTrip(r) })
+// about a configuration that makes no sense.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	s := &soak{Options: o, result: Result{
+		Options: o, Outcomes: make(map[string]int), Unexpected: make(map[string]int), Goroutines: [2]int{runtime.NumGoroutine(), 0},
+	}}
+	s.base = &http.Transport{MaxIdleConnsPerHost: 100, DialContext: s.connect}
 	options := []httpclient.Option{
 		httpclient.WithMaxRateLimit(maxWait), httpclient.WithMaxBufferedBody(maxBufferedBody), httpclient.WithLogger(slog.New(slog.DiscardHandler)),
-		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)),
+		httpclient.WithBuckets(buckets.WithInvalidBudget(o.budget(), o.budgetPeriod(), o.budget()/20)), httpclient.WithBase(s.base),
 	}
+	above := func(transport http.RoundTripper) http.RoundTripper { return transport }
 	if w := o.witness; w != nil {
-		base, options = w.below(base), append(options, w.options...)
+		options, above = append(append(options, w.options...), httpclient.WithBase(w.below(s.base))), w.above
 	}
-	s.transport = httpclient.NewTransport(append(options, httpclient.WithBase(base))...)
+	s.transport = httpclient.NewTransport(options...)
 	defer s.transport.Close()
+	s.client.Transport = above(s.transport)
 	began := time.Now()
-	for number := range o.rounds() {
-		r, err := s.run(ctx, o.round(number))
-		if err != nil {
-			return Result{}, err
+	for number := 0; number < o.rounds() && !s.result.Interrupted; number++ {
+		if err := s.run(ctx, o.round(number)); err != nil {
+			return nil, err
 		}
-		r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), s.heap(), runtime.NumGoroutine()
-		s.result.Rounds = append(s.result.Rounds, r)
-		if s.result.Interrupted = ctx.Err() != nil; s.result.Interrupted {
-			break
-		}
+		s.result.Interrupted = ctx.Err() != nil
 	}
 	s.end(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.result.Took = time.Since(began)
 	s.result.judge()
-	return s.result, nil
+	return &s.result, nil
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+// connect connects to the server of the round.
+func (s *soak) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if server := s.server.Load(); server != nil {
+		return server.DialContext(ctx, network, address)
+	}
+	return nil, errBetween
+}
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+var errBetween = errors.New("no server between the rounds")
 
 // run is a load on a server of its own, until everything has come to rest.
-func (s *soak) run(ctx context.Context, r round) (Round, error) {
-	server, err := discordsim.New(s.discord.config(r))
+func (s *soak) run(ctx context.Context, r Round) error {
+	server, err := discordsim.New(s.discord(&r))
 	if err != nil {
-		return Round{}, err
+		return err
 	}
-	defer server.Close()
-	base := server.RoundTripper()
-	if !s.virtual() {
-		url, err := server.Listen()
-		if err != nil {
-			return Round{}, err
-		}
-		sockets := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(url, "http://"))
-		}}
-		defer sockets.CloseIdleConnections()
-		base = sockets
-	}
-	s.base.Store(&base)
-	s.offer(ctx, r)
-	s.load.await()
-	if s.virtual() {
+	s.server.Store(server)
+	s.offer(ctx, &r)
+	rest, done := context.WithCancel(context.Background())
+	go func() {
+		s.requests.Wait()
+		done()
+	}()
+	_ = load.Pause(rest, patience) // until every request has an outcome, or should have had it long ago
+	if s.witness != nil {
 		time.Sleep(s.budgetPeriod() + 3*time.Minute) // until all holds are over and the budget is unused
 		s.witness.rest(s.transport)
 	}
 	seen := server.Report()
-	return Round{
-		Kind: r.kind, Refused: seen.Refused, Avoidable: seen.Avoidable, Invalid: seen.Invalid, Bans: seen.Bans,
-	}, nil
-}
-
-// heap returns the memory in use, without the server's.
-func (s *soak) heap() uint64 {
-	var nobody http.RoundTripper = roundTrip(func(*http.Request) (*http.Response, error) {
-		return nil, errors.New("connection reset: no server between the rounds")
-	})
-	s.base.Store(&nobody)
+	s.server.Store(nil)
+	s.base.CloseIdleConnections()
+	_ = server.Close() // the memory in use is without the server's; there is never an error
+	var memory runtime.MemStats
 	runtime.GC()
 	runtime.GC() // what pools keep lives through one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	runtime.ReadMemStats(&memory)
+	r.Refused, r.Avoidable, r.Invalid, r.Bans = seen.Refused, seen.Avoidable, seen.Invalid, seen.Bans
+	r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), memory.HeapAlloc, runtime.NumGoroutine()
+	s.result.Rounds = append(s.result.Rounds, r)
+	return nil
 }
 
 // end lets everything be forgotten and looks for what is not.
 func (s *soak) end(ctx context.Context) {
 	manager := s.transport.Manager()
-	if s.virtual() {
-		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until absurd holds are over, and routes forgotten that nobody used for an hour
+	if s.witness != nil {
+		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until holds are over, and routes forgotten that nobody used for an hour
 	} else {
 		// The longest hold and a collection take some minutes.
-		for n := 0; n < 240 && manager.Stats().Buckets > held(manager) && pause.Pause(ctx, time.Second) == nil; n++ {
+		for n := 0; n < 240 && manager.Stats().Buckets > 0 && load.Pause(ctx, time.Second) == nil; n++ {
 		}
 	}
-	s.result.Left, s.result.Held = manager.Stats(), held(manager)
+	s.result.Left = manager.Stats()
 	_ = s.transport.Close() // there is never an error
-	if s.virtual() {
+	if s.witness != nil {
 		s.witness.rest(s.transport)
 	}
-	s.load.sumUp(&s.result)
 	for range 50 { // those that are about to end need a moment
 		if s.result.Goroutines[1] = runtime.NumGoroutine(); s.result.Goroutines[1] <= s.result.Goroutines[0] {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-}
-
-// held is how many buckets are held back for longer than anything that the simulator means: by a 429 with an absurd number.
-func held(manager *buckets.RESTBucketManager) (n int) {
-	for bucket := range manager.Buckets() {
-		if bucket.HoldAfter > time.Hour {
-			n++
-		}
-	}
-	return n
 }

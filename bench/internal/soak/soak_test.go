@@ -33,7 +33,7 @@ func TestSoak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC))) // the ids of messages begin with 2015
 		search, bodies := newSearcher(), &openBodies{}
-		result, err := Run(t.Context(), Options{Length: length, Seed: 1, witness: newWitness(search, bodies)})
+		result, err := Run(t.Context(), Options{Length: length, Seed: 1, witness: newWitness(search, bodies, length)})
 		require.NoError(t, err)
 		var text strings.Builder
 		require.NoError(t, result.Report().WriteText(&text))
@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 }
 
 // newWitness searches all that it sees for tokens, and counts bodies.
-func newWitness(search *searcher, bodies *openBodies) *witness {
+func newWitness(search *searcher, bodies *openBodies, length time.Duration) *witness {
 	look := func(transport *httpclient.Transport) {
 		search.value("stats", transport.Manager().Stats(), allFormats...)
 		for snapshot := range transport.Manager().Buckets() {
@@ -57,15 +57,21 @@ func newWitness(search *searcher, bodies *openBodies) *witness {
 	}
 	var outcomes atomic.Int64
 	return &witness{
+		rounds: min(max(int(length/(30*time.Minute)), 12), 48),
 		options: []httpclient.Option{
 			httpclient.WithLogger(search.logger()), httpclient.WithHooks(search.transportHooks()), httpclient.WithBuckets(search.managerHooks()),
 		},
-		below: bodies.below, request: bodies.request,
-		outcome: func(transport *httpclient.Transport, err error) {
-			search.err("error", err)
-			if outcomes.Add(1)%250 == 0 {
-				look(transport)
-			}
+		below: bodies.below,
+		above: func(transport http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				bodies.request(r)
+				response, err := transport.RoundTrip(r)
+				search.err("error", err)
+				if outcomes.Add(1)%250 == 0 {
+					look(transport.(*httpclient.Transport))
+				}
+				return response, err
+			})
 		},
 		rest: func(transport *httpclient.Transport) {
 			look(transport)
@@ -79,6 +85,10 @@ func newWitness(search *searcher, bodies *openBodies) *witness {
 		},
 	}
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // openBodies counts the bodies that were not closed.
 type openBodies struct{ atomic.Int64 }
@@ -113,7 +123,7 @@ func (o *openBodies) request(r *http.Request) {
 
 // below counts the bodies of responses.
 func (o *openBodies) below(base http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(r *http.Request) (*http.Response, error) {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := base.RoundTrip(r)
 		if err == nil && response.Body != nil && response.Body != http.NoBody {
 			response.Body = o.count(response.Body)
@@ -125,7 +135,7 @@ func (o *openBodies) below(base http.RoundTripper) http.RoundTripper {
 func TestBodiesAreCountedUntilTheyAreClosed(t *testing.T) {
 	t.Parallel()
 	bodies := &openBodies{}
-	base := bodies.below(roundTrip(func(*http.Request) (*http.Response, error) {
+	base := bodies.below(roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: io.NopCloser(strings.NewReader("x"))}, nil
 	}))
 	request, err := http.NewRequest(http.MethodPost, "http://discord.com", strings.NewReader("x"))

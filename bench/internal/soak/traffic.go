@@ -7,12 +7,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	pause "github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -106,13 +105,13 @@ type chance struct {
 }
 
 // draw draws the n-th request. Time goes by the number, in which channels, webhooks and interactions come and go.
-func (o Options) draw(n uint64, r round, versionOfB int) plan {
-	c := chance{rand.New(rand.NewPCG(o.Seed, n)), n}
+func (r *Round) draw(seed, n uint64, at time.Duration) plan {
+	c := chance{rand.New(rand.NewPCG(seed, n)), n}
 	i, x := 0, c.IntN(1000)
 	for ; x >= operations[i].weight; i++ {
 		x -= operations[i].weight
 	}
-	p := plan{method: operations[i].method, authorization: c.authorization(operations[i].path, versionOfB)}
+	p := plan{method: operations[i].method, authorization: c.authorization(operations[i].path, botB(r.versionOfB(at)))}
 	values := c.values()
 	p.path, p.body = os.Expand(operations[i].path, values), os.Expand(operations[i].body, values)
 	if c.IntN(50) == 0 {
@@ -120,7 +119,6 @@ func (o Options) draw(n uint64, r round, versionOfB int) plan {
 	}
 	switch x := c.IntN(100); {
 	case !r.disturbed():
-		p.authorization = fair(operations[i].path, p.authorization)
 	case x < 5:
 		p.cancelAfter = 1 + time.Duration(c.Int64N(int64(3*time.Second)))
 	case x < 8:
@@ -129,33 +127,22 @@ func (o Options) draw(n uint64, r round, versionOfB int) plan {
 	return p
 }
 
-// authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path.
-func (c chance) authorization(path string, versionOfB int) string {
-	x, none := c.IntN(100), c.IntN(4)
+// authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path. It leaves out what no client
+// can get right that goes by Discord's documentation: with a credential, interactions count for the global limit although they need not wait
+// for it, and the simulator takes a shared limit that one credential has met for known to all.
+func (c chance) authorization(path, botB string) string {
+	x, none := c.IntN(100), c.IntN(2) == 0
 	switch {
-	case strings.Contains(path, "$webhook") && none < 2, strings.Contains(path, "$interactiontoken") && none > 0:
+	case strings.Contains(path, "$interactiontoken"), strings.Contains(path, "$webhook") && none:
 		return ""
-	case x < 50:
+	case strings.HasSuffix(path, "/threads"), x < 50:
 		return botA
 	case x < 85:
-		return botB(versionOfB)
+		return botB
 	case x < 95:
 		return bearer
 	}
 	return ""
-}
-
-// fair leaves out what no client can get right, or none that goes by Discord's documentation: with a credential interactions
-// count for the global limit although they need not wait for it, and the simulator takes a shared limit that one credential
-// has met for known to all.
-func fair(path, authorization string) string {
-	switch {
-	case strings.Contains(path, "$interactiontoken"):
-		return ""
-	case strings.HasSuffix(path, "/threads"):
-		return botA
-	}
-	return authorization
 }
 
 // among draws an id from those of the moment: one of count, the first ones far more often, all of them replaced in the course of
@@ -196,34 +183,25 @@ func (c chance) values() func(name string) string {
 	}
 }
 
-// offer makes the requests of a round.
-func (s *soak) offer(ctx context.Context, r round) {
-	began := time.Now()
-	for minute := time.Duration(0); minute < r.length; minute += time.Minute {
-		for _, offset := range s.arrivals() {
-			at := minute + offset
-			if at >= r.length || pause.Pause(ctx, time.Until(began.Add(at))) != nil {
-				break
-			}
-			p := s.draw(uint64(s.load.made), r, s.discord.versionOfB(r, at))
-			s.load.begin(func() { s.make(p) })
+// offer makes the requests of a round: Rate a minute at random moments, among them two bursts or so that are larger than the global limit.
+func (s *soak) offer(ctx context.Context, r *Round) {
+	const size, perMinute = 150, 2
+	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
+	meanGap := float64(time.Minute) / (Rate - perMinute*(size-1))
+	for at := time.Duration(0); at < r.length; at += time.Duration(moments.ExpFloat64() * meanGap) {
+		if load.Pause(ctx, time.Until(began.Add(at))) != nil {
+			return
+		}
+		atOnce := 1
+		if moments.Float64()*float64(time.Minute) < perMinute*meanGap {
+			atOnce = size
+		}
+		for range atOnce {
+			p := r.draw(s.Seed, uint64(s.result.Made), at)
+			s.result.Made++
+			s.requests.Go(func() { s.make(p) })
 		}
 	}
-}
-
-// arrivals draws the moments of a minute at which requests are made: most of them anywhere, the others in two bursts, larger than
-// the global limit.
-func (s *soak) arrivals() []time.Duration {
-	moments := make([]time.Duration, 0, Rate)
-	anywhere := func() time.Duration { return time.Duration(s.chance.Int64N(int64(time.Minute))) }
-	for _, size := range []int{200, 100} {
-		moments = append(moments, slices.Repeat([]time.Duration{anywhere()}, size)...)
-	}
-	for len(moments) < Rate {
-		moments = append(moments, anywhere())
-	}
-	slices.Sort(moments)
-	return moments
 }
 
 // make makes one request and notes its outcome.
@@ -243,13 +221,7 @@ func (s *soak) make(p plan) {
 		defer time.AfterFunc(p.cancelAfter, cancel).Stop()
 	}
 	response, err := s.send(ctx, p)
-	s.load.note(p, response, err, time.Since(began))
-	if s.virtual() {
-		s.witness.outcome(s.transport, err)
-	}
-	if s.Done != nil {
-		s.Done()
-	}
+	s.note(p, response, err, time.Since(began))
 }
 
 func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
@@ -265,10 +237,7 @@ func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
 		request.Header.Set("Content-Type", "application/octet-stream")
 		request.GetBody = nil
 	}
-	if s.virtual() {
-		s.witness.request(request)
-	}
-	response, err := (&http.Client{Transport: s.transport}).Do(request)
+	response, err := s.client.Do(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close() // it was read

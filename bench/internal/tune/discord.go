@@ -28,7 +28,7 @@ func (d Discord) Validate() error {
 	return err
 }
 
-func (d Discord) global() discordsim.Quota { return load.GlobalQuota(d.GlobalLimit, 0) }
+func (d Discord) global() discordsim.Quota { return load.GlobalQuota(d.GlobalLimit) }
 
 // server counts requests as the simulated Discord does. It says in numbers what Discord's headers would say, since millions of
 // headers would take most of the time, and it judges nobody.

@@ -12,20 +12,17 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Traffic describes a load that is made up: requests at random times all along, and bursts on top of them.
+// Traffic describes a load that is made up, as flags: requests at random times all along, and bursts on top of them.
 type Traffic struct {
-	Requests int // at random times
-	Length   time.Duration
-	// Channels is how many channels, guilds or webhooks the requests are about. The n-th most popular one gets a share
-	// proportional to 1/n^Skew; with 0 all are equal.
-	Channels int
-	Skew     float64
-	// Every BurstEvery, Burst requests are made at once, for one channel. 0: no bursts.
-	Burst      int
-	BurstEvery time.Duration
-	// Mix is which routes the requests are for.
-	Mix  []Share
-	Seed uint64
+	Requests   int           `group:"Generated load" range:"1..10000000" default:"100000" help:"Requests at random times, without the bursts."`
+	Length     time.Duration `name:"duration" group:"Generated load" range:"1s..744h" default:"24h" help:"Time over which the requests are spread."`
+	Channels   int           `group:"Generated load" range:"1..1000000" default:"1000" help:"Channels (or guilds, or webhooks) of the requests, each with its own bucket."`
+	Skew       float64       `group:"Generated load" range:"0..10" default:"1" help:"How unequal the channels are: the n-th most popular one gets a share proportional to 1/n^skew; 0 for equal shares."`
+	Burst      int           `group:"Generated load" range:"0..100000" default:"20" help:"Requests per burst, all at once to one channel, in addition to the others; 0 for none."`
+	BurstEvery time.Duration `group:"Generated load" range:"0s..744h" default:"10m" help:"Time from one burst to the next; 0 for none."`
+
+	Mix  []Share `kong:"-"` // which routes the requests are for
+	Seed uint64  `kong:"-"`
 }
 
 // Share is a route and how many of the requests are for it, in proportion to the others.

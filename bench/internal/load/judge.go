@@ -1,0 +1,117 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/bench/internal/report"
+)
+
+// verdict fails a run for a reason, unless all that was missed is no more than what this machine took away.
+func (r *Result) verdict(demand report.Demand) report.Verdict {
+	line, cutOff, reasons := "it reached its targets", "it was cut off and is not judged", r.missed()
+	failed := r.Answered < r.Requests
+	if r.scenario.Name == "" {
+		cutOff = fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
+		line, reasons = cutOff+r.remarks(), r.failures(demand)
+		failed = len(reasons) > 0
+	}
+	if r.Interrupted {
+		return report.Verdict{Status: report.Interrupted, Line: cutOff}
+	}
+	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
+	if len(reasons) > 0 && !failed && r.explained(demand) {
+		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
+	}
+	return report.Judge(line, reasons...)
+}
+
+// explained reports that stalls of the machine may be why something was missed: all of them together why the whole took longer, but only the
+// longest why a single request waited longer, or was refused although that could have been avoided. No stall makes requests overtake others.
+func (r *Result) explained(demand report.Demand) bool {
+	least := r.scenario.Targets
+	least.Certain = max(least.Certain, demand.MinEfficiency)
+	late := func(ideal time.Duration, least float64) bool {
+		lost := max(r.Stalls.Longest, r.Stalls.Total) // a late timer is in both
+		return ideal > 0 && least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
+	}
+	switch {
+	case !r.Stalls.Disturbed(), late(r.Ideal.Certain, least.Certain), late(r.Ideal.Omniscient, least.Omniscient),
+		least.P99 > 0 && r.Queued.P99-least.P99 > r.Stalls.Longest,
+		least.InOrder && r.Inversions > 0,
+		demand.No429s && r.Refused.Total() > r.Avoidable.Total():
+		return false
+	}
+	wanted := r.scenario.Name != "" || demand.No429s
+	return !wanted || r.Avoidable.Total() == 0 || r.Stalls.Longest > stallTolerated
+}
+
+// missed says which targets of a scenario were missed and by how much. Empty: all were reached, or the run was interrupted.
+func (r *Result) missed() (missed []string) {
+	targets := r.scenario.Targets
+	miss := func(when bool, format string, values ...any) {
+		if when {
+			missed = append(missed, fmt.Sprintf(format, values...))
+		}
+	}
+	if r.Interrupted {
+		return nil
+	}
+	unanswered := r.Requests - r.Answered
+	miss(unanswered > 0, "not answered: %d of %d requests", unanswered, r.Requests)
+	miss(r.GivenUp() > 0, "%d had no outcome within %v", r.GivenUp(), patience)
+	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
+		miss(true, "%d ended with: %s", r.Errors[text], text)
+	}
+	if unanswered == 0 {
+		miss(r.Certain() < targets.Certain, "%.4f of the certain ideal, at least %.2f wanted", r.Certain(), targets.Certain)
+		miss(r.Omniscient() < targets.Omniscient, "%.4f of the omniscient ideal, at least %.2f wanted", r.Omniscient(), targets.Omniscient)
+	}
+	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
+	p99 := r.Queued.P99.Round(time.Millisecond)
+	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
+	miss(targets.InOrder && r.Inversions > 0, "overtaken requests: %d, none wanted", r.Inversions)
+	return missed
+}
+
+// failures says what is wrong with a load: it wants no request to fail, and one at least to succeed.
+func (r *Result) failures(demand report.Demand) []string {
+	all := report.Counted(r.Requests, "request")
+	switch n := r.Failed(); {
+	case n > 0:
+		return []string{fmt.Sprintf("%d of %s failed", n, all)}
+	case r.Answered == 0:
+		return []string{"no request was answered"}
+	case r.rejected() == r.Answered:
+		return []string{"no answer was a success: " + r.statuses()}
+	case r.RefusedEarly > 0 && demand.MinEfficiency > 0:
+		return []string{fmt.Sprintf("%d of %s refused at once, so there is no efficiency, and -min-efficiency wants %g",
+			r.RefusedEarly, all, demand.MinEfficiency)}
+	}
+	return nil
+}
+
+// remarks are what else there is to say of a load that is good.
+func (r *Result) remarks() (line string) {
+	if n := r.rejected(); n > 0 {
+		line += fmt.Sprintf(", %d of them no success", n)
+	}
+	if r.RefusedEarly > 0 {
+		longest := report.Setting(r.scenario.config.MaxRateLimit)
+		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, longest)
+	}
+	switch n := r.Avoidable.Total(); {
+	case !r.Judged:
+		line += fmt.Sprintf(", 429s: %d", r.Refused.Total())
+	case n == 0:
+		line += ", no avoidable 429"
+	default:
+		line += ", " + report.Counted(n, "avoidable 429")
+	}
+	if r.Certain() > 0 {
+		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
+	}
+	return line
+}
