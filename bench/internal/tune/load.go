@@ -40,6 +40,11 @@ type queue struct {
 	requests int
 }
 
+// matches reports that a rule is for its requests. The first such rule counts.
+func (q *queue) matches(rule discordsim.Rule) bool {
+	return rule.Matches(q.route.Method(), q.route.Path())
+}
+
 // queueKey tells queues apart. It contains the tokens of webhooks.
 type queueKey struct{ method, template, id, token string }
 
@@ -96,12 +101,17 @@ func nameOf(route routes.CompiledRoute) string {
 	return name + " of " + kind + " " + id
 }
 
-// CheckRules reports a rule that is for no request, with the routes that there are.
+// CheckRules reports a rule that has no effect: it is for no request, or an earlier one is for all of them, too.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i, rule := range rules {
-		if !slices.ContainsFunc(l.queues, func(q queue) bool { return rule.Matches(q.route.Method(), q.route.Path()) }) {
+		queues := slices.DeleteFunc(slices.Clone(l.queues), func(q queue) bool { return !q.matches(rule) })
+		if len(queues) == 0 {
 			names := strings.Join(l.routeNames(), "\n")
 			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, names)
+		}
+		if !slices.ContainsFunc(queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
+			return fmt.Errorf("-rule, number %d has no effect: number %d is for the same requests; omit one of them",
+				i+1, slices.IndexFunc(rules, queues[0].matches)+1)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func together(t *testing.T, channels, each int) *Load {
 
 func compare(t *testing.T, load *Load, discord Discord, acceptable float64, values ...time.Duration) Report {
 	t.Helper()
-	report, err := Run(t.Context(), Config{Load: load, Discord: discord, MaxRateLimits: values, Acceptable: acceptable})
+	report, err := Run(t.Context(), Config{Load: load, Discord: discord, MaxRateLimits: values, Acceptable: acceptable, Done: func(int) {}})
 	require.NoError(t, err)
 	return report
 }
@@ -118,7 +118,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	values := []time.Duration{second, 5 * second, 10 * second}
 	traffic := anHour(7)
 	first := compare(t, generate(t, traffic), usual, 0, values...)
-	assert.Equal(t, first, compare(t, generate(t, traffic), usual, 0, values...))
+	assert.Equal(t, first.Results, compare(t, generate(t, traffic), usual, 0, values...).Results)
 	traffic.Seed = 8
 	assert.NotEqual(t, first.Results, compare(t, generate(t, traffic), usual, 0, values...).Results)
 	traffic.Seed = 7
@@ -271,7 +271,7 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
 func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
 	t.Parallel()
 	value := func(limit time.Duration, refused int, longest time.Duration) Result {
-		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}}
+		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}, global: tally{Refused: refused, Waited: longest}}
 	}
 	for _, test := range []struct {
 		values []Result
@@ -290,8 +290,7 @@ func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
 			"30 s is the smallest value that refuses 1 % or less (0 %); 10 s refuses 7 %"},
 		{[]Result{value(10*second, 70, 10*second)}, -1, "no value refuses 1 % or less; the largest, 10 s, refuses 7 %"},
 	} {
-		r := Report{Results: test.values, Acceptable: 0.01, Bottleneck: &Bottleneck{}}
-		r.recommend()
+		r := newReport(Config{Load: newLoad(), Acceptable: 0.01}, test.values)
 		assert.Equal(t, test.want, r.Recommended, test.line)
 		assert.Equal(t, test.line, r.verdict().Line)
 	}
