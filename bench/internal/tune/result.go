@@ -54,15 +54,19 @@ type record struct {
 	queued  []time.Duration
 	waiting []int // requests that have asked and have no answer, in each queue
 	all     int   // the same in all
-	grown   []int // queues in which more may wait than before
 }
 
 func newRecord(l *Load) record {
 	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
 }
 
-// wait notes for how long one has waited, and for what.
+// wait notes for how long one has waited that waits no longer, and for what.
 func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
+	if d > 0 { // or it was refused at once
+		r.LongestQueue, r.MostWaiting = max(r.LongestQueue, r.waiting[queue]), max(r.MostWaiting, r.all)
+	}
+	r.waiting[queue]--
+	r.all--
 	limit := &r.queues[queue]
 	switch waitsFor {
 	case buckets.WaitsForNothing, buckets.WaitsForProbe: // the probe is no limit
@@ -74,15 +78,6 @@ func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
 	if limit.Refused == 0 {
 		limit.Longest = max(limit.Longest, d)
 	}
-}
-
-// measure looks how long the queues are. It is called when nothing more happens at this moment.
-func (r *record) measure() {
-	for _, queue := range r.grown {
-		r.LongestQueue = max(r.LongestQueue, r.waiting[queue])
-	}
-	r.grown = r.grown[:0]
-	r.MostWaiting = max(r.MostWaiting, r.all)
 }
 
 // refuse notes a request that was not.
