@@ -144,6 +144,13 @@ func TestBadLinesAreSkippedIfToldTo(t *testing.T) {
 	load, err := ReadTrace("a.csv", strings.NewReader("1,POST,/x\n"), true)
 	require.NoError(t, err)
 	assert.Zero(t, load.Skipped)
+	for _, end := range []string{"", "\n", "\n2,POST,/x\n"} {
+		load, err = ReadTrace("a.csv", strings.NewReader("1,POST,/x\n"+strings.Repeat("x", 3*longestLine)+end), true)
+		require.NoError(t, err)
+		assert.Equal(t, 1, load.Skipped)
+		assert.ErrorContains(t, load.FirstSkipped, "a.csv:2: the line is too long")
+		assert.Equal(t, 1+strings.Count(end, "POST"), load.Requests())
+	}
 	_, err = ReadTrace("a.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))), true)
 	require.ErrorContains(t, err, "disk gone", "that is no bad line")
 }
