@@ -24,11 +24,11 @@ func (l *Log) figures(sync string) []figure {
 			waiting.add(since, passage.Done)
 		}
 	}
-	figures := []figure{l.requests(sync)}
-	for _, chart := range []Chart{waiting.chart("Queue depth", "requests waiting"), flying.chart("In flight", "requests under way"), l.queued()} {
-		figures = append(figures, newFigure(chart, l.Lasted, sync))
+	return []figure{
+		l.requests(sync),
+		newFigure(waiting.chart("Queue depth", "requests waiting"), l.Lasted, sync),
+		newFigure(flying.chart("In flight", "requests under way"), l.Lasted, sync),
 	}
-	return figures
 }
 
 // requests is a lane for each limit, with requests against windows.
@@ -111,29 +111,5 @@ func (c changes) chart(title, name string) Chart {
 	return Chart{
 		Title: title, Summary: fmt.Sprintf("At most %d %s at once.", most, name), X: Axis{"time since the start", "s"}, Y: Axis{Label: name}, Run: true,
 		Series: []Series{{Name: name, Points: points, Step: true}},
-	}
-}
-
-// queued draws which part of the requests that were sent had been held back no longer than how long.
-func (l *Log) queued() Chart {
-	var times []time.Duration
-	for _, passage := range l.Passages {
-		since, queued := passage.HandedOver, time.Duration(0)
-		for _, send := range passage.Sends {
-			queued += send.At - since
-			since = send.Back
-		}
-		if len(passage.Sends) > 0 {
-			times = append(times, queued)
-		}
-	}
-	slices.Sort(times)
-	line := Series{Name: "held back"}
-	for percent := 0; percent <= 100 && len(times) > 0; percent++ {
-		line.Points = append(line.Points, Point{float64(percent), times[(len(times)-1)*percent/100].Seconds()})
-	}
-	return Chart{
-		Title: "Time in queues", Summary: "How many of the requests were held back no longer than how long.", Series: []Series{line},
-		X: Axis{"share of requests", "%"}, Y: Axis{"held back no longer than", "s"},
 	}
 }
