@@ -27,9 +27,7 @@ type replay struct {
 
 	arrival event
 	next    int // arrival
-	open    int // requests that have arrived and have no outcome
-	asking  int // those of them that the manager has not answered
-	ended   int // those that have an outcome and were not told
+	asking  int // requests that have arrived and that the manager has not answered
 
 	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
 	mu       sync.Mutex
@@ -61,21 +59,20 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	for n := 0; r.clock.next(); n++ {
-		if n%lookEvery == 0 {
+	told := 0
+	for ; r.clock.next(); r.record.events++ {
+		if r.record.events%lookEvery == 0 {
 			if ctx.Err() != nil {
 				return Result{}, ctx.Err()
 			}
-			done(r.ended)
-			r.ended = 0
+			told = r.record.tell(done, told)
 		}
 		r.settle()
 	}
-	done(r.ended)
-	if r.open > 0 {
-		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
+	if told = r.record.tell(done, told); told < load.Requests() {
+		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, load.Requests()-told, maxRateLimit)
 	}
-	return r.record.result(maxRateLimit, r.clock.called), nil
+	return r.record.result(maxRateLimit), nil
 }
 
 // awaitArrival waits for the next request.
@@ -92,7 +89,6 @@ func (r *replay) arrive() {
 	x.call = x.proceed
 	x.chance.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
-	r.open++
 	x.acquire()
 	r.awaitArrival()
 }
@@ -168,7 +164,6 @@ func (x *exchange) answered() {
 	x.record.wait(x.queue, x.waited, waited)
 	if x.err != nil {
 		x.record.refuse(x.queue, x.err)
-		x.end()
 		return
 	}
 	x.queued += waited
@@ -202,10 +197,4 @@ func (x *exchange) proceed() {
 	}
 	x.record.queued = append(x.record.queued, x.queued)
 	x.record.Makespan = x.clock.now
-	x.end()
-}
-
-func (x *exchange) end() {
-	x.open--
-	x.ended++
 }

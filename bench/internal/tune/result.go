@@ -99,9 +99,16 @@ func (r *record) refuse(queue int, err error) {
 	limit.Refused, limit.Longest = limit.Refused+1, max(limit.Longest, tooLong.Wait)
 }
 
+// tell says how many more requests have an outcome than were told before, and returns how many have one.
+func (r *record) tell(done func(int), before int) int {
+	ended := r.Refused + len(r.queued)
+	done(ended - before)
+	return ended
+}
+
 // result is what has become of all requests.
-func (r *record) result(maxRateLimit time.Duration, events int) Result {
-	r.MaxRateLimit, r.events, r.Queued = maxRateLimit, events, load.Quantiles(r.queued)
+func (r *record) result(maxRateLimit time.Duration) Result {
+	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(r.queued)
 	return r.Result
 }
 

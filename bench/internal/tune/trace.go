@@ -29,16 +29,12 @@ const (
 // columnNames are those of CSV, and the members of JSON objects.
 var columnNames = [3]string{"time", "method", "path"}
 
-// What may be wrong with a line.
-var (
-	errTooLong = fmt.Errorf("the line is too long: expected at most %d bytes", longestLine)
-	errHeader  = errors.New("the header lacks one: expected the columns time, method, path")
-	errColumns = errors.New("too few columns: expected the columns time, method, path, or a JSON object with these members")
-	errJSON    = errors.New("expected a JSON object with the members time (text or number), method and path (texts), all on one line")
-	errMixed   = errors.New("RFC 3339 and seconds are mixed: expected times like those before")
-	errTime    = errors.New("the time cannot be read: " +
-		"expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5")
+const (
+	expectedColumns = "expected the columns time, method, path, or a JSON object with these members"
+	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5"
 )
+
+var errHeader = errors.New("the header lacks one: expected the columns time, method, path")
 
 // ReadTrace reads a load: CSV or JSON lines, which begin with a brace. The requests may be in any order. An error repeats nothing of what
 // stands there, since a path may contain the token of a webhook.
@@ -60,10 +56,7 @@ func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		problem := errTooLong
-		if !more {
-			problem = t.read(bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))))
-		}
+		problem := t.read(bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))), more)
 		for more && err == nil {
 			_, more, err = reader.ReadLine()
 		}
@@ -92,8 +85,10 @@ type trace struct {
 type address struct{ method, path string }
 
 // read takes in a line. The error says what is wrong with it.
-func (t *trace) read(line []byte) error {
+func (t *trace) read(line []byte, isPart bool) error {
 	switch {
+	case isPart:
+		return fmt.Errorf("the line is too long: expected at most %d bytes", longestLine)
 	case len(line) == 0:
 		return nil
 	case line[0] == '{':
@@ -102,7 +97,7 @@ func (t *trace) read(line []byte) error {
 			Method, Path *string
 		}
 		if err := json.Unmarshal(line, &entry); err != nil || entry.Time == nil || entry.Method == nil || entry.Path == nil {
-			return errJSON
+			return errors.New("expected a JSON object with the members time (text or number), method and path (texts), all on one line")
 		}
 		return t.add(strings.Trim(string(entry.Time), `"`), *entry.Method, *entry.Path)
 	}
@@ -112,7 +107,7 @@ func (t *trace) read(line []byte) error {
 		reader.TrimLeadingSpace = true
 		var err error
 		if record, err = reader.Read(); err != nil {
-			return fmt.Errorf("not CSV: %w", errColumns)
+			return errors.New("not CSV: " + expectedColumns)
 		}
 	}
 	for i := range record {
@@ -128,7 +123,7 @@ func (t *trace) read(line []byte) error {
 		return nil
 	}
 	if slices.Max(t.columns[:]) >= len(record) {
-		return errColumns
+		return errors.New("too few columns: " + expectedColumns)
 	}
 	return t.add(record[t.columns[0]], record[t.columns[1]], record[t.columns[2]])
 }
@@ -147,7 +142,7 @@ func (t *trace) add(when, method, path string) error {
 	case len(t.times) == 0:
 		t.dated = dated
 	case dated != t.dated:
-		return errMixed
+		return errors.New("RFC 3339 and seconds are mixed: expected times like those before")
 	}
 	key := address{method, path}
 	queue, ok := t.queues[key]
@@ -170,7 +165,7 @@ func (t *trace) end() (*Load, error) {
 		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
 	}
 	if len(t.times) == 0 {
-		return nil, fmt.Errorf("%s: no requests: expected the columns time, method, path, or JSON objects with these members", t.name)
+		return nil, fmt.Errorf("%s: no requests: %s", t.name, expectedColumns)
 	}
 	first, last := slices.MinFunc(t.times, time.Time.Compare), slices.MaxFunc(t.times, time.Time.Compare)
 	t.load.Length = last.Sub(first)
@@ -191,7 +186,7 @@ func parseTime(text string) (at time.Time, dated bool, err error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds < latestSecond) {
-		return time.Time{}, false, errTime
+		return time.Time{}, false, errors.New("the time cannot be read: " + expectedTime)
 	}
 	whole := int64(seconds)
 	return time.Unix(whole, int64((seconds-float64(whole))*1e9+0.5)), false, nil
