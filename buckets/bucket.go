@@ -27,8 +27,7 @@ type bucket struct {
 
 	mu sync.Mutex
 	source
-	latest    time.Duration // of all times that it was
-	inFlight  *held         // in flight
+	inFlight  *held // in flight
 	queues    *queues
 	arrived   time.Duration // when the latest request did
 	limit     int32         // that the latest response named, and the route that it was for
@@ -72,11 +71,8 @@ func (b *bucket) complete() {
 	b.hold(now, b.server().holdWait(now, b.resource()), ratelimits.ClassShared)
 }
 
-// now returns what time it is for the bucket, which is locked: never earlier than before, whatever the clock says.
-func (b *bucket) now() time.Duration {
-	b.latest = max(b.latest, b.manager().now())
-	return b.latest
-}
+// now returns what time it is. Who asks with the bucket locked never hears an earlier time than whoever had it locked before.
+func (b *bucket) now() time.Duration { return b.manager().now() }
 
 // addInFlight notes a lease as in flight in this bucket, and removeInFlight takes it out again.
 func (b *bucket) addInFlight(h *held) {

@@ -24,7 +24,7 @@ type busyPlace struct{ atomic.Int32 }
 
 // noteBusy is called when a bucket, which is locked, may have become busy, or not be busy any more.
 func (b *bucket) noteBusy() {
-	busy := b.queues != nil || b.window.HoldWait(b.latest) > 0
+	busy := b.queues != nil || b.window.HoldWait(b.now()) > 0
 	if busy == (b.busy.Load() != 0) {
 		return
 	}

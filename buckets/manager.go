@@ -42,6 +42,7 @@ var (
 type RESTBucketManager struct {
 	settings settings
 	origin   time.Time
+	latest   atomic.Int64 // of all times that it was by a clock that may go back, a time.Duration
 	seed     maphash.Seed
 	key      atomic.Pointer[wire.Key] // of what the manager leaves to the next; RestoreState sets it
 	counters counters
@@ -118,12 +119,21 @@ func NewRESTBucketManager(options ...Option) *RESTBucketManager {
 // past is for how long before a manager was made there is time, for what it finds of another one.
 const past = 3 * ratelimits.LongestTrust
 
-// now returns the monotonic time since the manager's origin.
+// now returns the time since the manager's origin, which never goes back.
 func (m *RESTBucketManager) now() time.Duration {
 	if m.settings.realTime {
-		return time.Since(m.origin) // cheaper, as it does not read the wall clock
+		return time.Since(m.origin) // monotonic, and cheaper, as it does not read the wall clock
 	}
-	return m.settings.clock.Since(m.origin)
+	now := int64(m.settings.clock.Since(m.origin))
+	for {
+		latest := m.latest.Load()
+		if now <= latest {
+			return time.Duration(latest)
+		}
+		if m.latest.CompareAndSwap(latest, now) {
+			return time.Duration(now)
+		}
+	}
 }
 
 // MaxRateLimit returns the longest predicted wait that is accepted.

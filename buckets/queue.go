@@ -427,6 +427,6 @@ func (b *bucket) remove(w *waiter) bool {
 		return false
 	}
 	b.queues.count(q, -1)
-	b.settle(b.latest, q)
+	b.settle(b.now(), q)
 	return true
 }

@@ -42,7 +42,7 @@ func checkQueues(b *bucket) {
 		if n == 0 {
 			require.Empty(t, q.kept)
 		} else if !q.turn.Queued() && q.line == nil {
-			require.True(t, q.subLimit && (q.inFlight || q.hold.Wait(b.latest) > 0), "it waits for nothing")
+			require.True(t, q.subLimit && (q.inFlight || q.hold.Wait(b.now()) > 0), "it waits for nothing")
 		}
 		if q.line != nil {
 			q.line.mu.Lock()

@@ -125,8 +125,8 @@ func (m *RESTBucketManager) Stats() Stats {
 	}
 }
 
-// requestCounters count what happens to every request to one server. They are spread over several cache lines, and a bucket always
-// uses the same one, so that requests of different buckets seldom meet.
+// requestCounters count what happens to every request to one server. They are spread over several cache lines, a power of two, and a bucket
+// always uses the same one, so that requests of different buckets seldom meet.
 type requestCounters []counterShard
 
 type counterShard struct {
@@ -146,7 +146,7 @@ func newRequestCounters() requestCounters {
 	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
 }
 
-func (c requestCounters) shardOf(b *bucket) *counterShard { return &c[b.key%uint64(len(c))] }
+func (c requestCounters) shardOf(b *bucket) *counterShard { return &c[b.key&uint64(len(c)-1)] }
 
 // countGrant counts a request that was granted, under its bucket's lock.
 func (c *counterShard) countGrant(h *held) {

@@ -96,8 +96,10 @@ func (l *ledger) fill(list []charge) bool {
 		last = c.reset.high
 		l.count(c, 1)
 	}
-	if l.many = list; len(list) == 1 {
-		l.first[0], l.few, l.many = list[0], 1, nil
+	if len(list) == 1 {
+		l.first[0] = list[0]
+	} else {
+		l.many = &manyCharges{all: list}
 	}
 	return true
 }

@@ -30,12 +30,16 @@ const (
 
 // ledger lists the charges in the order in which they come back. Requests in flight are not in it.
 type ledger struct {
-	first  [1]charge // which is all that most buckets need
-	many   []charge  // once there were more: all of them,
-	gone   int32     // but for those before
-	few    int32     // how many are in first
-	total  int32     // requests
-	unsure int32     // that may not have been counted
+	first  [1]charge // which is all that most buckets need; of no requests if there is none
+	many   *manyCharges
+	total  int32 // requests
+	unsure int32 // that may not have been counted
+}
+
+// manyCharges is the list of a ledger that has had more than one: all, but for those that are gone.
+type manyCharges struct {
+	all  []charge
+	gone int
 }
 
 // So many charges are told apart. One more is taken together with one beside it if both come back within a coarse-th part of the time
@@ -46,19 +50,22 @@ const (
 )
 
 func (l *ledger) list() []charge {
-	if l.many != nil {
-		return l.many[l.gone:]
+	switch {
+	case l.many != nil:
+		return l.many.all[l.many.gone:]
+	case l.first[0].n > 0:
+		return l.first[:]
 	}
-	return l.first[:l.few]
+	return nil
 }
 
 // cut leaves the first n of the list.
 func (l *ledger) cut(n int) {
 	if l.many != nil {
-		l.many = l.many[:int(l.gone)+n]
-		return
+		l.many.all = l.many.all[:l.many.gone+n]
+	} else if n == 0 {
+		l.first[0].n = 0
 	}
-	l.few = int32(n)
 }
 
 // count keeps the sums, for one more charge or one less.
@@ -70,7 +77,7 @@ func (l *ledger) count(c *charge, sign int32) {
 // next is when the first of them comes back. There has to be one.
 func (l *ledger) next() time.Duration {
 	if l.many != nil {
-		return l.many[l.gone].reset.high
+		return l.many.all[l.many.gone].reset.high
 	}
 	return l.first[0].reset.high
 }
@@ -105,9 +112,9 @@ func (l *ledger) expire(now time.Duration) (sure int32, blind blindness) {
 		over++
 	}
 	if l.many != nil {
-		l.gone += int32(over)
-	} else {
-		l.few -= int32(over)
+		l.many.gone += over
+	} else if over > 0 {
+		l.first[0].n = 0
 	}
 	return sure, blind
 }
@@ -115,39 +122,46 @@ func (l *ledger) expire(now time.Duration) (sure int32, blind blindness) {
 // add charges requests.
 func (l *ledger) add(c *charge) {
 	l.count(c, 1)
-	switch {
-	case l.many == nil && l.few == 0:
-		l.first[0], l.few = *c, 1
+	if l.many == nil && l.first[0].n == 0 {
+		l.first[0] = *c
 		return
-	case l.many == nil:
-		l.many = append(make([]charge, 0, 4), l.first[0])
-	case len(l.many) == cap(l.many) && l.gone > 0:
-		l.many, l.gone = l.many[:copy(l.many, l.list())], 0
 	}
-	i := len(l.many)
-	for i > int(l.gone) && l.many[i-1].reset.high > c.reset.high {
+	if l.many == nil {
+		l.many = &manyCharges{all: append(make([]charge, 0, 4), l.first[0])}
+	}
+	list := l.list()
+	i := len(list)
+	for i > 0 && list[i-1].reset.high > c.reset.high {
 		i--
 	}
-	if list := l.list(); len(list) >= finest {
-		if o, reset := l.beside(i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
+	if len(list) >= finest {
+		if o, reset := beside(list, i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
 			o.join(c, reset)
 			o.blind = max(o.blind, c.blind)
 			return
 		}
 	}
-	l.many = slices.Insert(l.many, i, *c)
+	l.many.insert(i, c)
+}
+
+// insert inserts a charge at the i-th place of those that are not gone.
+func (m *manyCharges) insert(i int, c *charge) {
+	if len(m.all) == cap(m.all) && m.gone > 0 {
+		m.all, m.gone = m.all[:copy(m.all, m.all[m.gone:])], 0
+	}
+	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
 // beside returns the charge at or before a place with which one can be taken together that comes back about as late, and when both do then.
-func (l *ledger) beside(i int, c *charge, about time.Duration) (*charge, interval) {
-	if i < len(l.many) {
-		o := &l.many[i]
+func beside(list []charge, i int, c *charge, about time.Duration) (*charge, interval) {
+	if i < len(list) {
+		o := &list[i]
 		if o.reset.high-c.reset.high <= about {
 			return o, interval{min(o.reset.low, c.reset.low), o.reset.high}
 		}
 		return nil, interval{}
 	}
-	o := &l.many[i-1] // the last, which may become later, but not by more each time
+	o := &list[i-1] // the last, which may become later, but not by more each time
 	if c.reset.high-o.reset.low <= about+c.reset.high-c.reset.low {
 		return o, interval{min(o.reset.low, c.reset.low), c.reset.high}
 	}
