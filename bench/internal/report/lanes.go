@@ -119,8 +119,7 @@ func (l *lane) note() string {
 	if l.quota.Limit == 0 {
 		return "no limit known"
 	}
-	how := map[discordsim.Kind]string{discordsim.KindFixed: "fixed", discordsim.KindSliding: "sliding", discordsim.KindLeaky: "leaky"}
-	return fmt.Sprintf("%d per %s, %s", l.quota.Limit, Setting(l.quota.Period), how[l.quota.Kind])
+	return fmt.Sprintf("%d per %s, %s", l.quota.Limit, Setting(l.quota.Period), l.quota.Kind)
 }
 
 // laneData is a lane for the script.
