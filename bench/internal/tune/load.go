@@ -57,12 +57,15 @@ func (l *Load) Requests() int { return len(l.arrivals) }
 func (l *Load) Queues() int { return len(l.queues) }
 
 // Routes is how many routes there are, whatever they are about.
-func (l *Load) Routes() int {
-	seen := make(map[routes.Route]struct{})
-	for i := range l.queues {
-		seen[l.queues[i].route.Route()] = struct{}{}
+func (l *Load) Routes() int { return len(l.byRoute()) }
+
+// byRoute is how many requests there are for each route.
+func (l *Load) byRoute() map[string]int {
+	requests := make(map[string]int)
+	for _, q := range l.queues {
+		requests[q.route.Route().Method()+" "+q.route.Route().Template()] += q.requests
 	}
-	return len(seen)
+	return requests
 }
 
 // queue returns the number of what a request waits in.
@@ -122,11 +125,7 @@ const mostNames = 20
 
 // routeNames lists the routes with most requests, and how many these are.
 func (l *Load) routeNames() (names []string) {
-	requests := make(map[string]int)
-	for _, q := range l.queues {
-		route := q.route.Route()
-		requests[route.Method()+" "+route.Template()] += q.requests
-	}
+	requests := l.byRoute()
 	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })
 	for _, name := range all[:min(len(all), mostNames)] {
 		names = append(names, fmt.Sprintf("  %s (%d)", name, requests[name]))
