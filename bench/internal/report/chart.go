@@ -35,7 +35,7 @@ func (p Point) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "[%.7g,%.
 
 // newFigure bounds a chart. Lasted is the length of the run.
 func newFigure(c Chart, lasted time.Duration, sync string) figure {
-	f := figure{Chart: c, Wide: c.Run && len(c.Series) > 1}
+	f := figure{Chart: c, Wide: c.Run && len(c.Series)+len(c.Events) > 1}
 	if c.Run {
 		f.Sync, f.Max = sync, number(lasted.Seconds())
 	}

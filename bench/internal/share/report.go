@@ -168,7 +168,7 @@ func orNever(d time.Duration) report.Value {
 
 // timeline is what happened in each second, with the accidents.
 func (r *result) timeline() report.Chart {
-	chart := report.Chart{Title: "In each second", Run: true}
+	chart := report.Chart{Title: "In each second", Summary: "What became of requests, and the accidents.", Run: true}
 	chart.X, chart.Y = report.Axis{Label: "time since the start", Unit: "s"}, report.Axis{Label: "a second"}
 	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}
 	for i, s := range r.seconds {

@@ -28,6 +28,8 @@ type replay struct {
 	arrival event
 	next    int // arrival
 	asking  int // requests that have arrived and that the manager has not answered
+	// undisturbed is set by events that cannot have made the manager answer anybody. That saves asking it.
+	undisturbed bool
 
 	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
 	mu       sync.Mutex
@@ -67,7 +69,10 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 			}
 			told = r.record.tell(done, told)
 		}
-		r.settle()
+		if !r.undisturbed {
+			r.settle()
+		}
+		r.undisturbed = false
 	}
 	if told = r.record.tell(done, told); told < load.Requests() {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, load.Requests()-told, maxRateLimit)
@@ -89,7 +94,7 @@ func (r *replay) arrive() {
 	x.call = x.proceed
 	x.chance.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
-	x.acquire()
+	r.undisturbed = x.acquire()
 	r.awaitArrival()
 }
 
@@ -135,14 +140,14 @@ type exchange struct {
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks for the permission to send, which is mostly given at once if nobody else waits in the queue.
-func (x *exchange) acquire() {
+// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
+func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	if x.record.waiting[x.queue] == 0 {
 		if lease, err := x.manager.AcquireRequest(atOnce, &x.request); err == nil {
 			x.lease = lease
 			x.send()
-			return
+			return true
 		}
 	}
 	x.record.waiting[x.queue]++
@@ -156,6 +161,7 @@ func (x *exchange) acquire() {
 		x.answers = append(x.answers, x)
 		x.some.Signal()
 	})
+	return false
 }
 
 // answered takes in that the request may be sent, or why not.
@@ -185,6 +191,7 @@ func (x *exchange) way() time.Duration {
 // proceed lets the request arrive at the server, and then its answer at the client. A request that was refused is acquired again.
 func (x *exchange) proceed() {
 	if x.sent {
+		x.undisturbed = true
 		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)
 		x.clock.after(x.way(), &x.event)
 		return
