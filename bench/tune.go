@@ -180,7 +180,7 @@ func (c *tuneCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	r := result.Report(config)
+	r := result.Report()
 	if c.Trace != "" && c.Trace != "-" {
 		r.About = append(r.About, "recorded in "+filepath.Base(c.Trace))
 	}

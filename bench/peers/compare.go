@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,15 +20,11 @@ import (
 
 // compare runs one scenario after the other. What was done before the context ended is shown.
 func compare(ctx context.Context, o options, progress io.Writer) (*report.Report, error) {
-	overview := report.Table{
-		Title:   "Ideal time as a share of the time taken (and the number of 429s)",
-		Columns: []report.Column{{Name: "contender", Left: true}}, Rows: make([][]report.Value, len(o.contenders)),
-	}
-	for i, by := range o.contenders {
-		overview.Rows[i] = []report.Value{report.Text(by.name)}
-	}
-	var tables []report.Table
-	refused := make([]int, len(o.contenders))
+	described := &report.Report{Title: "Limiters compared", Facts: []report.Fact{
+		{Key: "seed", Value: report.Data(o.seed)}, {Key: "quick", Value: report.Data(o.quick)},
+		{Key: "go", Value: report.Data(runtime.Version())}, {Key: "cpus", Value: report.Data(runtime.NumCPU())},
+	}}
+	all := make([][]result, len(o.contenders)) // of each contender, in the order of the scenarios
 	for i, s := range o.scenarios {
 		ideal, err := s.ideal()
 		if err != nil {
@@ -41,21 +38,36 @@ func compare(ctx context.Context, o options, progress io.Writer) (*report.Report
 		if ctx.Err() != nil {
 			break
 		}
-		tables = append(tables, table(s, results))
-		overview.Columns = append(overview.Columns, report.Column{Name: s.name})
+		described.Tables = append(described.Tables, table(s, results))
 		for i, r := range results {
-			overview.Rows[i] = append(overview.Rows[i], report.Text(summary(r)))
-			refused[i] += r.Refused.Total()
+			all[i] = append(all[i], r)
 		}
 	}
-	overview.Columns = append(overview.Columns, report.Column{Name: "429s in all"})
-	for i, n := range refused {
-		overview.Rows[i] = append(overview.Rows[i], report.Count(n))
+	described.Tables = append(described.Tables, overview(o, all))
+	return described, nil
+}
+
+// overview has a row for each contender, and a column for each scenario that was run. Nobody takes 429s that were not counted for none.
+func overview(o options, all [][]result) report.Table {
+	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)", Columns: []report.Column{{Name: "contender", Left: true}}}
+	for _, s := range o.scenarios[:len(all[0])] {
+		t.Columns = append(t.Columns, report.Column{Name: s.name})
 	}
-	return &report.Report{Title: "Limiters compared", Tables: append(tables, overview), Facts: []report.Fact{
-		{Key: "seed", Value: report.Data(o.seed)}, {Key: "quick", Value: report.Data(o.quick)},
-		{Key: "go", Value: report.Data(runtime.Version())}, {Key: "cpus", Value: report.Data(runtime.NumCPU())},
-	}}, nil
+	t.Columns = append(t.Columns, report.Column{Name: "429s in all"})
+	for i, by := range o.contenders {
+		row, refused, failed := []report.Value{report.Text(by.name)}, 0, false
+		for _, r := range all[i] {
+			row = append(row, report.Text(summary(r)))
+			refused += r.Refused.Total()
+			failed = failed || r.Note != ""
+		}
+		inAll := report.Count(refused)
+		if failed {
+			inAll = report.Text("failed")
+		}
+		t.Rows = append(t.Rows, append(row, inAll))
+	}
+	return t
 }
 
 // runAll runs a scenario with all contenders: each in a process of its own and all at once, or one after the other in this one.
@@ -121,16 +133,25 @@ func table(s scenario, results []result) report.Table {
 	}}
 	for _, r := range results {
 		t.Title = fmt.Sprintf("%s: %s; %d calls, ideal %v", s.name, s.about, r.Calls, report.Time(r.Ideal))
-		t.Rows = append(t.Rows, []report.Value{
+		row := []report.Value{
 			report.Text(r.Contender), report.Count(r.Calls), report.Count(r.GivenUp), report.Count(r.OK).As(fmt.Sprintf("%d/%d", r.OK, r.wanted())),
 			report.Count(r.Failed), report.Count(r.NeverEnded), report.Text(r.Error), report.Time(r.Late), report.Text(r.Note), report.Time(r.Ideal),
 			report.Efficiency(r.efficiency(), 0), report.Time(r.Took), report.ByClass(r.Refused), report.ByClass(r.Avoidable),
 			report.Time(r.Queued.Median), report.Time(r.Queued.P99),
 			report.Count(r.LargestInFlight), report.Text(r.remarks()),
-		})
+		}
+		for i, column := range t.Columns {
+			if r.Note != "" && !slices.Contains(known, column.Key) {
+				row[i] = report.Value{}
+			}
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
+
+// known are the fields of a contender that failed, which measured nothing.
+var known = []string{"contender", "calls", "given_up", "note", "ideal_seconds", ""}
 
 // noticeable is how late a call that is given up may end without a remark.
 const noticeable = 200 * time.Millisecond
@@ -143,7 +164,7 @@ func (r *result) remarks() string {
 			list = append(list, fmt.Sprintf(format, values...))
 		}
 	}
-	say(r.Note != "", "%s", r.Note)
+	say(r.Note != "", "FAILED: %s", r.Note)
 	say(r.Note == "" && r.NeverEnded > 0, "%d never ended", r.NeverEnded)
 	say(r.Failed > 0, "%d failed: %s", r.Failed, shortened(r.Error, 80))
 	say(r.Late > noticeable, "given-up calls end up to %.1f s late", r.Late.Seconds())
@@ -164,7 +185,7 @@ func summary(r result) string {
 	text := fmt.Sprintf("%.2f", r.efficiency())
 	switch {
 	case r.Note != "":
-		text = shortened(r.Note, 20)
+		return "failed"
 	case r.NeverEnded > 0:
 		text = fmt.Sprintf("%d hang", r.NeverEnded)
 	case r.Failed > 0:

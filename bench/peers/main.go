@@ -142,18 +142,17 @@ func (s scenario) String() string  { return s.name }
 func (c contender) String() string { return c.name }
 
 // find returns what has the names, which are separated by commas, in the order of the list.
-func find[T fmt.Stringer](wanted string, list []T) (found []T, err error) {
+func find[T fmt.Stringer](wanted string, list []T) ([]T, error) {
+	if wanted == "all" {
+		return list, nil
+	}
 	names := strings.Split(wanted, ",")
-	for _, one := range list {
-		if i := slices.Index(names, one.String()); i >= 0 || wanted == "all" {
-			found = append(found, one)
-			names = slices.DeleteFunc(names, func(name string) bool { return name == one.String() })
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(one T) bool { return one.String() == name }) {
+			return nil, fmt.Errorf("unknown name %q: expected all, or some of %s", name, listed(list))
 		}
 	}
-	if len(names) > 0 && wanted != "all" {
-		return nil, fmt.Errorf("unknown name %q: expected all, or some of %s", names[0], listed(list))
-	}
-	return found, nil
+	return slices.DeleteFunc(list, func(one T) bool { return !slices.Contains(names, one.String()) }), nil
 }
 
 // listed are the names of scenarios or contenders.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // act runs a scenario in a process that acts as asked for.
@@ -46,4 +49,20 @@ func TestAProcessThatHangsIsKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.Equal(t, "interrupted", act(t, ctx, "hang", time.Minute).Note)
+}
+
+// What it has not counted is not 0.
+func TestAContenderThatCrashedHasFailed(t *testing.T) {
+	t.Setenv(actVariable, "crash")
+	o, err := parse([]string{"-quick", "-scenario", "one-limit", "-contender", "ratelight"}, nil)
+	require.NoError(t, err)
+	r, err := compare(t.Context(), o, io.Discard)
+	require.NoError(t, err)
+	var text, document bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `(?m)^ratelight( +–)+ +FAILED: crashed: exit status 2: panic: as a library might`, text.String())
+	assert.Regexp(t, `(?m)^ratelight +failed +failed$`, text.String())
+	require.NoError(t, r.WriteJSON(&document))
+	assert.Contains(t, document.String(), `"refused": null,`)
+	assert.Contains(t, document.String(), `"calls": 14,`)
 }

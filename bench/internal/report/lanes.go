@@ -39,31 +39,27 @@ var kinds = []legend{
 	{string(unjudged), "429"},
 }
 
-// What the script draws as lanes.
-type (
-	lanesData struct {
-		Kind   string     `json:"kind"`
-		Sync   string     `json:"sync,omitempty"`
-		X      axisData   `json:"x"`
-		Lanes  []laneData `json:"lanes"`
-		Blocks []float64  `json:"blocks,omitempty"` // from, to, from, to, …
+// became is what a request became.
+func became(e discordsim.Event) kind {
+	switch {
+	case e.Verdict == discordsim.Avoidable:
+		return avoidable
+	case e.Class != discordsim.ClassNone:
+		return unavoidable
+	case e.Status == 0 || e.Status >= 400:
+		return broken
 	}
-	laneData struct {
-		Label   string             `json:"label"`
-		Note    string             `json:"note"`
-		Top     float64            `json:"top"`               // of heights
-		Windows []float64          `json:"windows,omitempty"` // from, to, from, to, …
-		Marks   map[kind][]float64 `json:"marks"`             // time, height, number; time, height, number; …
-	}
-)
+	return accepted
+}
 
-// lane is a lane in the making: a limit, or requests if it is nil.
+// lane is a limit of the simulator, and what it saw; or what was sent to a server that tells nothing.
 type lane struct {
-	label, note string
-	top         float64
-	marks       []mark
-	counts      map[kind]int // of the marks
-	limit       *Limit
+	limit
+	quota     discordsim.Quota
+	operation string // the first one
+	marks     []mark
+	counts    map[kind]int    // of the marks
+	windows   []time.Duration // of a fixed limit: when one opened and closed, and the next one, and so on
 }
 
 type mark struct {
@@ -77,125 +73,69 @@ func (l *lane) mark(at time.Duration, height float64, k kind) {
 	l.marks = append(l.marks, mark{at, height, k})
 }
 
+// open takes in that a window is open.
+func (l *lane) open(at time.Duration, state discordsim.State) {
+	opens, closes := at, at+state.ResetAfter
+	known := len(l.windows) > 0 && l.windows[len(l.windows)-1] == closes
+	if l.quota.Kind != discordsim.KindFixed || state.ResetAfter == 0 || known {
+		return
+	}
+	if l.quota.Aligned {
+		opens = max(closes-l.quota.Period, 0)
+	}
+	l.windows = append(l.windows, opens, closes)
+}
+
 func (l *lane) refused() int { return l.counts[avoidable] + l.counts[unavoidable] + l.counts[unjudged] }
 
-// became is what a call became of.
-func became(call Call) kind {
+func (l *lane) top() float64 { return float64(max(l.quota.Limit, 1)) }
+
+// height is how many places are taken.
+func (l *lane) height(state discordsim.State) float64 {
 	switch {
-	case call.Verdict == discordsim.Avoidable:
-		return avoidable
-	case call.Class != discordsim.ClassNone:
-		return unavoidable
-	case call.Status == 0 || call.Status >= 400:
-		return broken
+	case l.quota.Limit == 0:
+		return 0.5
+	case l.quota.Kind == discordsim.KindLeaky: // it leaks one request in this part of the period
+		return state.ResetAfter.Seconds() / l.quota.Period.Seconds() * float64(l.quota.Limit)
 	}
-	return accepted
-}
-
-// lanes has a lane for each limit of the simulator: first those that are no buckets, then the buckets, the busiest first.
-func (log *Log) lanes() (others, buckets []*lane) {
-	if len(log.Calls) == 0 {
-		return nil, []*lane{log.clientLane()}
-	}
-	byLimit := make(map[*Limit]*lane)
-	for _, limit := range log.Limits {
-		l := newLane(limit)
-		byLimit[limit] = l
-		if limit.Class == discordsim.ClassUser {
-			buckets = append(buckets, l)
-			continue
-		}
-		others = append(others, l)
-		for _, use := range limit.Uses {
-			if use.Taken && use.Who != discordsim.Foreign {
-				l.mark(use.At, heightOf(limit, use), accepted)
-			}
-		}
-	}
-	for _, call := range log.Calls {
-		if l := byLimit[call.Bucket]; l != nil {
-			height := l.top
-			if call.Use >= 0 && call.Class == discordsim.ClassNone {
-				height = heightOf(l.limit, l.limit.Uses[call.Use])
-			}
-			l.label = cmp.Or(l.label, call.Operation)
-			l.mark(call.At, height, became(call))
-		}
-		for _, l := range others {
-			if call.Class == l.limit.Class && (l.limit.Major == "" || l.limit.Major == call.Major) {
-				l.mark(call.At, l.top, became(call))
-			}
-		}
-	}
-	slices.SortStableFunc(buckets, func(a, b *lane) int {
-		return cmp.Or(cmp.Compare(len(b.marks), len(a.marks)), cmp.Compare(b.refused(), a.refused()),
-			cmp.Compare(len(a.label), len(b.label)), cmp.Compare(a.label, b.label))
-	})
-	return others, buckets
-}
-
-// clientLane is all that is known of a real server: what was sent and what came back.
-func (log *Log) clientLane() *lane {
-	l := &lane{label: "requests", note: "sent by the client", top: 1, counts: make(map[kind]int)}
-	for _, passage := range log.Passages {
-		for _, send := range passage.Sends {
-			switch {
-			case send.Status == 429:
-				l.mark(send.At, 1, unjudged)
-			case send.Status == 0 || send.Status >= 400:
-				l.mark(send.At, 0.75, broken)
-			default:
-				l.mark(send.At, 0.5, accepted)
-			}
-		}
-	}
-	return l
+	return float64(state.Limit - state.Remaining)
 }
 
 // firstChannel is where the benchmark begins to number its channels.
 const firstChannel = 900_000_000_000_000_000
 
-// newLane is the lane of a limit, with what others sent.
-func newLane(limit *Limit) *lane {
-	how := map[discordsim.Kind]string{discordsim.KindFixed: "fixed", discordsim.KindSliding: "sliding", discordsim.KindLeaky: "leaky"}
-	l := &lane{
-		top: float64(max(limit.Quota.Limit, 1)), limit: limit, counts: make(map[kind]int),
-		note: fmt.Sprintf("%d per %s, %s", limit.Quota.Limit, Setting(limit.Quota.Period), how[limit.Quota.Kind]),
+func (l *lane) label() string {
+	label := ""
+	if id, err := strconv.ParseUint(l.major, 10, 64); err == nil && id >= firstChannel {
+		label = fmt.Sprintf("channel %d", id-firstChannel)
 	}
-	if limit.Quota.Limit == 0 {
-		l.note = "no limit"
+	if l.class != discordsim.ClassUser {
+		label = strings.TrimSpace(label + " " + l.class.String() + " limit")
 	}
-	if id, err := strconv.ParseUint(limit.Major, 10, 64); err == nil && id >= firstChannel {
-		l.label = fmt.Sprintf("channel %d", id-firstChannel)
-	}
-	if limit.Class != discordsim.ClassUser {
-		l.label = strings.TrimSpace(l.label + " " + limit.Class.String() + " limit")
-	}
-	for _, use := range limit.Uses {
-		if use.Who == discordsim.Foreign && use.Taken {
-			l.mark(use.At, heightOf(limit, use), foreign)
-		}
-	}
-	return l
+	return cmp.Or(label, l.operation)
 }
 
-// heightOf is how many places are taken after a use.
-func heightOf(limit *Limit, use Use) float64 {
-	switch {
-	case limit.Quota.Limit == 0:
-		return 0.5
-	case limit.Quota.Kind == discordsim.KindLeaky: // it leaks one request in this part of the period
-		return use.State.ResetAfter.Seconds() / limit.Quota.Period.Seconds() * float64(limit.Quota.Limit)
+func (l *lane) note() string {
+	if l.quota.Limit == 0 {
+		return "no limit known"
 	}
-	return float64(use.State.Limit - use.State.Remaining)
+	return fmt.Sprintf("%d per %s, %s", l.quota.Limit, Setting(l.quota.Period), l.quota.Kind)
 }
 
-// drawn is the lane for the script.
-func (l *lane) drawn(u unit, end time.Duration) laneData {
-	data := laneData{Label: l.label, Note: l.note, Top: l.top, Marks: make(map[kind][]float64)}
-	if spans := l.windows(); len(spans) <= 2*mostWindows {
-		for _, at := range spans {
-			data.Windows = append(data.Windows, u.time(min(at, end)))
+// laneData is a lane for the script.
+type laneData struct {
+	Label   string            `json:"label"`
+	Note    string            `json:"note"`
+	Top     float64           `json:"top"`               // of heights
+	Windows []number          `json:"windows,omitempty"` // from, to, from, to, …
+	Marks   map[kind][]number `json:"marks"`             // time, height, how many; time, height, how many; …
+}
+
+func (l *lane) data(end time.Duration) laneData {
+	data := laneData{Label: l.label(), Note: l.note(), Top: l.top(), Marks: make(map[kind][]number)}
+	if len(l.windows) <= 2*mostWindows {
+		for _, at := range l.windows {
+			data.Windows = append(data.Windows, number(min(at, end).Seconds()))
 		}
 	}
 	type place struct {
@@ -204,31 +144,50 @@ func (l *lane) drawn(u unit, end time.Duration) laneData {
 	}
 	numbers := make(map[place]int) // where in a list the number of marks is that are drawn as one
 	for _, m := range l.marks {
-		p := place{int(m.at * mostParts / end), int(m.height / l.top * mostSteps), m.kind}
+		p := place{int(m.at * mostParts / end), int(m.height / data.Top * mostSteps), m.kind}
 		if at, ok := numbers[p]; ok {
 			data.Marks[m.kind][at]++
 			continue
 		}
-		data.Marks[m.kind] = append(data.Marks[m.kind], u.time(m.at), significant(m.height), 1)
+		data.Marks[m.kind] = append(data.Marks[m.kind], number(m.at.Seconds()), number(m.height), 1)
 		numbers[p] = len(data.Marks[m.kind]) - 1
 	}
 	return data
 }
 
-// windows are when those of a fixed limit opened and closed, one after the other. Other limits have none.
-func (l *lane) windows() (spans []time.Duration) {
-	if l.limit == nil || l.limit.Quota.Kind != discordsim.KindFixed {
-		return nil
+// busiest are lanes of limits that are no buckets, then of buckets, those with the most marks first; and how many buckets there are in all.
+func (l *Log) busiest() (lanes []*lane, all int) {
+	if l.Calls == 0 {
+		return []*lane{l.sent()}, 1
 	}
-	for _, use := range l.limit.Uses {
-		opens, closes := use.At, use.At+use.State.ResetAfter
-		if use.State.ResetAfter == 0 || len(spans) > 0 && spans[len(spans)-1] == closes {
-			continue
+	var buckets []*lane
+	for _, lane := range l.lanes {
+		if lane.class == discordsim.ClassUser {
+			buckets = append(buckets, lane)
+		} else if len(lanes) < mostLanes {
+			lanes = append(lanes, lane)
 		}
-		if l.limit.Quota.Aligned {
-			opens = max(closes-l.limit.Quota.Period, 0)
-		}
-		spans = append(spans, opens, closes)
 	}
-	return spans
+	slices.SortStableFunc(buckets, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(len(b.marks), len(a.marks)), cmp.Compare(b.refused(), a.refused()), cmp.Compare(a.major, b.major))
+	})
+	return append(lanes, buckets[:min(len(buckets), mostLanes)]...), len(buckets)
+}
+
+// sent is all that is known of a real server: what was sent and what came back.
+func (l *Log) sent() *lane {
+	sent := &lane{limit: limit{class: discordsim.ClassUser}, operation: "requests", counts: make(map[kind]int)}
+	for _, passage := range l.Passages {
+		for _, send := range passage.Sends {
+			switch {
+			case send.Status == 429:
+				sent.mark(send.At, 1, unjudged)
+			case send.Status == 0 || send.Status >= 400:
+				sent.mark(send.At, 0.75, broken)
+			default:
+				sent.mark(send.At, 0.5, accepted)
+			}
+		}
+	}
+	return sent
 }

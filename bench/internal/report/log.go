@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,15 +16,17 @@ import (
 type Log struct {
 	Lasted   time.Duration // until the last entry
 	Passages []Passage
-	Calls    []Call   // that the simulator processed, in that order; none by any other server
-	Limits   []*Limit // of the simulator, in the order of the first request that they saw
-	Blocks   []discordsim.GlobalBlock
+	Calls    int // that the simulator processed; none by any other server
 
-	mu    sync.Mutex
-	start time.Time
-	index map[limitKey]*Limit
-	// latest is the bucket that the request has used whose event is about to come.
-	latest *Limit
+	mu       sync.Mutex
+	start    time.Time
+	blocks   []discordsim.GlobalBlock
+	lanes    []*lane // of the simulator's limits, in the order of the first request that they saw
+	index    map[limit]*lane
+	refusals map[refusal]int
+	// used is the bucket that the request has used whose event is about to come, and its height then.
+	used   *lane
+	height float64
 }
 
 // Passage is one request's way through the client.
@@ -49,37 +53,21 @@ type Send struct {
 	Class    ratelimits.Class
 }
 
-// Call is one request that the simulator processed.
-type Call struct {
-	discordsim.Event
-	At     time.Duration
-	Bucket *Limit // nil if it did not come so far
-	Use    int    // its place in Bucket.Uses, -1 if there is none
-}
-
-// Limit is one limit of the simulator, as it was last, and all that it saw.
-type Limit struct {
-	discordsim.LimitUse
-	Uses []Use
-}
-
-// Use is one request at a limit.
-type Use struct {
-	discordsim.LimitUse
-	At time.Duration
-}
-
-type limitKey struct {
+// limit is one of the simulator. What is no bucket has no hash, and one for everything has no major.
+type limit struct {
 	class       discordsim.Class
 	hash, major string
 }
+
+// refusal is why a request was answered with 429.
+type refusal struct{ class, judged, because string }
 
 // NewLog returns a log, nil if none is wanted.
 func NewLog(wanted bool) *Log {
 	if !wanted {
 		return nil
 	}
-	return &Log{index: make(map[limitKey]*Limit)}
+	return &Log{index: make(map[limit]*lane), refusals: make(map[refusal]int)}
 }
 
 // Start sets the beginning of the run. Call it before anything happens.
@@ -103,43 +91,61 @@ func (l *Log) Add(p Passage) {
 // Observe has a simulator tell what happens. Its blocks count from the beginning of the run.
 func (l *Log) Observe(config *discordsim.Config) {
 	if l != nil {
-		config.Observe, config.ObserveLimit, l.Blocks = l.event, l.use, config.Blocks
+		config.Observe, config.ObserveLimit, l.blocks = l.event, l.use, config.Blocks
 	}
 }
 
-func (l *Log) event(e discordsim.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	call := Call{Event: e, At: l.Since(e.At), Use: -1}
-	if e.Hash != "" {
-		call.Bucket = l.limit(limitKey{discordsim.ClassUser, e.Hash, e.Major})
-		if l.latest == call.Bucket {
-			call.Use = len(call.Bucket.Uses) - 1
-		}
-	}
-	l.latest = nil
-	l.Lasted = max(l.Lasted, call.At)
-	l.Calls = append(l.Calls, call)
-}
-
+// use draws what a limit has seen, but for the client's requests in their bucket: what became of these is in the event.
 func (l *Log) use(u discordsim.LimitUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := l.limit(limitKey{u.Class, u.Hash, u.Major})
-	limit.LimitUse = u
-	if u.Class == discordsim.ClassUser && u.Who == discordsim.Own {
-		l.latest = limit
+	at, lane := l.Since(u.At), l.lane(limit{u.Class, u.Hash, u.Major})
+	lane.quota = u.Quota
+	lane.open(at, u.State)
+	switch height := lane.height(u.State); {
+	case u.Who == discordsim.Own && u.Class == discordsim.ClassUser:
+		l.used, l.height = lane, height
+	case !u.Taken:
+	case u.Who == discordsim.Own:
+		lane.mark(at, height, accepted)
+	default:
+		lane.mark(at, height, foreign)
 	}
-	limit.Uses = append(limit.Uses, Use{LimitUse: u, At: l.Since(u.At)})
 }
 
-// limit finds a limit, or makes it.
-func (l *Log) limit(key limitKey) *Limit {
-	limit := l.index[key]
-	if limit == nil {
-		limit = &Limit{LimitUse: discordsim.LimitUse{Class: key.class, Hash: key.hash, Major: key.major}}
-		l.index[key] = limit
-		l.Limits = append(l.Limits, limit)
+// event draws what became of a request: in its bucket, and in the lane of whatever else refused it.
+func (l *Log) event(e discordsim.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.Since(e.At)
+	l.Lasted = max(l.Lasted, at)
+	l.Calls++
+	if e.Hash != "" {
+		bucket := l.lane(limit{discordsim.ClassUser, e.Hash, e.Major})
+		bucket.operation = cmp.Or(bucket.operation, e.Operation)
+		height := bucket.top()
+		if l.used == bucket && e.Class == discordsim.ClassNone {
+			height = l.height
+		}
+		bucket.mark(at, height, became(e))
 	}
-	return limit
+	l.used = nil
+	if e.Class == discordsim.ClassNone {
+		return
+	}
+	l.refusals[refusal{e.Class.String(), e.Verdict.String(), e.Because}]++
+	for _, major := range slices.Compact([]string{"", e.Major}) {
+		if lane := l.index[limit{class: e.Class, major: major}]; lane != nil {
+			lane.mark(at, lane.top(), became(e))
+		}
+	}
+}
+
+// lane finds the lane of a limit, or makes it.
+func (l *Log) lane(of limit) *lane {
+	if l.index[of] == nil {
+		l.index[of] = &lane{limit: of, counts: make(map[kind]int)}
+		l.lanes = append(l.lanes, l.index[of])
+	}
+	return l.index[of]
 }

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -35,74 +37,80 @@ func simulate(t *testing.T, changes ...func(*discordsim.Config)) (*report.Log, f
 	}
 }
 
-func TestCallsKnowWhatTheyDidToTheirBucket(t *testing.T) {
-	t.Parallel()
-	log, send := simulate(t)
-	send(0, "/channels/1/messages")
-	send(10*ms, "/channels/2/messages")
-	send(20*ms, "/channels/1/messages")
-	send(30*ms, "/channels/1/messages") // the bucket is full
-	send(40*ms, "/channels/2/messages") // so is the global limit
-	require.Len(t, log.Limits, 3)
-	global, one, two := log.Limits[0], log.Limits[1], log.Limits[2]
-	assert.Equal(t, discordsim.ClassGlobal, global.Class)
-	assert.Equal(t, "1", one.Major)
-	require.Len(t, one.Uses, 3)
-	for i, want := range []struct {
-		at         time.Duration
-		taken      bool
-		remaining  int
-		resetAfter time.Duration
-	}{{0, true, 1, time.Second}, {20 * ms, true, 0, 980 * ms}, {30 * ms, false, 0, 970 * ms}} {
-		use := one.Uses[i]
-		assert.Equal(t, want.at, use.At)
-		assert.Equal(t, want.taken, use.Taken)
-		assert.Equal(t, want.remaining, use.State.Remaining)
-		assert.Equal(t, want.resetAfter, use.State.ResetAfter)
-	}
-	assert.Len(t, two.Uses, 1)
-	assert.Equal(t, discordsim.Fixed(4, time.Second), global.Quota)
-	assert.Len(t, global.Uses, 5)
-
-	require.Len(t, log.Calls, 5)
-	for i, want := range []struct {
-		bucket *report.Limit
-		use    int
-		class  discordsim.Class
-	}{{one, 0, 0}, {two, 0, 0}, {one, 1, 0}, {one, 2, discordsim.ClassUser}, {nil, -1, discordsim.ClassGlobal}} {
-		assert.Same(t, want.bucket, log.Calls[i].Bucket, i)
-		assert.Equal(t, want.use, log.Calls[i].Use, i)
-		assert.Equal(t, want.class, log.Calls[i].Class, i)
-	}
-	assert.Equal(t, discordsim.Avoidable, log.Calls[3].Verdict)
-	assert.NotEmpty(t, log.Calls[3].Because)
-	assert.Equal(t, 40*ms, log.Lasted)
+// lane is what a page has of a limit.
+type lane struct {
+	Label, Note string
+	Top         float64
+	Windows     []float64
+	Marks       map[string][]float64
 }
 
-func TestUncountedCallHasNoUse(t *testing.T) {
+// requests is the chart of requests that a page has.
+func requests(t *testing.T, log *report.Log) (chart struct {
+	Max    float64
+	Lanes  []lane
+	Blocks []float64
+}) {
+	t.Helper()
+	log.Add(report.Passage{Done: time.Second})
+	require.NoError(t, json.Unmarshal([]byte(drawings(page(t, &report.Report{Log: log}))[0]), &chart))
+	return chart
+}
+
+func TestRequestsAreDrawnAtTheLimitsThatCountedThem(t *testing.T) {
+	t.Parallel()
+	log, send := simulate(t)
+	send(0, "/channels/900000000000000001/messages")
+	send(10*ms, "/channels/2/messages")
+	send(20*ms, "/channels/900000000000000001/messages")
+	send(30*ms, "/channels/900000000000000001/messages") // the bucket is full
+	send(40*ms, "/channels/2/messages")                  // so is the global limit
+	assert.Equal(t, 5, log.Calls)
+	chart := requests(t, log)
+	assert.InDelta(t, 1, chart.Max, 0)
+	assert.Equal(t, []lane{
+		{"global limit", "4 per 1 s, fixed", 4, []float64{0, 1}, map[string][]float64{
+			"accepted": {0, 1, 1, 0.01, 2, 1, 0.02, 3, 1, 0.03, 4, 1}, "avoidable": {0.04, 4, 1},
+		}},
+		{"channel 1", "2 per 1 s, fixed", 2, []float64{0, 1}, map[string][]float64{"accepted": {0, 1, 1, 0.02, 2, 1}, "avoidable": {0.03, 2, 1}}},
+		{"POST /channels/{id}/messages", "2 per 1 s, fixed", 2, []float64{0.01, 1}, map[string][]float64{"accepted": {0.01, 1, 1}}},
+	}, chart.Lanes)
+	text := page(t, &report.Report{Log: log})
+	assert.Contains(t, parse(t, text).text, "429s by class")
+}
+
+func TestUncountedRequestIsDrawnAtTheTop(t *testing.T) {
 	t.Parallel()
 	log, send := simulate(t, func(c *discordsim.Config) { c.Faults = []discordsim.Fault{{Every: 2, Uncounted: true}} })
 	for range 2 {
 		send(0, "/channels/1/messages")
 	}
-	assert.Equal(t, 0, log.Calls[0].Use)
-	assert.Equal(t, -1, log.Calls[1].Use)
-	assert.NotNil(t, log.Calls[1].Bucket)
+	assert.Equal(t, []float64{0, 1, 1, 0, 2, 1}, requests(t, log).Lanes[1].Marks["accepted"])
 }
 
-func TestOthersAndBlocksAreRecorded(t *testing.T) {
+func TestOthersAndBlocksAreDrawn(t *testing.T) {
 	t.Parallel()
 	log, send := simulate(t, func(c *discordsim.Config) {
-		c.Blocks = []discordsim.GlobalBlock{{From: 5 * time.Second, Until: 6 * time.Second}}
+		c.Blocks = []discordsim.GlobalBlock{{From: 500 * ms, Until: 6 * time.Second}}
 		c.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: "Bot a"},
 			At:      []time.Duration{10 * ms},
 		}}
 	})
 	send(20*ms, "/channels/1/messages")
-	assert.Equal(t, []discordsim.GlobalBlock{{From: 5 * time.Second, Until: 6 * time.Second}}, log.Blocks)
-	assert.Len(t, log.Calls, 1)
-	bucket := log.Calls[0].Bucket
-	assert.Equal(t, []discordsim.Consumer{discordsim.Foreign, discordsim.Own}, []discordsim.Consumer{bucket.Uses[0].Who, bucket.Uses[1].Who})
-	assert.Equal(t, 1, log.Calls[0].Use)
+	assert.Equal(t, 1, log.Calls)
+	chart := requests(t, log)
+	assert.Equal(t, []float64{0.5, 1}, chart.Blocks)
+	assert.Equal(t, map[string][]float64{"foreign": {0.01, 1, 1}, "accepted": {0.02, 2, 1}}, chart.Lanes[1].Marks)
+}
+
+func TestOfARealServerWhatCameBackIsDrawn(t *testing.T) {
+	t.Parallel()
+	log := report.NewLog(true)
+	log.Add(report.Passage{Sends: []report.Send{
+		{Status: 429, Class: ratelimits.ClassUser}, {At: 100 * ms, Status: 500}, {At: 200 * ms, Status: 200},
+	}})
+	assert.Equal(t, []lane{{"requests", "no limit known", 1, nil, map[string][]float64{
+		"unjudged": {0, 1, 1}, "broken": {0.1, 0.75, 1}, "accepted": {0.2, 0.5, 1},
+	}}}, requests(t, log).Lanes)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/renameio/v2/maybe"
 )
 
 const (
@@ -25,24 +28,24 @@ const (
 type section struct {
 	*Report
 	ID      string
+	Tables  []Table
 	Figures []figure
-	Notes   []string
 }
 
 func newSection(r *Report) section {
-	s := section{Report: r, ID: cmp.Or(r.Name, "run")}
+	s := section{Report: r, ID: cmp.Or(r.Name, "run"), Tables: r.Tables}
 	log := cmp.Or(r.Log, new(Log))
 	log.mu.Lock() // a simulator that is closed may still have something to say
 	defer log.mu.Unlock()
 	for _, chart := range r.Charts {
-		s.Figures = append(s.Figures, curves(chart, log.Lasted, s.ID))
+		if len(chart.Series) > 0 {
+			s.Figures = append(s.Figures, newFigure(chart, log.Lasted, s.ID))
+		}
 	}
-	if r.Log != nil {
-		var figures []figure
-		figures, s.Notes = log.figures(s.ID)
-		s.Figures = append(s.Figures, figures...)
+	if len(log.Passages) > 0 {
+		s.Tables = slices.Concat(s.Tables, []Table{log.refused()})
+		s.Figures = append(s.Figures, log.figures(s.ID)...)
 	}
-	s.Notes = slices.Concat(r.Notes, s.Notes)
 	return s
 }
 
@@ -60,8 +63,7 @@ type page struct {
 func (r *Report) WritePage(w io.Writer) error {
 	p := page{Report: r, Made: time.Now(), Whole: newSection(r)}
 	if len(r.Parts) == 1 {
-		part := newSection(r.Parts[0])
-		p.Whole = part
+		p.Whole = newSection(r.Parts[0])
 	} else if len(r.Parts) > 0 {
 		p.Overview = r.overview()
 		for _, part := range r.Parts {
@@ -84,7 +86,7 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"short":   short,
 	"oneline": oneLine,
 	"capital": capital,
-	"percent": func(part float64) float64 { return round(100*min(max(part, 0), 1), 2) },
+	"percent": func(part float64) string { return fmt.Sprintf("%.4g", 100*min(max(part, 0), 1)) },
 	"first":   func(reasons []string) []string { return reasons[:min(len(reasons), mostReasons)] },
 	"further": func(reasons []string) []string {
 		return reasons[min(len(reasons), mostReasons):min(len(reasons), mostListed)]
@@ -131,41 +133,28 @@ func (v Verdict) Sentence() string {
 
 // CheckFile reports why a page could not be written to a path, as far as that can be told beforehand. It leaves nothing behind.
 func CheckFile(path string) error {
-	_, file, err := beside(path)
-	if err != nil {
-		return err
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
 	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
+	file, err := os.CreateTemp(filepath.Dir(path), "report")
+	if cause := new(fs.PathError); errors.As(err, &cause) {
+		return fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
+	}
+	return errors.Join(err, file.Close(), os.Remove(file.Name()))
 }
 
 // WriteFile writes the page to a path. A file that is there already is replaced when the new one is complete, and stays as it is if
 // there is an error.
 func (r *Report) WriteFile(path string) error {
-	path, file, err := beside(path)
-	if err != nil {
+	if err := CheckFile(path); err != nil {
 		return err
 	}
-	if err := errors.Join(r.WritePage(file), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil {
+		return err
 	}
-	return os.Rename(file.Name(), path)
-}
-
-// beside creates a temporary file in the directory of a path. Links stay; what is there and is no file is refused.
-func beside(path string) (target string, file *os.File, err error) {
-	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() {
-			return "", nil, fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
-		}
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return "", nil, err
-		}
-	} else if _, err := os.Lstat(path); err == nil {
-		return "", nil, fmt.Errorf("%s is a link to nothing: expected the name of a file to write", path)
+	if target, err := filepath.EvalSymlinks(path); err == nil { // links stay
+		path = target
 	}
-	file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if cause := new(fs.PathError); errors.As(err, &cause) {
-		return "", nil, fmt.Errorf("no file can be created in the directory %s: %w", filepath.Dir(path), cause.Err)
-	}
-	return path, file, err
+	return maybe.WriteFile(path, page.Bytes(), 0o666)
 }

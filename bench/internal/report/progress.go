@@ -13,26 +13,26 @@ import (
 // Progress shows how far the work has come: how much of it is done, how much in a second, how long it has taken and how long
 // it will. Without a terminal it shows only what Begin says.
 type Progress struct {
-	bar   *progressbar.ProgressBar // nil without a terminal
-	plain io.Writer                // nil with one
+	bar   *progressbar.ProgressBar
+	plain io.Writer
 }
 
 // NewProgress begins to show progress over so many requests.
 func NewProgress(w io.Writer, requests int) *Progress {
-	if file, ok := w.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return &Progress{plain: w}
+	p, screen := &Progress{plain: w}, io.Discard
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.plain, screen = io.Discard, w
 	}
-	return &Progress{bar: progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(w), progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
+	p.bar = progressbar.NewOptions(requests,
+		progressbar.OptionSetWriter(screen), progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(40), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetRenderBlankState(true), progressbar.OptionClearOnFinish())}
+		progressbar.OptionSetRenderBlankState(true), progressbar.OptionClearOnFinish())
+	return p
 }
 
 // Begin says in a line what begins now, where there is no bar to look at.
 func (p *Progress) Begin(what string) {
-	if p.plain != nil {
-		fmt.Fprintln(p.plain, what) // whoever does not read it is no reason to stop
-	}
+	fmt.Fprintln(p.plain, what) // whoever does not read it is no reason to stop
 }
 
 // Step says that one more request is done. It is safe for concurrent use.
@@ -40,15 +40,11 @@ func (p *Progress) Step() { p.Steps(1) }
 
 // Steps says that so many more requests are done. It is safe for concurrent use.
 func (p *Progress) Steps(n int) {
-	if p.bar != nil {
-		_ = p.bar.Add(n) // a terminal that is gone is no reason to stop
-	}
+	_ = p.bar.Add(n) // a terminal that is gone is no reason to stop
 }
 
 // End takes the bar away, however far it has come.
 func (p *Progress) End() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		_ = p.bar.Exit()
-	}
+	_ = p.bar.Clear()
+	_ = p.bar.Exit()
 }

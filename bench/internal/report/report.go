@@ -24,7 +24,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -164,31 +163,32 @@ type Column struct {
 	Left bool   // text is aligned to the left
 }
 
-// Chart is lines over one axis. Its numbers are in the units of the axes, times in seconds.
+// Chart is lines over one axis.
 type Chart struct {
-	Title   string
-	Summary string // the picture in words
-	X, Y    Axis
+	Title   string `json:"-"`
+	Summary string `json:"-"` // the picture in words
+	X       Axis   `json:"x"`
+	Y       Axis   `json:"y"`
 	// Names stand on the X axis at 0, 1, 2, … in place of numbers. Marked is one of them, counted from 1, that stands out; 0: none.
-	Names  []string
-	Marked int
-	Series []Series // four at most
-	Events []Event
+	Names  []string `json:"names,omitempty"`
+	Marked int      `json:"marked,omitempty"`
+	Series []Series `json:"series,omitempty"` // four at most; without any the chart is left out
+	Events []Event  `json:"events,omitempty"`
 	// Run: X is the time since the start of the run in the report's Log; such charts share their cursor and zoom.
-	Run bool
+	Run bool `json:"-"`
 }
 
-// Axis is what a chart's axis shows. Seconds are shown in ms, min or h where that suits them better.
+// Axis is what a chart's axis shows.
 type Axis struct {
-	Label string
-	Unit  string // "s", "%"; "": a number of something
+	Label string `json:"label"`
+	Unit  string `json:"unit"` // "s", "%"; "": a number of something
 }
 
 // Series is a line. Points that are not finite are left out.
 type Series struct {
-	Name   string
-	Points []Point // in the order of X
-	Step   bool    // the value of a point holds until the next one
+	Name   string  `json:"name"`
+	Points []Point `json:"points"` // in the order of X
+	Step   bool    `json:"step"`   // the value of a point holds until the next one
 }
 
 // Point is a place in a chart.
@@ -207,12 +207,4 @@ func Counted(n int, one string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %ss", n, one)
-}
-
-// inColumn is the value of the fact that fills a column of the overview.
-func (r *Report) inColumn(column string) Value {
-	if i := slices.IndexFunc(r.Facts, func(f Fact) bool { return f.Column == column }); i >= 0 {
-		return r.Facts[i].Value
-	}
-	return Value{}
 }

@@ -1,4 +1,4 @@
-// Draws the charts of a report. Each stands in a figure with its data as JSON: kind "curves" or "lanes".
+// Draws the charts of a report. Each stands in a figure with its data as JSON: series or lanes.
 (function () {
 	"use strict";
 	const narrow = matchMedia("(max-width: 760px)");
@@ -13,9 +13,9 @@
 	}
 	const withUnit = (x, unit) => (number(x) + " " + (unit || "")).trim();
 
-	function axis(label, more) {
+	function axis(of, more) {
 		return Object.assign({
-			label: label, labelSize: 20, labelGap: 2, size: 28, gap: 5, font: font12(), labelFont: font12(),
+			label: of.unit ? of.label + " (" + of.unit + ")" : of.label, labelSize: 20, labelGap: 2, size: 28, gap: 5, font: font12(), labelFont: font12(),
 			stroke: () => colour("soft"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { stroke: () => colour("grid"), width: 1, size: 5 },
 			values: (u, splits) => splits.map((x) => (x === null ? "" : String(Number(x.toPrecision(10))))),
 		}, more);
@@ -25,7 +25,7 @@
 	// options are what all charts have in common. The readout is a line of text below the chart about what is under the cursor.
 	function options(place, data, readout, more) {
 		const x = { time: false };
-		if (data.x.max) x.range = (u, low, high) => (low === null || low === high ? [0, data.x.max] : [low, high]);
+		if (data.max) x.range = (u, low, high) => (low === null || low === high ? [0, data.max] : [low, high]);
 		return Object.assign({
 			width: place.clientWidth, height: place.clientHeight, legend: { show: false }, scales: { x: x },
 			cursor: {
@@ -36,7 +36,7 @@
 				setCursor: [(u) => { readout.textContent = u.cursor.left >= 0 ? describe(u, data) : ""; }],
 				setScale: [(u, key) => {
 					if (key !== "x" || !data.sync) return;
-					const zoomed = u.scales.x.max - u.scales.x.min < data.x.max * 0.999;
+					const zoomed = u.scales.x.max - u.scales.x.min < data.max * 0.999;
 					place.classList.toggle("zoomed", zoomed);
 					place.parentElement.querySelector(".reset").classList.toggle("shown", zoomed);
 				}],
@@ -46,9 +46,9 @@
 
 	function describe(u, data) {
 		const x = u.posToVal(u.cursor.left, "x");
-		if (data.x.names) return describeName(u, data, Math.round(x));
+		if (data.names) return describeName(u, data, Math.round(x));
 		const at = withUnit(x, data.x.unit);
-		if (data.kind === "lanes") return describeLane(u, data, x, at);
+		if (data.lanes) return describeLane(u, data, x, at);
 		const words = data.series.map((s) => {
 			const i = before(s.x, x);
 			return s.name + " " + (i < 0 ? "–" : withUnit(valueAt(s, i, x), data.y.unit));
@@ -57,12 +57,12 @@
 	}
 
 	function describeName(u, data, n) {
-		if (!(n in data.x.names)) return "";
+		if (!(n in data.names)) return "";
 		const words = data.series.map((s) => {
 			const i = s.x.indexOf(n);
 			return s.name + " " + (i < 0 ? "–" : withUnit(s.y[i], data.y.unit));
 		});
-		return data.x.names[n] + ": " + words.join(", ");
+		return data.names[n] + ": " + words.join(", ");
 	}
 
 	// before is the index of the last value in a sorted list that is not above x, or -1.
@@ -94,24 +94,24 @@
 		const tables = data.series.map((s) => [s.x, s.y]);
 		const joined = tables.length === 1 ? tables[0] : uPlot.join(tables);
 		const o = options(place, data, readout, {
-			series: series, axes: [axis(data.x.label), axis(data.y.label, { size: labelWidth })],
+			series: series, axes: [axis(data.x), axis(data.y, { size: labelWidth })],
 			padding: [10, 14, 0, 0],
 		});
 		o.scales.y = fromZero;
-		if (data.x.names) byName(o, data);
+		if (data.names) byName(o, data);
 		if (data.events) o.hooks.drawAxes = [(u) => data.events.forEach((e) => drawEvent(u, e))];
 		return new uPlot(o, joined, place);
 	}
 
 	// byName lets names stand at 0, 1, 2, … of the X axis.
 	function byName(o, data) {
-		const names = data.x.names;
+		const names = data.names;
 		o.scales.x.range = [-0.4, names.length - 0.6];
 		o.cursor.drag = { x: false, y: false };
 		o.axes[0].incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 		o.axes[0].space = 10 + 7 * Math.max(...names.map((name) => name.length));
 		o.axes[0].values = (u, splits) => splits.map((at) => (at in names ? names[at] : ""));
-		if (data.marked !== undefined) o.hooks.drawAxes = [(u) => drawMarked(u, data.marked)];
+		if (data.marked) o.hooks.drawAxes = [(u) => drawMarked(u, data.marked - 1)];
 	}
 
 	function drawMarked(u, at) {
@@ -148,7 +148,7 @@
 		c.font = "600 " + font(12);
 		c.textAlign = "left";
 		c.textBaseline = "top";
-		c.fillText(event.name, from + 4 * devicePixelRatio, u.bbox.top + 2 * devicePixelRatio);
+		c.fillText(event.name.split(":")[0], from + 4 * devicePixelRatio, u.bbox.top + 2 * devicePixelRatio);
 		c.restore();
 	}
 
@@ -156,13 +156,13 @@
 	function lanes(place, data, readout) {
 		const o = options(place, data, readout, {
 			series: [{}, { paths: () => null, points: { show: false } }],
-			axes: [axis(data.x.label), { show: false }],
+			axes: [axis(data.x), { show: false }],
 			padding: [2, 14, 0, narrow.matches ? 6 : 190],
 		});
 		o.scales.y = { range: [0, 1] };
 		o.cursor.points = { show: false };
 		o.hooks.draw = [(u) => drawLanes(u, data)];
-		return new uPlot(o, [[0, data.x.max], [null, null]], place);
+		return new uPlot(o, [[0, data.max], [null, null]], place);
 	}
 
 	// lanePlace is where the n-th lane is, in pixels of the canvas. The text stands above it if there is no room beside it.
@@ -319,7 +319,7 @@
 
 	// zoom shows a part of the time in all charts that share it.
 	function zoom(place, data, from, to) {
-		const all = data.x.max, length = Math.min(Math.max(to - from, all / 10000), all);
+		const all = data.max, length = Math.min(Math.max(to - from, all / 10000), all);
 		const low = Math.min(Math.max(from, 0), all - length);
 		for (const [other, chart] of charts) {
 			if (chart.cursor.sync && chart.cursor.sync.key === data.sync) chart.setScale("x", { min: low, max: low + length });
@@ -343,7 +343,7 @@
 			before = state();
 			chart.setCursor({ left: at(event), top: event.clientY - chart.over.getBoundingClientRect().top });
 			if (fingers.size === 1) {
-				if (event.timeStamp - tapped < 300) zoom(place, data, 0, data.x.max);
+				if (event.timeStamp - tapped < 300) zoom(place, data, 0, data.max);
 				tapped = event.timeStamp;
 			}
 		});
@@ -351,7 +351,7 @@
 			if (!fingers.has(event.pointerId)) return;
 			fingers.set(event.pointerId, at(event));
 			const now = state(), x = chart.scales.x, width = chart.over.clientWidth, length = x.max - x.min;
-			if (fingers.size === 1 && length >= data.x.max * 0.999) return;
+			if (fingers.size === 1 && length >= data.max * 0.999) return;
 			const longer = fingers.size > 1 ? length * before.spread / now.spread : length;
 			const under = x.min + before.middle / width * length; // what was under the fingers stays there
 			zoom(place, data, under - now.middle / width * longer, under + (1 - now.middle / width) * longer);
@@ -368,7 +368,7 @@
 	// keys: arrows move the cursor, + and - zoom, 0 and Escape show everything again.
 	function keys(chart, place, data) {
 		const reset = place.closest("figure").querySelector(".reset");
-		reset.onclick = () => zoom(place, data, 0, data.x.max);
+		reset.onclick = () => zoom(place, data, 0, data.max);
 		place.onkeydown = (event) => {
 			const width = chart.over.clientWidth, x = chart.scales.x, length = x.max - x.min;
 			const left = chart.cursor.left >= 0 ? chart.cursor.left : width / 2, under = x.min + left / width * length;
@@ -376,14 +376,14 @@
 			if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
 				const by = (event.key === "ArrowLeft" ? -1 : 1) * (event.shiftKey ? 50 : 8);
 				chart.setCursor({ left: Math.min(Math.max(left + by, 0), width), top: Math.max(chart.cursor.top, 1) });
-			} else if (data.kind === "lanes" && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+			} else if (data.lanes && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
 				const lane = chart.over.clientHeight / data.lanes.length;
 				const top = Math.max(chart.cursor.top, 0) + (event.key === "ArrowUp" ? -lane : lane);
 				chart.setCursor({ left: left, top: Math.min(Math.max(top, lane / 2), chart.over.clientHeight - lane / 2) });
 			} else if (data.sync && factor) {
 				zoom(place, data, under - left / width * length * factor, under + (1 - left / width) * length * factor);
 			} else if (data.sync && (event.key === "0" || event.key === "Escape")) {
-				zoom(place, data, 0, data.x.max);
+				zoom(place, data, 0, data.max);
 			} else {
 				return;
 			}
@@ -396,11 +396,14 @@
 		const readout = figure.querySelector(".readout");
 		try {
 			const data = JSON.parse(figure.querySelector("script").textContent);
-			const make = { curves: curves, lanes: lanes }[data.kind];
-			const chart = make(place, data, readout);
+			for (const s of data.series || []) {
+				s.x = s.points.map((p) => p[0]);
+				s.y = s.points.map((p) => p[1]);
+			}
+			const chart = (data.lanes ? lanes : curves)(place, data, readout);
 			charts.set(place, chart);
 			if (data.sync) {
-				chart.setScale("x", { min: 0, max: data.x.max });
+				chart.setScale("x", { min: 0, max: data.max });
 				touch(chart, place, data);
 			}
 			keys(chart, place, data);

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -90,30 +91,33 @@ func factsText(facts []Fact) string {
 	return trimmed(t)
 }
 
-// overview is a row for each part, of those facts that have a column in any of them.
+// overview is a row for each part, of its verdict and of those facts that have a column.
 func (r *Report) overview() Table {
 	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
-	judged := r.Parts[0].Verdict.Status != ""
-	if judged {
-		overview.Columns = append(overview.Columns, Column{Name: "verdict", Left: true})
-	}
-	fixed := len(overview.Columns)
-	seen := make(map[string]bool)
 	for _, part := range r.Parts {
-		for _, fact := range part.Facts {
-			if fact.Column != "" && !seen[fact.Column] {
-				seen[fact.Column] = true
-				text, isText := fact.Value.Data.(string)
-				overview.Columns = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: isText && strings.Contains(text, " ")})
-			}
+		row := make([]Value, len(overview.Columns))
+		row[0] = Text(part.Name)
+		facts := part.Facts
+		if part.Verdict.Status != "" {
+			facts = slices.Concat([]Fact{{Column: "verdict", Value: part.Verdict.Value()}}, facts)
 		}
-	}
-	for _, part := range r.Parts {
-		row := []Value{Text(part.Name), part.Verdict.Value()}[:fixed]
-		for _, column := range overview.Columns[fixed:] {
-			row = append(row, part.inColumn(column.Name))
+		for _, fact := range facts {
+			if fact.Column == "" {
+				continue
+			}
+			at := slices.IndexFunc(overview.Columns, func(c Column) bool { return c.Name == fact.Column })
+			if at < 0 {
+				at = len(row)
+				text, _ := fact.Value.Data.(string)
+				left := fact.Column == "verdict" || strings.Contains(text, " ")
+				overview.Columns, row = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: left}), append(row, Value{})
+			}
+			row[at] = fact.Value
 		}
 		overview.Rows = append(overview.Rows, row)
+	}
+	for i, row := range overview.Rows {
+		overview.Rows[i] = append(row, make([]Value, len(overview.Columns)-len(row))...)
 	}
 	return overview
 }
@@ -167,6 +171,13 @@ func (t Table) text(explained map[string]bool) string {
 
 func oneLine(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
+}
+
+func capital(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // newTable has no lines but the one below its head.

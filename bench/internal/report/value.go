@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,49 +78,34 @@ func Time(d time.Duration) Value {
 	case d < time.Minute:
 		text = fmt.Sprintf("%.2f s", d.Seconds())
 	default:
-		text = clockTime(d.Round(time.Second))
+		text = strings.Replace(d.Round(time.Second).String(), "m0s", "m", 1)
+		text = strings.Replace(text, "h0m", "h", 1)
 	}
 	return Value{Text: text, Data: inSeconds(d)}
 }
 
 // Setting is a time that was asked for; seconds in JSON.
 func Setting(d time.Duration) Value {
-	text := strings.TrimRight(fmt.Sprintf("%.9f", d.Seconds()), "0") + " s"
-	switch {
-	case d%time.Second == 0:
-		text = fmt.Sprintf("%d s", d/time.Second)
-	case d%time.Millisecond == 0 && d < time.Second:
-		text = fmt.Sprintf("%d ms", d/time.Millisecond)
+	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+	if 0 < d && d < time.Second {
+		text = strconv.FormatFloat(1000*d.Seconds(), 'f', -1, 64) + " ms"
 	}
 	return Value{Text: text, Data: inSeconds(d)}
 }
 
-// clockTime is a time such as 1h30m, without the zeros at its end.
-func clockTime(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
+// Share is a part of the whole, from 0 to 1, in as many digits as it takes to tell it from nothing, from all, and from the others.
+func Share(x float64, others ...float64) Value {
+	decimals := 2
+	if x >= 0.1 {
+		decimals = 1
 	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
+	text := func(x float64) string { return strconv.FormatFloat(100*x, 'f', decimals, 64) }
+	for _, other := range append([]float64{0, 1}, others...) {
+		for x != other && text(x) == text(other) && decimals < 12 {
+			decimals++
+		}
 	}
-	return text
-}
-
-// Share is a part of the whole, from 0 to 1.
-func Share(x float64) Value {
-	text := ""
-	switch p := 100 * x; {
-	case p == 0:
-		text = "0 %"
-	case p < 0.01:
-		text = "< 0.01 %"
-	case p < 10:
-		text = strings.TrimSuffix(fmt.Sprintf("%.2f", p), ".00") + " %"
-	default:
-		text = fmt.Sprintf("%.1f %%", p)
-	}
-	return Value{Text: text, Data: rounded(x)}
+	return Value{Text: strings.TrimSuffix(text(x), ".00") + " %", Data: rounded(x)}
 }
 
 // Efficiency is a part of an ideal, with the least that is wanted, if anything is. 0 is not stated.

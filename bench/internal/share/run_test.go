@@ -45,7 +45,7 @@ func TestRunBringsTogetherWhatBothSidesSaw(t *testing.T) {
 	}
 	assert.Equal(t, 4, served)
 	require.NotNil(t, r.log)
-	assert.Len(t, r.log.Calls, 4)
+	assert.Equal(t, 4, r.log.Calls)
 	require.Len(t, r.log.Passages, 4)
 	for _, passage := range r.log.Passages {
 		assert.Len(t, passage.Sends, 1)

@@ -19,7 +19,6 @@ type clock struct {
 	now             time.Duration
 	due             []*event // the next one last
 	asked           uint64   // events so far, to keep those of one moment in order
-	called          int      // how many of them were called
 	ticks           *ticker
 }
 
@@ -38,7 +37,6 @@ func (c *clock) next() bool {
 	e := c.due[last]
 	c.due = c.due[:last]
 	c.now = e.at
-	c.called++
 	e.call()
 	return true
 }

@@ -42,7 +42,7 @@ func newServer(l *Load, discord Discord) *server {
 	s := &server{global: newCounter(discord.global())}
 	for _, q := range l.queues {
 		quota := discord.Quota
-		if i := slices.IndexFunc(discord.Rules, func(r discordsim.Rule) bool { return r.Matches(q.route.Method(), q.route.Path()) }); i >= 0 {
+		if i := slices.IndexFunc(discord.Rules, q.matches); i >= 0 {
 			quota = discord.Rules[i].Quota
 		}
 		s.counters = append(s.counters, newCounter(quota))

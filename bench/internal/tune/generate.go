@@ -33,39 +33,37 @@ type Share struct {
 
 // Generate makes the load up. The same traffic always gives the same load.
 func Generate(t Traffic) (*Load, error) {
+	for _, share := range t.Mix {
+		if _, err := compile(share.Route, 0); err != nil {
+			return nil, fmt.Errorf("%s cannot be requested: %w", share.Route, err)
+		}
+	}
 	load, chance := newLoad(), rand.New(rand.NewPCG(t.Seed, 3))
 	drawChannel := draw(chance, t.Channels, func(n int) float64 { return math.Pow(float64(n+1), -t.Skew) })
 	drawRoute := draw(chance, len(t.Mix), func(n int) float64 { return t.Mix[n].Weight })
-	load.Length = t.Length
-	if t.Burst > 0 && t.BurstEvery > 0 {
-		load.Bursts = int((t.Length - 1) / t.BurstEvery)
-	}
 	type place struct{ route, channel int }
 	queues := make(map[place]int) // a route is compiled once for each channel
-	add := func(at time.Duration, requests, route, channel int) error {
-		queue, ok := queues[place{route, channel}]
+	add := func(at time.Duration, requests int) {
+		p := place{drawRoute(), drawChannel()}
+		queue, ok := queues[p]
 		if !ok {
-			compiled, err := compile(t.Mix[route].Route, channel)
-			if err != nil {
-				return err
-			}
+			compiled, _ := compile(t.Mix[p.route].Route, p.channel)
 			queue = load.queue(compiled)
-			queues[place{route, channel}] = queue
+			queues[p] = queue
 		}
 		for range requests {
 			load.add(at, queue)
 		}
-		return nil
 	}
+	load.Length = t.Length
 	for range t.Requests {
-		if err := add(time.Duration(chance.Float64()*float64(t.Length)), 1, drawRoute(), drawChannel()); err != nil {
-			return nil, err
-		}
+		add(time.Duration(chance.Float64()*float64(t.Length)), 1)
+	}
+	if t.Burst > 0 && t.BurstEvery > 0 {
+		load.Bursts = int((t.Length - 1) / t.BurstEvery)
 	}
 	for n := range load.Bursts {
-		if err := add(time.Duration(n+1)*t.BurstEvery, t.Burst, drawRoute(), drawChannel()); err != nil {
-			return nil, err
-		}
+		add(time.Duration(n+1)*t.BurstEvery, t.Burst)
 	}
 	load.sort()
 	return load, nil
@@ -82,11 +80,7 @@ func compile(route routes.Route, channel int) (routes.CompiledRoute, error) {
 	if len(parameters) > 0 {
 		parameters[0] = strconv.Itoa(firstID + channel)
 	}
-	compiled, err := route.Compile(parameters...)
-	if err != nil {
-		return compiled, fmt.Errorf("%s cannot be requested: %w", route, err)
-	}
-	return compiled, nil
+	return route.Compile(parameters...)
 }
 
 // draw chooses among n things that are not equally likely.

@@ -40,6 +40,11 @@ type queue struct {
 	requests int
 }
 
+// matches reports that a rule is for its requests. The first such rule counts.
+func (q *queue) matches(rule discordsim.Rule) bool {
+	return rule.Matches(q.route.Method(), q.route.Path())
+}
+
 // queueKey tells queues apart. It contains the tokens of webhooks.
 type queueKey struct{ method, template, id, token string }
 
@@ -52,12 +57,15 @@ func (l *Load) Requests() int { return len(l.arrivals) }
 func (l *Load) Queues() int { return len(l.queues) }
 
 // Routes is how many routes there are, whatever they are about.
-func (l *Load) Routes() int {
-	seen := make(map[routes.Route]struct{})
-	for i := range l.queues {
-		seen[l.queues[i].route.Route()] = struct{}{}
+func (l *Load) Routes() int { return len(l.byRoute()) }
+
+// byRoute is how many requests there are for each route.
+func (l *Load) byRoute() map[string]int {
+	requests := make(map[string]int)
+	for _, q := range l.queues {
+		requests[q.route.Route().Method()+" "+q.route.Route().Template()] += q.requests
 	}
-	return len(seen)
+	return requests
 }
 
 // queue returns the number of what a request waits in.
@@ -96,12 +104,17 @@ func nameOf(route routes.CompiledRoute) string {
 	return name + " of " + kind + " " + id
 }
 
-// CheckRules reports a rule that is for no request, with the routes that there are.
+// CheckRules reports a rule that has no effect: it is for no request, or an earlier one is for all of them, too.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i, rule := range rules {
-		if !slices.ContainsFunc(l.queues, func(q queue) bool { return rule.Matches(q.route.Method(), q.route.Path()) }) {
+		queues := slices.DeleteFunc(slices.Clone(l.queues), func(q queue) bool { return !q.matches(rule) })
+		if len(queues) == 0 {
 			names := strings.Join(l.routeNames(), "\n")
 			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, names)
+		}
+		if !slices.ContainsFunc(queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
+			return fmt.Errorf("-rule, number %d has no effect: number %d is for the same requests; omit one of them",
+				i+1, slices.IndexFunc(rules, queues[0].matches)+1)
 		}
 	}
 	return nil
@@ -112,11 +125,7 @@ const mostNames = 20
 
 // routeNames lists the routes with most requests, and how many these are.
 func (l *Load) routeNames() (names []string) {
-	requests := make(map[string]int)
-	for _, q := range l.queues {
-		route := q.route.Route()
-		requests[route.Method()+" "+route.Template()] += q.requests
-	}
+	requests := l.byRoute()
 	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })
 	for _, name := range all[:min(len(all), mostNames)] {
 		names = append(names, fmt.Sprintf("  %s (%d)", name, requests[name]))

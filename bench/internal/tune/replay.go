@@ -26,12 +26,9 @@ type replay struct {
 	record  record
 
 	arrival event
-	next    int         // arrival
-	open    int         // requests that have arrived and have no outcome
-	asking  int         // those of them that the manager has not answered
-	ended   int         // those that have an outcome and were not told
-	free    []*exchange // of requests that have ended
-	// undisturbed is set by events that cannot have made the manager answer anybody who waits. That saves asking it.
+	next    int // arrival
+	asking  int // requests that have arrived and that the manager has not answered
+	// undisturbed is set by events that cannot have made the manager answer anybody. That saves asking it.
 	undisturbed bool
 
 	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
@@ -64,26 +61,23 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	for n := 0; r.clock.next(); n++ {
-		if n%lookEvery == 0 {
+	told := 0
+	for ; r.clock.next(); r.record.events++ {
+		if r.record.events%lookEvery == 0 {
 			if ctx.Err() != nil {
 				return Result{}, ctx.Err()
 			}
-			done(r.ended)
-			r.ended = 0
+			told = r.record.tell(done, told)
 		}
-		if r.undisturbed {
-			r.undisturbed = false
-			continue
+		if !r.undisturbed {
+			r.settle()
 		}
-		r.settle()
-		r.record.measure()
+		r.undisturbed = false
 	}
-	done(r.ended)
-	if r.open > 0 {
-		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, r.open, maxRateLimit)
+	if told = r.record.tell(done, told); told < load.Requests() {
+		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, load.Requests()-told, maxRateLimit)
 	}
-	return r.record.result(maxRateLimit, r.clock.called), nil
+	return r.record.result(maxRateLimit), nil
 }
 
 // awaitArrival waits for the next request.
@@ -93,17 +87,14 @@ func (r *replay) awaitArrival() {
 	}
 }
 
-// arrive lets all requests of this moment arrive.
+// arrive lets the next request arrive.
 func (r *replay) arrive() {
-	r.undisturbed = true
-	for r.next < len(r.load.arrivals) && r.load.arrivals[r.next].at <= r.clock.now {
-		x := r.exchange(r.load.arrivals[r.next].queue)
-		r.next++
-		r.open++
-		if !x.acquire() {
-			r.undisturbed = false
-		}
-	}
+	queue := r.load.arrivals[r.next].queue
+	x := &exchange{replay: r, queue: queue, request: buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}}
+	x.call = x.proceed
+	x.chance.Seed(r.discord.Seed, uint64(r.next))
+	r.next++
+	r.undisturbed = x.acquire()
 	r.awaitArrival()
 }
 
@@ -146,37 +137,21 @@ type exchange struct {
 	response ratelimits.Response
 }
 
-// exchange returns one for the next request.
-func (r *replay) exchange(queue int) (x *exchange) {
-	if last := len(r.free) - 1; last >= 0 {
-		x, r.free = r.free[last], r.free[:last]
-	} else {
-		x = &exchange{replay: r}
-		x.call = x.proceed
-	}
-	x.queue, x.queued = queue, 0
-	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
-	x.chance.Seed(r.discord.Seed, uint64(r.next))
-	return x
-}
-
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
 // acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
-	r := &x.record
-	r.waiting[x.queue]++
-	r.all++
-	r.grown = append(r.grown, x.queue)
-	if r.waiting[x.queue] == 1 {
-		if x.lease, x.err = x.manager.AcquireRequest(atOnce, &x.request); x.err == nil {
-			x.waited = buckets.WaitsForNothing
-			x.answered()
+	if x.record.waiting[x.queue] == 0 {
+		if lease, err := x.manager.AcquireRequest(atOnce, &x.request); err == nil {
+			x.lease = lease
+			x.send()
 			return true
 		}
 	}
+	x.record.waiting[x.queue]++
+	x.record.all++
 	x.asking++
 	x.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
 		x.mu.Lock()
@@ -192,16 +167,17 @@ func (x *exchange) acquire() bool {
 // answered takes in that the request may be sent, or why not.
 func (x *exchange) answered() {
 	waited := x.clock.now - x.asked
-	x.record.waiting[x.queue]--
-	x.record.all--
 	x.record.wait(x.queue, x.waited, waited)
 	if x.err != nil {
 		x.record.refuse(x.queue, x.err)
-		x.end()
 		return
 	}
-	x.sent = true
 	x.queued += waited
+	x.send()
+}
+
+func (x *exchange) send() {
+	x.sent = true
 	x.clock.after(x.way(), &x.event)
 }
 
@@ -228,11 +204,4 @@ func (x *exchange) proceed() {
 	}
 	x.record.queued = append(x.record.queued, x.queued)
 	x.record.Makespan = x.clock.now
-	x.end()
-}
-
-func (x *exchange) end() {
-	x.open--
-	x.ended++
-	x.free = append(x.free, x)
 }

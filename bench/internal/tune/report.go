@@ -1,18 +1,18 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 // Report describes what came of the values. Of the paths of a trace it contains routes and ids, no tokens.
-func (r Report) Report(c Config) *report.Report {
+func (r Report) Report() *report.Report {
 	return &report.Report{
-		Title: "Max rate limits for " + report.Counted(c.Load.Requests(), "request"), About: c.about(), Verdict: r.verdict(),
-		Facts: r.facts(c), Tables: []report.Table{r.table()}, Charts: r.charts(),
+		Title: "Max rate limits for " + report.Counted(r.Load.Requests(), "request"), About: r.about(), Verdict: r.verdict(),
+		Facts: r.facts(), Tables: []report.Table{r.table()}, Charts: r.charts(),
 	}
 }
 
@@ -34,50 +34,50 @@ func (c *Config) about() []string {
 	return append(lines, load.LimitsText(d.Quota, each, d.GlobalLimit), fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 
+// share is the part that a value refuses, so that nobody takes it for what is acceptable if it is not.
+func (r Report) share(v Result) report.Value { return report.Share(v.Share(), r.Acceptable) }
+
 func (r Report) verdict() report.Verdict {
-	const smallestText = "%s is the smallest value that refuses %s or less (%s)"
-	acceptable, setting, share := report.Share(r.Acceptable), report.Setting, func(v Result) report.Value { return report.Share(v.Share()) }
+	acceptable, setting := report.Share(r.Acceptable), report.Setting
+	if r.Recommended < 0 && r.Free == 0 {
+		line := fmt.Sprintf("no limit made a request wait, so all values do the same; %s in %s cannot tell which one to set",
+			report.Counted(r.Load.Requests(), "request"), report.Time(r.Load.Length))
+		return report.Verdict{Status: report.NotJudged, Line: line}
+	}
 	if r.Recommended < 0 {
-		last := r.Results[len(r.Results)-1]
-		line := fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, setting(last.MaxRateLimit), share(last))
+		last := r.shown()
+		line := fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, setting(last.MaxRateLimit), r.share(last))
 		return report.Verdict{Status: report.Failed, Line: line, Reasons: r.Bottleneck.advice(last)}
 	}
 	smallest := r.Results[r.Smallest]
-	line := fmt.Sprintf(smallestText, setting(smallest.MaxRateLimit), acceptable, share(smallest))
+	line := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s)", setting(smallest.MaxRateLimit), acceptable, r.share(smallest))
 	switch {
 	case r.Free >= 0 && r.Free != r.Smallest:
 		free := r.Results[r.Free]
 		line += fmt.Sprintf("; %s refuses nothing, but requests wait up to %s", setting(free.MaxRateLimit), report.Time(free.Max))
 		if r.Recommended == r.Free {
 			line = fmt.Sprintf("%s refuses nothing, and nobody waits longer than %s; %s would refuse %s",
-				setting(free.MaxRateLimit), report.Time(free.Max), setting(smallest.MaxRateLimit), share(smallest))
+				setting(free.MaxRateLimit), report.Time(free.Max), setting(smallest.MaxRateLimit), r.share(smallest))
 		}
 	case r.Smallest == 0:
 		line += "; smaller ones were not tried"
 	default:
 		smaller := r.Results[r.Smallest-1]
-		line += fmt.Sprintf("; %s refuses %s", setting(smaller.MaxRateLimit), share(smaller))
+		line += fmt.Sprintf("; %s refuses %s", setting(smaller.MaxRateLimit), r.share(smaller))
 	}
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: []string{r.Bottleneck.remains()}}
 }
 
 // remains says which limit is still most in the way when few enough requests are refused.
 func (b *Bottleneck) remains() string {
-	switch {
-	case b == nil:
+	if b == nil {
 		return "There is no bottleneck: no request waits for a limit."
-	case b.Refused > 0:
-		return fmt.Sprintf("The bottleneck is %s (%d refused).", b.shownName(), b.Refused)
 	}
-	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.",
-		b.shownName(), report.Time(b.Waited), report.Time(b.Longest))
-}
-
-func (b *Bottleneck) shownName() string {
-	if b.Name == "" {
-		return "the global limit"
+	name := cmp.Or(b.Name, "the global limit")
+	if b.Refused > 0 {
+		return fmt.Sprintf("The bottleneck is %s (%d refused).", name, b.Refused)
 	}
-	return b.Name
+	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.", name, report.Time(b.Waited), report.Time(b.Longest))
 }
 
 // advice says which limit is in the way and what helps.
@@ -96,19 +96,19 @@ func (b *Bottleneck) advice(last Result) []string {
 }
 
 // facts are about the recommended value, or about the largest one if there is none.
-func (r Report) facts(c Config) []report.Fact {
-	v, recommended, remark := r.Results[len(r.Results)-1], report.Value{}, "none; the other numbers are those of the largest value"
+func (r Report) facts() []report.Fact {
+	v, recommended, remark := r.shown(), report.Value{}, "none; the other numbers are those of the largest value"
 	if r.Recommended >= 0 {
-		v = r.Results[r.Recommended]
 		recommended, remark = report.Setting(v.MaxRateLimit), "as max rate limit"
 	}
-	load, firstSkipped := c.Load, ""
+	load, firstSkipped := r.Load, ""
 	if load.Skipped > 0 {
 		firstSkipped = load.FirstSkipped.Error()
 	}
+	failed := v.Share() > r.Acceptable
 	facts := []report.Fact{
-		{Name: "recommended", Key: "recommended_seconds", Value: recommended.Bad(r.Recommended < 0), Remark: remark, Main: true},
-		{Name: "refused", Value: report.Share(v.Share()).Bad(r.Recommended < 0), Main: true,
+		{Name: "recommended", Key: "recommended_seconds", Value: recommended.Bad(failed), Remark: remark, Main: true},
+		{Name: "refused", Value: r.share(v).Bad(failed), Main: true,
 			Remark: fmt.Sprintf("%d of %s", v.Refused, report.Counted(v.Requests, "request"))},
 		{Name: "429s", Value: report.Count(v.Limited), Main: true},
 		{Name: "queued, median", Value: report.Time(v.Median), Main: true},
@@ -125,14 +125,16 @@ func (r Report) facts(c Config) []report.Fact {
 	if b == nil {
 		return append(facts, report.Fact{Key: "bottleneck"})
 	}
-	for key, value := range map[string]report.Value{
-		"name": report.Text(b.Name), "refused_early": report.Count(b.Refused), "waited_seconds": report.Time(b.Waited),
-		"asked_per_second": report.Number(b.Asked, 3, ""), "limit": report.Count(b.Limit), "period_seconds": report.Time(b.Period),
-		"lasting": report.Data(b.Lasting), "longest_predicted_wait_seconds": report.Time(b.Longest),
-	} {
-		facts = append(facts, report.Fact{Key: "bottleneck." + key, Value: value})
-	}
-	return facts
+	return append(facts,
+		report.Fact{Key: "bottleneck.name", Value: report.Text(b.Name)},
+		report.Fact{Key: "bottleneck.refused_early", Value: report.Count(b.Refused)},
+		report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(b.Waited)},
+		report.Fact{Key: "bottleneck.asked_per_second", Value: report.Number(b.Asked, 3, "")},
+		report.Fact{Key: "bottleneck.limit", Value: report.Count(b.Limit)},
+		report.Fact{Key: "bottleneck.period_seconds", Value: report.Time(b.Period)},
+		report.Fact{Key: "bottleneck.lasting", Value: report.Data(b.Lasting)},
+		report.Fact{Key: "bottleneck.longest_predicted_wait_seconds", Value: report.Time(b.Longest)},
+	)
 }
 
 func (r Report) table() report.Table {
@@ -151,15 +153,19 @@ func (r Report) table() report.Table {
 	}}
 	for _, v := range r.Results {
 		t.Rows = append(t.Rows, []report.Value{
-			report.Setting(v.MaxRateLimit), report.Count(v.Refused), report.Share(v.Share()), report.Time(v.Median), report.Time(v.P99), report.Time(v.Max),
+			report.Setting(v.MaxRateLimit), report.Count(v.Refused), r.share(v), report.Time(v.Median), report.Time(v.P99), report.Time(v.Max),
 			report.Count(v.LongestQueue), report.Count(v.MostWaiting), report.Count(v.Limited), report.Time(v.Makespan),
 		})
 	}
 	return t
 }
 
+// charts are curves over the values.
 func (r Report) charts() []report.Chart {
 	var names []string
+	for _, v := range r.Results {
+		names = append(names, report.Setting(v.MaxRateLimit).String())
+	}
 	line := func(name string, value func(Result) float64) report.Series {
 		s := report.Series{Name: name}
 		for i, v := range r.Results {
@@ -167,23 +173,19 @@ func (r Report) charts() []report.Chart {
 		}
 		return s
 	}
-	for _, v := range r.Results {
-		names = append(names, report.Setting(v.MaxRateLimit).String())
-	}
 	x := report.Axis{Label: "max rate limit"}
-	times := func(name string, value func(Result) time.Duration) report.Series {
-		return line(name, func(v Result) float64 { return value(v).Seconds() })
-	}
 	return []report.Chart{{
-		Title: "Refused", X: x, Y: report.Axis{Label: "requests refused", Unit: "%"}, Names: names, Marked: r.Recommended + 1, Series: []report.Series{
+		Title: "Refused", Summary: "The part of the requests that each value refuses.", X: x, Y: report.Axis{Label: "requests refused", Unit: "%"},
+		Names: names, Marked: r.Recommended + 1, Series: []report.Series{
 			line("refused", func(v Result) float64 { return 100 * v.Share() }),
 			line("acceptable", func(Result) float64 { return 100 * r.Acceptable }),
 		},
 	}, {
-		Title: "Queued", X: x, Y: report.Axis{Label: "held back", Unit: "s"}, Names: names, Marked: r.Recommended + 1, Series: []report.Series{
-			times("median", func(v Result) time.Duration { return v.Median }),
-			times("99 %", func(v Result) time.Duration { return v.P99 }),
-			times("longest", func(v Result) time.Duration { return v.Max }),
+		Title: "Queued", Summary: "How long the others are held back.", X: x, Y: report.Axis{Label: "held back", Unit: "s"},
+		Names: names, Marked: r.Recommended + 1, Series: []report.Series{
+			line("median", func(v Result) float64 { return v.Median.Seconds() }),
+			line("99 %", func(v Result) float64 { return v.P99.Seconds() }),
+			line("longest", func(v Result) float64 { return v.Max.Seconds() }),
 		},
 	}}
 }

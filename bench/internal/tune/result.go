@@ -30,12 +30,14 @@ type Result struct {
 
 // tally is what one limit has done to requests.
 type tally struct {
-	refused   int
-	predicted time.Duration // the longest wait that was refused
-	waited    time.Duration // by all requests together
-	longest   time.Duration
-	limit     int // as the client knew it
-	period    time.Duration
+	// Refused is how many requests had to be refused because of it.
+	Refused int
+	// Waited is for how long requests waited for it, all together, Longest the longest of these waits; or, if it refused any, the longest
+	// that was predicted for them.
+	Waited, Longest time.Duration
+	// Limit requests per Period are what it allows. 0 if the client never learnt it.
+	Limit  int
+	Period time.Duration
 }
 
 // Share is the part of the requests that was refused.
@@ -52,15 +54,19 @@ type record struct {
 	queued  []time.Duration
 	waiting []int // requests that have asked and have no answer, in each queue
 	all     int   // the same in all
-	grown   []int // queues in which more may wait than before
 }
 
 func newRecord(l *Load) record {
 	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
 }
 
-// wait notes for how long one has waited, and for what.
+// wait notes for how long one has waited that waits no longer, and for what.
 func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
+	if d > 0 { // or it was refused at once
+		r.LongestQueue, r.MostWaiting = max(r.LongestQueue, r.waiting[queue]), max(r.MostWaiting, r.all)
+	}
+	r.waiting[queue]--
+	r.all--
 	limit := &r.queues[queue]
 	switch waitsFor {
 	case buckets.WaitsForNothing, buckets.WaitsForProbe: // the probe is no limit
@@ -68,16 +74,10 @@ func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
 	case buckets.WaitsForGlobal:
 		limit = &r.global
 	}
-	limit.waited, limit.longest = limit.waited+d, max(limit.longest, d)
-}
-
-// measure looks how long the queues are. It is called when nothing more happens at this moment.
-func (r *record) measure() {
-	for _, queue := range r.grown {
-		r.LongestQueue = max(r.LongestQueue, r.waiting[queue])
+	limit.Waited += d
+	if limit.Refused == 0 {
+		limit.Longest = max(limit.Longest, d)
 	}
-	r.grown = r.grown[:0]
-	r.MostWaiting = max(r.MostWaiting, r.all)
 }
 
 // refuse notes a request that was not.
@@ -91,34 +91,36 @@ func (r *record) refuse(queue int, err error) {
 	if tooLong.Global {
 		limit = &r.global
 	} else if tooLong.Limit > 0 {
-		limit.limit, limit.period = tooLong.Limit, tooLong.Period
+		limit.Limit, limit.Period = tooLong.Limit, tooLong.Period
 	}
-	limit.refused, limit.predicted = limit.refused+1, max(limit.predicted, tooLong.Wait)
+	if limit.Refused == 0 {
+		limit.Longest = 0 // what counts from now on is what was predicted
+	}
+	limit.Refused, limit.Longest = limit.Refused+1, max(limit.Longest, tooLong.Wait)
+}
+
+// tell says how many more requests have an outcome than were told before, and returns how many have one.
+func (r *record) tell(done func(int), before int) int {
+	ended := r.Refused + len(r.queued)
+	done(ended - before)
+	return ended
 }
 
 // result is what has become of all requests.
-func (r *record) result(maxRateLimit time.Duration, events int) Result {
-	r.MaxRateLimit, r.events, r.Queued = maxRateLimit, events, load.Quantiles(r.queued)
+func (r *record) result(maxRateLimit time.Duration) Result {
+	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(r.queued)
 	return r.Result
 }
 
 // Bottleneck is the limit that refuses most requests, or lets requests wait for most time in all if none is refused.
 type Bottleneck struct {
-	// Name is the route and the channel, guild or webhook that it is about, without any token. Empty: the global limit.
+	// Name is the route and the channel, guild or webhook that it is about, without any token.
 	Name string
-	// Refused is how many requests had to be refused because of it.
-	Refused int
-	// Waited is for how long requests waited for it, all together.
-	Waited time.Duration
+	tally
 	// Asked is how many requests per second there were for it, on the average of the whole load; 0 if the load takes no time.
 	Asked float64
-	// Limit requests per Period are what it allows. 0 if the client never learnt it.
-	Limit  int
-	Period time.Duration
 	// Lasting: more is asked for than it allows, not only for a while.
 	Lasting bool
-	// Longest is the longest wait that was predicted, or the longest wait if no request was refused.
-	Longest time.Duration
 }
 
 // lastingPeriods is how many periods a load has to take before its average says something.
@@ -126,26 +128,23 @@ const lastingPeriods = 10
 
 // findBottleneck returns nil if no request is refused, and none waits for a limit.
 func findBottleneck(config Config, r Result) *Bottleneck {
-	name, worst, requests := "", r.global, config.Load.Requests()
-	worst.limit, worst.period = config.Discord.GlobalLimit, time.Second
+	load := config.Load
+	worst, requests := Bottleneck{tally: r.global}, load.Requests()
+	worst.Limit, worst.Period = config.Discord.GlobalLimit, time.Second
 	for i, q := range r.queues {
-		if q.refused > worst.refused || r.Refused == 0 && q.waited > worst.waited {
-			name, worst, requests = config.Load.queues[i].name, q, config.Load.queues[i].requests
+		if q.Refused > worst.Refused || r.Refused == 0 && q.Waited > worst.Waited {
+			worst, requests = Bottleneck{Name: load.queues[i].name, tally: q}, load.queues[i].requests
 		}
 	}
-	if r.Refused == 0 {
-		worst.predicted = worst.longest
-	}
-	if worst.refused == 0 && worst.waited == 0 {
+	if worst.Refused == 0 && worst.Waited == 0 {
 		return nil
 	}
-	b := &Bottleneck{Name: name, Refused: worst.refused, Waited: worst.waited, Limit: worst.limit, Period: worst.period, Longest: worst.predicted}
-	if config.Load.Length > 0 {
-		b.Asked = float64(requests) / config.Load.Length.Seconds()
+	if load.Length > 0 {
+		worst.Asked = float64(requests) / load.Length.Seconds()
 	}
-	if b.Limit > 0 && config.Load.Length >= lastingPeriods*b.Period {
-		windows := float64(config.Load.Length)/float64(b.Period) + 1
-		b.Lasting = float64(requests) > float64(b.Limit)*windows
+	if worst.Limit > 0 && load.Length >= lastingPeriods*worst.Period {
+		windows := float64(load.Length)/float64(worst.Period) + 1
+		worst.Lasting = float64(requests) > float64(worst.Limit)*windows
 	}
-	return b
+	return &worst
 }

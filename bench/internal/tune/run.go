@@ -12,11 +12,12 @@ package tune
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Config is what to replay, and which values to compare.
@@ -26,21 +27,21 @@ type Config struct {
 	MaxRateLimits []time.Duration
 	// Acceptable is the part of the requests that may be refused.
 	Acceptable float64
-	// Done is called when so many more requests have an outcome, by several goroutines at once. It may be nil.
+	// Done is called when so many more requests have an outcome, by several goroutines at once.
 	Done func(requests int)
 }
 
 // Report is what came of the values.
 type Report struct {
+	Config
 	// Results are in the order of the max rate limits.
-	Results    []Result
-	Acceptable float64
+	Results []Result
 	// Smallest is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
 	Smallest int
 	// Free is the index of the smallest value that refuses nothing, -1 if none does.
 	Free int
 	// Recommended is the smallest value that refuses nothing if that is cheap: nobody waits longer for it than cheapWait, or than
-	// cheapTimes the smallest value. Otherwise it is the smallest value.
+	// cheapTimes the smallest value. Otherwise it is the smallest value. It is -1 if there is none, or no reason to prefer one.
 	Recommended int
 	// Bottleneck says which limit is most in the way with that value, or with the largest one if none will do. Nil if no request is
 	// refused, and none waits for a limit.
@@ -52,16 +53,6 @@ const (
 	cheapTimes = 3
 )
 
-// recommend chooses among the results.
-func (r *Report) recommend() {
-	r.Smallest = slices.IndexFunc(r.Results, func(v Result) bool { return v.Share() <= r.Acceptable })
-	r.Free = slices.IndexFunc(r.Results, func(v Result) bool { return v.Refused == 0 })
-	r.Recommended = r.Smallest
-	if r.Free >= 0 && r.Results[r.Free].Max <= max(cheapWait, cheapTimes*r.Results[r.Smallest].MaxRateLimit) {
-		r.Recommended = r.Free
-	}
-}
-
 // Run replays the load for each value, several at once. The result does not depend on how many. The error is the context's
 // when it ends, or about a configuration that makes no sense.
 func Run(ctx context.Context, config Config) (Report, error) {
@@ -70,57 +61,69 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	}
 	values := slices.Clone(config.MaxRateLimits)
 	slices.Sort(values)
-	values = slices.Compact(values)
-	results, err := replayAll(ctx, config, values)
+	results, err := replayAll(ctx, config, slices.Compact(values))
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Results: results, Acceptable: config.Acceptable}
-	report.recommend()
-	shown := report.Recommended
-	if shown < 0 {
-		shown = len(results) - 1
+	return newReport(config, results), nil
+}
+
+func newReport(config Config, results []Result) Report {
+	r := Report{Config: config, Results: results}
+	r.Smallest = slices.IndexFunc(results, func(v Result) bool { return v.Share() <= r.Acceptable })
+	r.Free = slices.IndexFunc(results, func(v Result) bool { return v.Refused == 0 })
+	r.Recommended = r.Smallest
+	if r.Free >= 0 && results[r.Free].Max <= max(cheapWait, cheapTimes*results[r.Smallest].MaxRateLimit) {
+		r.Recommended = r.Free
 	}
-	report.Bottleneck = findBottleneck(config, results[shown])
-	return report, nil
+	r.Bottleneck = findBottleneck(config, r.shown())
+	if r.Bottleneck == nil && r.Free == 0 {
+		r.Recommended = -1
+	}
+	return r
+}
+
+// shown is the result of the recommended value, or that of the largest one if there is none.
+func (r *Report) shown() Result {
+	if r.Recommended < 0 {
+		return r.Results[len(r.Results)-1]
+	}
+	return r.Results[r.Recommended]
 }
 
 // replayAll returns a result for each value. They are replayed from the smallest up; when one refuses nothing, neither does
 // a larger one, and everything else is the same, too.
 func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Result, error) {
-	done := config.Done
-	if done == nil {
-		done = func(int) {}
-	}
-	results, errs := make([]Result, len(values)), make([]error, len(values))
+	results := make([]Result, len(values))
 	var mu sync.Mutex
-	next, free := 0, len(values) // free: the first that is known to refuse nothing
-	take := func() (int, bool) {
+	free := len(values) // the first that is known to refuse nothing
+	isNeeded := func(i int) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		next++
-		return next - 1, next <= len(values) && next-1 < free
+		return i < free
 	}
-	var group sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			for i, more := take(); more; i, more = take() {
-				results[i], errs[i] = simulate(ctx, config.Load, config.Discord, values[i], done)
-				if errs[i] == nil && results[i].Refused == 0 {
-					mu.Lock()
-					free = min(free, i)
-					mu.Unlock()
-				}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, value := range values {
+		group.Go(func() (err error) {
+			if !isNeeded(i) {
+				return nil
 			}
+			results[i], err = simulate(running, config.Load, config.Discord, value, config.Done)
+			mu.Lock()
+			defer mu.Unlock()
+			if results[i].Refused == 0 {
+				free = min(free, i)
+			}
+			return err
 		})
 	}
-	group.Wait()
-	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
+	if err := cmp.Or(group.Wait(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	for i := free + 1; i < len(values); i++ {
 		if results[i].Requests == 0 {
-			done(config.Load.Requests())
+			config.Done(config.Load.Requests())
 		}
 		results[i] = results[free]
 		results[i].MaxRateLimit = values[i]

@@ -56,7 +56,7 @@ func together(t *testing.T, channels, each int) *Load {
 
 func compare(t *testing.T, load *Load, discord Discord, acceptable float64, values ...time.Duration) Report {
 	t.Helper()
-	report, err := Run(t.Context(), Config{Load: load, Discord: discord, MaxRateLimits: values, Acceptable: acceptable})
+	report, err := Run(t.Context(), Config{Load: load, Discord: discord, MaxRateLimits: values, Acceptable: acceptable, Done: func(int) {}})
 	require.NoError(t, err)
 	return report
 }
@@ -118,7 +118,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	values := []time.Duration{second, 5 * second, 10 * second}
 	traffic := anHour(7)
 	first := compare(t, generate(t, traffic), usual, 0, values...)
-	assert.Equal(t, first, compare(t, generate(t, traffic), usual, 0, values...))
+	assert.Equal(t, first.Results, compare(t, generate(t, traffic), usual, 0, values...).Results)
 	traffic.Seed = 8
 	assert.NotEqual(t, first.Results, compare(t, generate(t, traffic), usual, 0, values...).Results)
 	traffic.Seed = 7
@@ -268,10 +268,48 @@ func TestRulesApplyToTheirRoutes(t *testing.T) {
   PUT /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me (1)`)
 }
 
+func TestRuleThatComesTooLateIsRefused(t *testing.T) {
+	t.Parallel()
+	load := together(t, 2, 3)
+	messages, first := "/channels/{id}/messages", "/channels/900000000000000000/messages"
+	assert.EqualError(t, load.CheckRules([]discordsim.Rule{{Method: "POST", Path: messages}, {Method: "POST", Path: "/channels/{channel.id}/messages"}}),
+		"-rule, number 2 has no effect: number 1 is for the same requests; omit one of them")
+	require.Error(t, load.CheckRules([]discordsim.Rule{{Method: "POST", Path: messages}, {Method: "POST", Path: first}}))
+	require.NoError(t, load.CheckRules([]discordsim.Rule{{Method: "POST", Path: first}, {Method: "POST", Path: messages}}), "for the other channel")
+}
+
+func TestLoadThatNoLimitDelaysIsNotJudged(t *testing.T) {
+	t.Parallel()
+	r := compare(t, together(t, 1, 3), usual, 0.01, second, 5*second)
+	verdict := r.Report().Verdict
+	assert.Equal(t, "not-judged", string(verdict.Status))
+	assert.Equal(t, "no limit made a request wait, so all values do the same; 3 requests in 0 s cannot tell which one to set", verdict.Line)
+	assert.Equal(t, -1, r.Recommended)
+	assert.Equal(t, "–", r.Report().Facts[0].Value.String(), "nothing is recommended")
+	assert.Equal(t, "passed", string(compare(t, together(t, 1, 6), usual, 0.01, 10*second).Report().Verdict.Status), "the sixth one waits")
+}
+
+func TestPartsDoNotContradictTheVerdict(t *testing.T) {
+	t.Parallel()
+	verdict := func(refused int) (string, string) {
+		result := Result{MaxRateLimit: second, Requests: 1_000_000, Refused: refused, global: tally{Refused: refused}}
+		r := newReport(Config{Load: newLoad(), Acceptable: 0.01}, []Result{result}).Report()
+		return r.Verdict.Line, r.Tables[0].Rows[0][2].String()
+	}
+	line, part := verdict(10_001)
+	assert.Equal(t, "no value refuses 1 % or less; the largest, 1 s, refuses 1.0001 %", line)
+	assert.Equal(t, "1.0001 %", part)
+	line, part = verdict(1)
+	assert.Contains(t, line, "refuses 1 % or less (0.0001 %)")
+	assert.Equal(t, "0.0001 %", part, "not nothing")
+	line, _ = verdict(10_000)
+	assert.Contains(t, line, "refuses 1 % or less (1 %)")
+}
+
 func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
 	t.Parallel()
 	value := func(limit time.Duration, refused int, longest time.Duration) Result {
-		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}}
+		return Result{MaxRateLimit: limit, Requests: 1000, Refused: refused, Queued: load.Queued{Max: longest}, global: tally{Refused: refused, Waited: longest}}
 	}
 	for _, test := range []struct {
 		values []Result
@@ -290,8 +328,7 @@ func TestRefusingNothingIsRecommendedWhereItIsCheap(t *testing.T) {
 			"30 s is the smallest value that refuses 1 % or less (0 %); 10 s refuses 7 %"},
 		{[]Result{value(10*second, 70, 10*second)}, -1, "no value refuses 1 % or less; the largest, 10 s, refuses 7 %"},
 	} {
-		r := Report{Results: test.values, Acceptable: 0.01, Bottleneck: &Bottleneck{}}
-		r.recommend()
+		r := newReport(Config{Load: newLoad(), Acceptable: 0.01}, test.values)
 		assert.Equal(t, test.want, r.Recommended, test.line)
 		assert.Equal(t, test.line, r.verdict().Line)
 	}

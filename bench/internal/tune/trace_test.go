@@ -70,7 +70,7 @@ func TestBadLinesAreNamed(t *testing.T) {
 		{"t.csv", "", []string{"t.csv: no requests", "time, method, path"}},
 		{"t.csv", "time,method,path\n", []string{"t.csv: no requests"}},
 		{"t.csv", "1,POST,/x\n40000000,POST,/x\n", []string{"t.csv: the first and the last", "463 days", "a year"}},
-		{"t.jsonl", "{\"time\":1,\"method\":\"POST\",\"path\":\"/x\"}\nhunter2\n", []string{"t.jsonl:2:", "JSON object", "time (text or number)"}},
+		{"t.jsonl", "{\"time\":1,\"method\":\"POST\",\"path\":\"/x\"}\nhunter2\n", []string{"t.jsonl:2:", "JSON object"}},
 		{"t.jsonl", "{\"time\":1,\"method\":\"POST\"}\n", []string{"t.jsonl:1:", "JSON object"}},
 		{"t.jsonl", "{\"time\":1,\"method\":\"POST\",\"path\":[\"hunter2\"]}\n", []string{"t.jsonl:1:", "path"}},
 		{"t.jsonl", "{\"time\":[\"hunter2\"],\"method\":\"POST\",\"path\":\"/x\"}\n", []string{"t.jsonl:1:", "the time cannot be read"}},
@@ -144,6 +144,13 @@ func TestBadLinesAreSkippedIfToldTo(t *testing.T) {
 	load, err := ReadTrace("a.csv", strings.NewReader("1,POST,/x\n"), true)
 	require.NoError(t, err)
 	assert.Zero(t, load.Skipped)
+	for _, end := range []string{"", "\n", "\n2,POST,/x\n"} {
+		load, err = ReadTrace("a.csv", strings.NewReader("1,POST,/x\n"+strings.Repeat("x", 3*longestLine)+end), true)
+		require.NoError(t, err)
+		assert.Equal(t, 1, load.Skipped)
+		assert.ErrorContains(t, load.FirstSkipped, "a.csv:2: the line is too long")
+		assert.Equal(t, 1+strings.Count(end, "POST"), load.Requests())
+	}
 	_, err = ReadTrace("a.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))), true)
 	require.ErrorContains(t, err, "disk gone", "that is no bad line")
 }
