@@ -88,7 +88,7 @@ func (w *Window) contradict(s *sample) verdict {
 	}
 	onlyNext := e.refuted != everyKind
 	e.forget()
-	e.leftOut++
+	e.fixed, e.leftOut = fixedEvidence{}, e.leftOut+1
 	rare.leftOutUntil = max(s.reset.high, w.ledger.last())
 	if onlyNext {
 		w.suspect(s.received, max(w.longest, s.after))
@@ -131,7 +131,8 @@ func (w *Window) slides(s *sample, expired int32) bool {
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 
-// forget leaves everything open again, but for the latest reset.
+// forget leaves everything open again, but for the latest reset and for what is counted if it is a fixed window.
 func (e *evidence) forget() {
-	e.refuted, e.seen, e.fixed, e.leaky, e.next = 0, 0, fixedEvidence{}, leakyEvidence{}, nextEvidence{}
+	e.refuted, e.seen, e.leaky, e.next = 0, 0, leakyEvidence{}, nextEvidence{}
+	e.fixed = fixedEvidence{said: e.fixed.said, until: e.fixed.until}
 }

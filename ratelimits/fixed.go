@@ -30,9 +30,11 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	switch overlaps := e.closes.overlaps(s.reset); {
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
+		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later one
 		refuted = e.least > 0 && s.denies(e.closes, longest)
-		*e = fixedEvidence{closes: s.reset, least: max(s.after, 1), leastSpent: s.spent, said: s.spent, until: s.reset.high}
+		e.begin(s, s.spent, s.reset.high)
 	case !overlaps: // an earlier one
 		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
@@ -53,6 +55,12 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 		e.said, e.until = max(e.said, s.spent), max(e.until, s.reset.high)
 	}
 	return refuted
+}
+
+// begin takes a response for the first that speaks of a window.
+func (e *fixedEvidence) begin(s *sample, said int32, until time.Duration) {
+	e.closes, e.least, e.leastSpent = s.reset, max(s.after, 1), s.spent
+	e.said, e.until = said, until
 }
 
 // over reports that a response speaks of a window that has certainly closed, as a later one has been spoken of.
