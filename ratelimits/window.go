@@ -120,7 +120,7 @@ func (w *Window) charged(now time.Duration) int32 { return max(w.ledger.total+w.
 
 // said is how many it certainly counts if nothing comes back before the reset that was spoken of.
 func (w *Window) said(now time.Duration) int32 {
-	if f := &w.evidence.fixed; now < f.until && w.evidence.refuted&fixed == 0 {
+	if f := &w.evidence.fixed; now < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
 		return f.said
 	}
 	return 0
