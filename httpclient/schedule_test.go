@@ -343,6 +343,10 @@ var regressions = map[string]play{
 		seed: 27838, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, 250*time.Millisecond),
 		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash", poll: 100 * time.Millisecond,
 	},
+	"what had been said of a window was forgotten when it was taken for a log that names its next place": {
+		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond,
+		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second, late: 300 * time.Millisecond,
+	},
 }
 
 func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
