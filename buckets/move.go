@@ -32,7 +32,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	there.unlock()
 	b.unlock()
 
-	target.expect(now, &o.response, b.group)
+	target.expect(now, h.major, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
 	if scope >= majorMoves {
 		m.chargeUndiscovered(there)

@@ -17,6 +17,7 @@ import (
 type lostRequest struct {
 	major       major
 	sent, ended time.Duration
+	provisional []provisionalCharge // which have been charged with it already
 }
 
 // mostLost is how many of them are remembered of a route.
@@ -40,34 +41,46 @@ func (group *limitGroup) takeLost() (lost []lostRequest) {
 	return lost
 }
 
-// sinceLost returns how long ago the first of them was sent, 0 if there is none.
-func (group *limitGroup) sinceLost(now time.Duration) time.Duration {
+// sinceLost returns how long ago the oldest of them was sent that a full bucket of that limit can have counted, 0 if there is none.
+func (group *limitGroup) sinceLost(now time.Duration, m major, limit int) (since time.Duration) {
 	group.mu.Lock()
 	defer group.mu.Unlock()
-	if len(group.lost) == 0 {
-		return 0
+	for _, l := range slices.Backward(group.lost) {
+		if l.major == m && limit > 0 {
+			since = now - l.sent
+			limit--
+		}
 	}
-	return now - group.lost[0].sent
+	return since
 }
 
 // expect takes in the limit that a response has named by which a route comes here from another limit group, if nothing is known here: otherwise the
-// buckets of other major parameters would know nothing. A refusal names only what is left of the period of a request that was lost.
-func (group *limitGroup) expect(now time.Duration, r *ratelimits.Response, from *limitGroup) {
+// buckets of other major parameters would know nothing. A refusal names only what is left of the period of a request that was lost, and that of
+// another limit says nothing of the period.
+func (group *limitGroup) expect(now time.Duration, m major, r *ratelimits.Response, from *limitGroup) {
 	if !r.Limited || group.lastLimit.Load() > 0 {
 		return
 	}
 	period := r.ResetAfter
-	if r.Class != ratelimits.ClassOK {
-		period += from.sinceLost(now)
+	switch r.Class {
+	case ratelimits.ClassOK:
+	case ratelimits.ClassUser:
+		period += from.sinceLost(now, m, r.Limit)
+	default:
+		period = 0
 	}
-	group.lastPeriod.Store(int64(period))
-	group.lastLimit.Store(int64(r.Limit))
+	group.lastPeriod.Store(int64(min(period, ratelimits.LongestTrust)))
+	group.lastLimit.Store(int64(min(r.Limit, mostRequests)))
 }
 
 // chargeLost charges a lost request to the bucket to which it belongs, which is locked, as long as that may remember it.
 func (b *bucket) chargeLost(l lostRequest) {
-	if now := b.now(); now < l.ended+b.window.Period() {
+	charged := slices.ContainsFunc(l.provisional, func(c provisionalCharge) bool { return c.bucket == b })
+	if now := b.now(); !charged && now < l.ended+b.window.Period() {
 		p := b.adopt(now, l.sent)
+		if b.link == nil { // else the outcome is told now
+			now = l.ended
+		}
 		b.report(now, &p, &ratelimits.Response{})
 	}
 }

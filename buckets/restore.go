@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/wire"
@@ -228,11 +229,11 @@ func (s *state) readAuthentication() authenticationState {
 		for s.Flag() {
 			group.buckets = append(group.buckets, s.bucket())
 		}
-		group.limit, group.period, group.latest = s.Int(mostRequests), s.Time(time.Nanosecond), s.Int(mostRequests)
+		group.limit, group.period, group.latest = s.Int(mostRequests), s.Time(time.Nanosecond), s.Int(math.MaxInt32)
 		a.groups = append(a.groups, group)
 	}
 	for s.Flag() {
-		e := entryState{route: s.route(), group: s.Int(len(a.groups)), limit: s.Int(mostRequests), unstable: s.at(), byError: s.Flag()}
+		e := entryState{route: s.route(), group: s.Int(len(a.groups)), limit: s.Int(math.MaxInt32), unstable: s.at(), byError: s.Flag()}
 		for group := s.Int(len(a.groups)); group > 0; group = s.Int(len(a.groups)) {
 			if e.byMajor == nil {
 				e.byMajor = map[major]int{}

@@ -67,3 +67,17 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A limit that makes little sense must not spoil what is left to the next process.
+func TestHugeLimitLeavesAState(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1_000_000_000, 999_999_999, time.Minute))
+		refusal := refused(ratelimits.ClassShared, time.Second)
+		ask(m, list(1)).update(inBucket(refusal, "list", 1_000_000_000, 999_999_999, 7*24*time.Hour))
+		discover(t, m, message(1), limited("messages", 1_000_000_000, 999_999_999, time.Minute))
+		m = successor(t, stateOf(t, m, true))
+		discover(t, m, message(1), roomy)
+	})
+}

@@ -294,7 +294,7 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				m := started(t)
-				ask(m, message(2)).update(ratelimits.Response{Status: 503}) // of channel 2, at once, and then of channel 1
+				ask(m, message(1)).update(ratelimits.Response{Status: 503}) // which the refusal, if it is one, is due to
 				wait(500 * time.Millisecond)
 				ask(m, message(2)).update(ratelimits.Response{Status: 503})
 				ask(m, message(1)).update(found)
@@ -309,4 +309,53 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// How long a server was in trouble says nothing about how long a period is.
+func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for range 60 {
+			ask(m, message(2)).update(plain(503))
+			wait(5 * time.Second)
+		}
+		ask(m, message(1)).update(ratelimits.Response{
+			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
+			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
+		})
+		c := ask(m, message(2))
+		wait(2 * time.Second)
+		require.True(t, c.granted())
+		c.update(roomy)
+	})
+}
+
+// A request of an unknown route that was lost is charged once in a bucket that it might have belonged to all the time, and does.
+func TestLostRequestIsNotChargedTwice(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("same", 8, 7, 10*time.Second))
+		for range 2 {
+			ask(m, list(1)).update(plain(503))
+		}
+		require.Equal(t, 5, snapshot(t, m, "same").Remaining)
+		discover(t, m, list(1), limited("same", 8, 4, 10*time.Second)) // all have been counted
+		assert.Equal(t, 4, snapshot(t, m, "same").Remaining)
+	})
+}
+
+func TestLostRequestIsChargedFromWhenItWasLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, message(2)).update(plain(503))
+		wait(9 * time.Second)
+		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		c := ask(m, message(2))
+		wait(1500 * time.Millisecond)
+		require.True(t, c.granted())
+		c.update(roomy)
+	})
 }

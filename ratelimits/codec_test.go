@@ -34,7 +34,7 @@ func everything() Window {
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
 		rare: &rare{
-			hold: Throttle{next()}, holdClass: ClassShared, refusals: Refusals{3, next()}, suspected: next(),
+			hold: Throttle{next()}, holdClass: ClassShared, full: next(), refusals: Refusals{3, next()}, suspected: next(),
 			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
 			hidden: hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
 		},

@@ -139,7 +139,7 @@ func (e *fixedEvidence) visit(v visitor) {
 
 func (r *rare) visit(v visitor) {
 	for _, t := range []*time.Duration{
-		&r.hold.until, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
+		&r.hold.until, &r.full, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
 		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until,
 	} {
 		v.high(t, *t != 0)

@@ -9,7 +9,8 @@ const unsaidWait = time.Second
 // It is kept apart so that those buckets stay small.
 type rare struct {
 	hold         Throttle
-	holdClass    Class // of the 429 that the hold comes from
+	holdClass    Class         // of the 429 that the hold comes from
+	full         time.Duration // until then the latest 429 of the bucket has found it full
 	refusals     Refusals
 	suspected    time.Duration // until then evidence.suspected holds
 	leftOutUntil time.Duration // until then evidence.leftOut counts
@@ -70,10 +71,10 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
 	}
-	wait := r.AskedWait()
+	wait, rare := r.AskedWait(), w.writeRare()
+	rare.full = now + min(max(wait, r.ResetAfter+tick), LongestTrust)
 	if full := w.limit - w.ledger.total - w.inflight; full > 0 {
-		until := now + min(max(wait, r.ResetAfter+tick), LongestTrust)
-		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: full, counted: w.limit, others: true})
+		w.ledger.add(&charge{received: now, reset: interval{now, rare.full}, n: full, counted: w.limit, others: true})
 	}
 	wait = max(wait, w.again(now))
 	w.suspect(now+min(wait, LongestTrust), w.longest)
@@ -82,9 +83,8 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 
 // returned charges what fills the place of a permit that was given back, if that was taken before the bucket was said to be full.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
-	until := r.refusals.latest + w.longest + tick
-	if r.holdClass == ClassUser && p.sent <= r.refusals.latest && now < until && w.ledger.total+w.inflight < w.limit {
-		w.ledger.add(&charge{received: now, reset: interval{now, until}, n: 1, counted: w.limit, others: true})
+	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
+		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})
 	}
 }
 
@@ -140,7 +140,7 @@ func (w *Window) LiftHold(now time.Duration) {
 	}
 	if w.HoldClass(now) == ClassUser {
 		w.ledger.clear()
-		w.evidence.fixed.said = 0
+		w.evidence.fixed.said, w.rare.full = 0, 0
 	}
 	w.rare.hold, w.rare.hidden = Throttle{}, hiddenLimit{}
 }

@@ -204,6 +204,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 			w.probing = w.probing && !p.probe
 			w.alone = w.alone && w.probing
 		}
+		w.alone = w.alone && !(p.probe && r.Limited) // which tells how full the bucket is, also when it is an error
 		w.passed++
 		if w.rare != nil {
 			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)

@@ -137,3 +137,16 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 		assert.Zero(t, s.world.Report().Avoidable.Total(), "seed %d", seed)
 	}
 }
+
+// A server error that names limits tells how full a bucket is, so the next one need not wait until it is empty.
+func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, ok(5, 4, time.Minute))
+	b.exchange(second, broken)
+	now := b.opens(62 * second)
+	failed := ok(5, 4, time.Minute)
+	failed.Status = 500
+	b.exchange(now, failed)
+	b.burst(now+second, 1)
+}

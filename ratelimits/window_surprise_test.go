@@ -361,3 +361,25 @@ func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
 	r.ResetAfter = reset
 	return r
 }
+
+// What fills the place of a request that was taken back after a refusal is gone when the bucket is free again by what that refusal said.
+func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
+	t.Parallel()
+	b := known(t, 1, time.Minute)
+	now := 65 * second
+	refusedOne, elsewhere := b.send(now), b.Adopt(now, now)
+	b.Report(now, refusedOne, refusedFor(1, 500*ms, 500*ms))
+	b.Return(now, elsewhere)
+	assert.LessOrEqual(t, b.opens(now), now+500*ms+2*rounding)
+}
+
+func TestRequestThatIsTakenBackAfterTheHoldWasLiftedLeavesRoom(t *testing.T) {
+	t.Parallel()
+	b := known(t, 1, time.Minute)
+	now := 65 * second
+	refusedOne, elsewhere := b.send(now), b.Adopt(now, now)
+	b.Report(now, refusedOne, refusedFor(1, 30*second, 30*second))
+	b.LiftHold(now + second)
+	b.Return(now+second, elsewhere)
+	assert.Equal(t, now+second, b.opens(now+second))
+}
