@@ -125,14 +125,18 @@ func (r Report) facts() []report.Fact {
 	if b == nil {
 		return append(facts, report.Fact{Key: "bottleneck"})
 	}
+	var limit, lasting report.Value // not stated where the client never learnt the limit
+	if b.Limit > 0 {
+		limit, lasting = report.Count(b.Limit), report.Data(b.Lasting)
+	}
 	return append(facts,
 		report.Fact{Key: "bottleneck.name", Value: report.Text(b.Name)},
 		report.Fact{Key: "bottleneck.refused_early", Value: report.Count(b.Refused)},
 		report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(b.Waited)},
 		report.Fact{Key: "bottleneck.asked_per_second", Value: report.Number(b.Asked, 3, "")},
-		report.Fact{Key: "bottleneck.limit", Value: report.Count(b.Limit)},
-		report.Fact{Key: "bottleneck.period_seconds", Value: report.Time(b.Period)},
-		report.Fact{Key: "bottleneck.lasting", Value: report.Data(b.Lasting)},
+		report.Fact{Key: "bottleneck.limit", Value: limit},
+		report.Fact{Key: "bottleneck.period_seconds", Value: report.Stated(b.Period)},
+		report.Fact{Key: "bottleneck.lasting", Value: lasting},
 		report.Fact{Key: "bottleneck.longest_predicted_wait_seconds", Value: report.Time(b.Longest)},
 	)
 }

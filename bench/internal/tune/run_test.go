@@ -357,3 +357,19 @@ func TestTheBottleneckIsAlwaysNamed(t *testing.T) {
 
 	assert.Nil(t, compare(t, together(t, 1, 1), usual, 0, 20*second).Bottleneck, "nobody waits")
 }
+
+// A client that refuses nothing is never told the limit, and a program that reads the JSON must not take it for 0.
+func TestBottleneckStatesNoLimitThatWasNeverLearnt(t *testing.T) {
+	t.Parallel()
+	stated := func(value time.Duration) map[string]any {
+		facts := make(map[string]any)
+		for _, fact := range compare(t, together(t, 1, 20), usual, 0, value).Report().Facts {
+			facts[fact.Key] = fact.Value.Data
+		}
+		return facts
+	}
+	for _, key := range []string{"bottleneck.limit", "bottleneck.period_seconds", "bottleneck.lasting"} {
+		assert.Nil(t, stated(time.Minute)[key], key)
+		assert.NotNil(t, stated(time.Second)[key], key)
+	}
+}
