@@ -25,7 +25,7 @@ type blindness uint8
 const (
 	heard      blindness = iota // one has
 	unsaid                      // it has named no limits
-	unanswered                  // there was none
+	unanswered                  // there was none, or only that of a server that has failed
 )
 
 // ledger lists the charges in the order in which they come back. Requests in flight are not in it.

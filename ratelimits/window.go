@@ -132,7 +132,7 @@ func (w *Window) advance(now time.Duration) {
 		sure, blind := w.ledger.expire(now)
 		w.expired += uint32(sure)
 		if blind > heard { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
-			w.probing, w.alone = true, w.evidence.refuted&leaky == 0
+			w.probing, w.alone = true, blind == unanswered && w.evidence.refuted&leaky == 0
 		}
 	}
 	if w.rare != nil {
@@ -194,7 +194,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	case w.limit == 0:
 		w.unheard++
 	case r.Class == ClassOK:
-		w.blind(received, p, r.Status == 0)
+		w.blind(received, p, r.Status == 0 || r.Status >= 500)
 	default: // it was not counted
 		w.unsay(p)
 	}
