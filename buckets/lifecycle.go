@@ -210,8 +210,8 @@ func (m *RESTBucketManager) startDrain() (d *drain, first bool) {
 	m.draining.Store(d)
 	m.state.Store(draining)
 	for b := range m.buckets.all() { // who was let in before has been counted when the lock is free
-		b.lock()
-		b.unlock()
+		b.mu.Lock()
+		b.mu.Unlock()
 	}
 	return d, true
 }
