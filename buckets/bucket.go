@@ -21,7 +21,6 @@ import (
 type bucket struct {
 	group    *limitGroup
 	major    major
-	key      uint64 // in the table
 	collided atomic.Bool
 	evicted  atomic.Bool // changed only under the lock
 
