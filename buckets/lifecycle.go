@@ -256,10 +256,7 @@ func (m *RESTBucketManager) progressed() {
 
 // clear forgets all routes and buckets, and refuses who waits there. The lock for moves is held.
 func (m *RESTBucketManager) clear() {
-	for b := range m.buckets.all() {
-		b.close()
-		m.buckets.remove(b)
-	}
+	m.buckets.clear((*bucket).close)
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)
 		a.unlistForGood()

@@ -123,6 +123,22 @@ func (t *table) remove(b *bucket) {
 	}
 }
 
+// clear removes all buckets, each after a function was called with it.
+func (t *table) clear(last func(*bucket)) {
+	for i := range t.shards {
+		part := t.shards[i].Load()
+		if part == nil {
+			continue
+		}
+		for key, b := range part.AllRelaxed() {
+			last(b)
+			if _, ok := part.LoadAndDelete(key); ok {
+				t.count.Add(-1)
+			}
+		}
+	}
+}
+
 // all iterates over the buckets, in no order. Those that come or go meanwhile may be missing.
 func (t *table) all() iter.Seq[*bucket] {
 	return func(yield func(*bucket) bool) {
