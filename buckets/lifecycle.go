@@ -211,7 +211,7 @@ func (m *RESTBucketManager) startDrain() (d *drain, first bool) {
 	m.state.Store(draining)
 	for b := range m.buckets.all() { // who was let in before has been counted when the lock is free
 		b.mu.Lock()
-		b.mu.Unlock()
+		b.mu.Unlock() //lint:ignore SA2001 to wait for who has it
 	}
 	return d, true
 }

@@ -20,17 +20,17 @@ func everything() Window {
 	span := func() time.Duration { return next() - origin }
 	list := func(n int32) (l ledger) {
 		for range n {
-			l.add(&charge{next(), interval{next(), next()}, n + 2, n, n + 5, true, unsaid, uint16(n) + 700})
+			l.add(&charge{next(), interval{next(), next()}, n + 2, n, n + 5, true, withoutLimits, uint16(n) + 700})
 		}
 		return l
 	}
 	w := Window{
-		limit: 11, inflight: 12, unheard: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
+		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
 		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
-			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, said: 22, until: next()},
+			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
 		rare: &rare{
@@ -146,7 +146,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 
 func TestEveryFieldOfAPermitTravels(t *testing.T) {
 	t.Parallel()
-	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, unheard: true}
+	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, elsewhere: true}
 	leaves(reflect.ValueOf(p), "p", func(name string, v reflect.Value) { assert.False(t, v.IsZero(), name) })
 	data := p.Append(nil)
 	got, rest, err := DecodePermit(append(data, 1, 2))

@@ -134,5 +134,5 @@ func (w *Window) slides(s *sample, expired int32) bool {
 // forget leaves everything open again, but for the latest reset and for what is counted if it is a fixed window.
 func (e *evidence) forget() {
 	e.refuted, e.seen, e.leaky, e.next = 0, 0, leakyEvidence{}, nextEvidence{}
-	e.fixed = fixedEvidence{said: e.fixed.said, until: e.fixed.until}
+	e.fixed = fixedEvidence{count: e.fixed.count, until: e.fixed.until}
 }

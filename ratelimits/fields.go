@@ -34,7 +34,7 @@ func flags(v visitor, all ...*bool) {
 }
 
 func (w *Window) visit(v visitor) {
-	for _, n := range []*int32{&w.limit, &w.inflight, &w.unheard, &w.passed} {
+	for _, n := range []*int32{&w.limit, &w.inflight, &w.uncounted, &w.passed} {
 		number(v, n, mostCounted)
 	}
 	number(v, &w.answered, math.MaxUint32)
@@ -64,7 +64,7 @@ func (p *Permit) visit(v visitor) {
 	v.low(&p.sent, true)
 	number(v, &p.answered, math.MaxUint32)
 	number(v, &p.expired, math.MaxUint32)
-	flags(v, &p.probe, &p.adopted, &p.unheard)
+	flags(v, &p.probe, &p.adopted, &p.elsewhere)
 }
 
 func (i *interval) visit(v visitor, known bool) {
@@ -111,7 +111,7 @@ func (c *charge) visit(v visitor) {
 	number(v, &c.n, mostCounted)
 	number(v, &c.sure, mostCounted)
 	number(v, &c.counted, mostCounted)
-	number(v, &c.blind, int64(unanswered))
+	number(v, &c.answer, int64(noAnswer))
 	flags(v, &c.others)
 	v.high(&c.received, true)
 	v.trip(&c.trip)
@@ -136,7 +136,7 @@ func (e *fixedEvidence) visit(v visitor) {
 	e.closes.visit(v, e.least > 0)
 	v.span(&e.least)
 	number(v, &e.leastSpent, mostCounted)
-	number(v, &e.said, mostCounted)
+	number(v, &e.count, mostCounted)
 	v.high(&e.until, e.until != 0)
 }
 

@@ -16,7 +16,7 @@ type fixedEvidence struct {
 	leastSpent int32
 	// The most that had been counted in the latest, and what was sent since: that stays charged until the window has certainly closed,
 	// whatever becomes known of the requests that seemed to explain it.
-	said  int32
+	count int32
 	until time.Duration
 }
 
@@ -31,7 +31,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	switch overlaps := e.closes.overlaps(s.reset); {
 	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
-		e.begin(s, max(e.said, s.spent), max(e.until, s.reset.high))
+		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later one
 		refuted = e.least > 0 && s.denies(e.closes, longest)
 		e.begin(s, s.spent, s.reset.high)
@@ -47,20 +47,20 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 		if s.after < e.least {
 			e.least, e.leastSpent = max(s.after, 1), s.spent
 		}
-		e.said = max(e.said, s.spent)
+		e.count = max(e.count, s.spent)
 	default: // this window, the one before or the next one
 		if s.received >= e.until {
-			e.said = 0
+			e.count = 0
 		}
-		e.said, e.until = max(e.said, s.spent), max(e.until, s.reset.high)
+		e.count, e.until = max(e.count, s.spent), max(e.until, s.reset.high)
 	}
 	return refuted
 }
 
 // begin takes a response for the first that speaks of a window.
-func (e *fixedEvidence) begin(s *sample, said int32, until time.Duration) {
+func (e *fixedEvidence) begin(s *sample, count int32, until time.Duration) {
 	e.closes, e.least, e.leastSpent = s.reset, max(s.after, 1), s.spent
-	e.said, e.until = said, until
+	e.count, e.until = count, until
 }
 
 // over reports that a response speaks of a window that has certainly closed, as a later one has been spoken of.

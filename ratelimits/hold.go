@@ -2,8 +2,8 @@ package ratelimits
 
 import "time"
 
-// unsaidWait is the wait after a 429 that does not say how long.
-const unsaidWait = time.Second
+// defaultWait is the wait after a 429 that does not say how long.
+const defaultWait = time.Second
 
 // rare is what a Window remembers of what most buckets never meet: holds, refusals, responses that no kind can have given, other limits.
 // It is kept apart so that those buckets stay small.
@@ -111,7 +111,7 @@ func (r *Response) AskedWait() time.Duration {
 	case r.Limited && (r.Class == ClassUser || r.Class == ClassShared):
 		return min(r.ResetAfter+tick, LongestTrust)
 	}
-	return unsaidWait
+	return defaultWait
 }
 
 // Hold lets nothing be sent for d from now on, and then one request first, unless the limit is declared. A shorter hold never shortens a
@@ -142,7 +142,7 @@ func (w *Window) LiftHold(now time.Duration) {
 	}
 	if w.HoldClass(now) == ClassUser {
 		w.ledger.clear()
-		w.evidence.fixed.said, w.rare.full = 0, 0
+		w.evidence.fixed.count, w.rare.full = 0, 0
 	}
 	w.rare.hold, w.rare.hidden, w.rare.refusals = Throttle{}, hiddenLimit{}, Refusals{}
 }

@@ -15,17 +15,17 @@ type charge struct {
 	sure     int32         // so many of them were certainly counted
 	counted  int32         // the most that the server had counted by their responses
 	others   bool          // some are somebody else's
-	blind    blindness     // no response has said when they come back
+	answer   answer        // which says when they come back
 	trip     uint16        // the first was sent at most so many milliseconds before received
 }
 
-// blindness is why no response has said when a request comes back.
-type blindness uint8
+// answer is what is known of the answer to a request: only one with limits says when it comes back.
+type answer uint8
 
 const (
-	heard      blindness = iota // one has
-	unsaid                      // it has named no limits
-	unanswered                  // there was none, or only that of a server that has failed
+	withLimits    answer = iota // one has
+	withoutLimits               // it has named no limits
+	noAnswer                    // there was none, or only that of a server that has failed
 )
 
 // ledger lists the charges in the order in which they come back. Requests in flight are not in it.
@@ -101,14 +101,14 @@ func (l *ledger) nth(n int32) time.Duration {
 	return l.last()
 }
 
-// expire takes off what has come back, and returns how many of that were certainly counted, and of how many it was no more than a guess.
-func (l *ledger) expire(now time.Duration) (sure int32, blind blindness) {
+// expire takes off what has come back, and returns how many of that were certainly counted, and how little was known of any of them.
+func (l *ledger) expire(now time.Duration) (sure int32, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
 		c := &list[over]
 		l.count(c, -1)
 		sure += c.sure
-		blind = max(blind, c.blind)
+		worst = max(worst, c.answer)
 		over++
 	}
 	if l.many != nil {
@@ -116,7 +116,7 @@ func (l *ledger) expire(now time.Duration) (sure int32, blind blindness) {
 	} else if over > 0 {
 		l.first[0].n = 0
 	}
-	return sure, blind
+	return sure, worst
 }
 
 // add charges requests.
@@ -137,7 +137,7 @@ func (l *ledger) add(c *charge) {
 	if len(list) >= finest {
 		if o, reset := beside(list, i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
 			o.join(c, reset)
-			o.blind = max(o.blind, c.blind)
+			o.answer = max(o.answer, c.answer)
 			return
 		}
 	}
@@ -185,9 +185,9 @@ func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
-// blind reports that of a charge no response has said when it comes back.
-func (l *ledger) blind() bool {
-	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.blind > heard })
+// unknownReset reports that of a charge no response has said when it comes back.
+func (l *ledger) unknownReset() bool {
+	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
 // dropUnsure takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
@@ -245,7 +245,7 @@ func (l *ledger) coarsen(list []charge) {
 		c, o := &list[i], &list[kept]
 		if c.reset.high-since <= about {
 			o.join(c, interval{min(o.reset.low, c.reset.low), c.reset.high})
-			o.blind = max(o.blind, c.blind)
+			o.answer = max(o.answer, c.answer)
 			continue
 		}
 		kept++

@@ -44,8 +44,8 @@ type player interface {
 
 // String is for the story of a failure.
 func (w *Window) String() string {
-	text := fmt.Sprintf("%d of %d, in flight %d, unheard %d, %v, refuted %b, said %d until %v, longest %v, probing %v", w.charged(0), w.limit, w.inflight, w.unheard,
-		w.Kind(), w.evidence.refuted, w.evidence.fixed.said, w.evidence.fixed.until, w.longest, w.probing)
+	text := fmt.Sprintf("%d of %d, in flight %d, uncounted %d, %v, refuted %b, count %d until %v, longest %v, probing %v", w.charged(0), w.limit, w.inflight, w.uncounted,
+		w.Kind(), w.evidence.refuted, w.evidence.fixed.count, w.evidence.fixed.until, w.longest, w.probing)
 	for _, c := range w.ledger.list() {
 		text += fmt.Sprintf("\n             %+v", c)
 	}

@@ -33,7 +33,7 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 // occupy keeps requests charged for a period from when they were answered, all of them, or those that no response has spoken of.
 func (l *ledger) occupy(period time.Duration, all bool) {
 	l.change(func(c charge) interval {
-		if all || c.blind > heard {
+		if all || c.answer > withLimits {
 			c.reset.high = max(c.reset.high, c.received+period+tick)
 		}
 		return c.reset

@@ -19,9 +19,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	} else if w.rare != nil {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
-	w.unheard = min(w.unheard, since) // whatever was answered before it was sent is in its count
-	if p.unheard {
-		w.unheard = max(w.unheard, 1)
+	w.uncounted = min(w.uncounted, since) // whatever was answered before it was sent is in its count
+	if p.elsewhere {
+		w.uncounted = max(w.uncounted, 1)
 	}
 	var c charge
 	c.received, c.n, c.counted = now, 1, s.spent
@@ -32,7 +32,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		c.sure = 1
 		v = w.learn(&s, &c)
 		if f := &w.evidence.fixed; since == 0 && f.closes.overlaps(s.reset) { // what was sent before and is not in its count never will be
-			f.said = min(f.said, s.spent+w.inflight)
+			f.count = min(f.count, s.spent+w.inflight)
 		}
 	} else if r.Class == ClassUser { // others' times are not the bucket's
 		w.longest = max(w.longest, s.after)
@@ -51,7 +51,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 // learn takes in what an accepted response shows of how the bucket works.
 func (w *Window) learn(s *sample, c *charge) verdict {
 	v := w.judge(s)
-	if w.evidence.fixed.said <= s.spent {
+	if w.evidence.fixed.count <= s.spent {
 		w.countedAt = w.answered
 	}
 	switch v {
@@ -114,7 +114,7 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
 	}
-	if w.inflight == 0 && w.unheard == 0 {
+	if w.inflight == 0 && w.uncounted == 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }

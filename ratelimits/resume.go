@@ -13,7 +13,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
 	if w.limit == 0 || w.origin == unlimited {
-		w.unheard += n
+		w.uncounted += n
 		return
 	}
 	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky
@@ -21,7 +21,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 		period = max(period, times(int(w.limit), w.evidence.leaky.slot.high))
 	}
 	period = min(period, LongestTrust)
-	c := charge{received: now, reset: interval{now, now + period + tick}, n: n, blind: unanswered}
+	c := charge{received: now, reset: interval{now, now + period + tick}, n: n, answer: noAnswer}
 	if !exact {
 		w.resumeHidden(now)
 		c.reset.high = max(c.reset.high, w.ledger.last())
@@ -30,13 +30,13 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 		switch {
 		case n > 0:
 		case isLeaky, w.recentWhole && w.evidence.refuted&leaky != 0:
-			c.blind = heard
+			c.answer = withLimits
 		case w.evidence.refuted&leaky != 0:
-			c.blind = unsaid
+			c.answer = withoutLimits
 		}
 	}
 	if w.origin == declared {
-		c.blind = heard
+		c.answer = withLimits
 	}
 	if c.n > 0 {
 		w.outcome = now

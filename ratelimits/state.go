@@ -37,8 +37,8 @@ func NewWindow(now time.Duration, s State) Window {
 			w.origin = declared
 		}
 		if s.Used > 0 && s.Reset > 0 {
-			w.unheard = int32(min(s.Used, mostCounted))
-			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
+			w.uncounted = int32(min(s.Used, mostCounted))
+			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.uncounted})
 		}
 	}
 	w.outcome, w.recentSince = now, now
@@ -57,14 +57,14 @@ func (w *Window) State(now time.Duration) State {
 	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.Probing() || w.ledger.blind(), Unlimited: w.Unlimited(),
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.Probing() || w.ledger.unknownReset(), Unlimited: w.Unlimited(),
 		Declared: w.Declared(),
 	}
 	switch {
 	case w.origin == recalled: // which is no more than a guess
-		s.Limit, s.Used = 0, int(w.unheard)
+		s.Limit, s.Used = 0, int(w.uncounted)
 	case w.limit == 0 && w.origin != unlimited:
-		s.Used = int(w.unheard) // somebody else may know of what
+		s.Used = int(w.uncounted) // somebody else may know of what
 	case s.Used > 0:
 		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
 	}

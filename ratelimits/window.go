@@ -35,10 +35,10 @@ const LongestTrust = 24 * time.Hour
 type Window struct {
 	limit     int32 // requests per period; 0: not known
 	inflight  int32
-	unheard   int32  // answered, and not certainly in the count of a response
+	uncounted int32  // answered, and not certainly in the count of a response
 	passed    int32  // let through of late, since the last 429 of a hidden limit
 	answered  uint32 // outcomes so far, wrapping: orders sends against outcomes
-	countedAt uint32 // answered, when the server's count was last all that is said
+	countedAt uint32 // answered, when windowCount was last the count of the server itself
 	expired   uint32 // certain charges that have come back, wrapping, for the same reason
 
 	origin      limitOrigin // of the limit
@@ -79,12 +79,12 @@ const mostCounted = 100_000_000
 
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
-	sent     time.Duration
-	answered uint32
-	expired  uint32
-	probe    bool
-	adopted  bool
-	unheard  bool // others have been answered elsewhere since it was sent
+	sent      time.Duration
+	answered  uint32
+	expired   uint32
+	probe     bool
+	adopted   bool
+	elsewhere bool // others have been answered elsewhere since it was sent
 }
 
 // Sent returns the time at which the permit was taken.
@@ -98,7 +98,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
 	w.probeOut = p.probe
 	w.inflight++
-	w.evidence.fixed.said = w.said(now) + 1
+	w.evidence.fixed.count = w.windowCount(now) + 1
 	return p, true
 }
 
@@ -123,7 +123,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	}
 	missing := w.ledger.total + w.inflight + 1 - w.limit
 	switch {
-	case w.said(now) >= w.limit:
+	case w.windowCount(now) >= w.limit:
 		return w.evidence.fixed.until, true
 	case missing <= 0:
 		return now, true
@@ -134,12 +134,14 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 }
 
 // charged is how many requests the server may count, those in flight included.
-func (w *Window) charged(now time.Duration) int32 { return max(w.ledger.total+w.inflight, w.said(now)) }
+func (w *Window) charged(now time.Duration) int32 {
+	return max(w.ledger.total+w.inflight, w.windowCount(now))
+}
 
-// said is how many it certainly counts if nothing comes back before the reset that was spoken of.
-func (w *Window) said(now time.Duration) int32 {
+// windowCount is how many the server certainly counts if nothing comes back before the reset that was spoken of.
+func (w *Window) windowCount(now time.Duration) int32 {
 	if f := &w.evidence.fixed; now < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
-		return f.said
+		return f.count
 	}
 	return 0
 }
@@ -147,11 +149,11 @@ func (w *Window) said(now time.Duration) int32 {
 // advance takes off what has come back.
 func (w *Window) advance(now time.Duration) {
 	if w.ledger.total > 0 && w.ledger.next() <= now {
-		sure, blind := w.ledger.expire(now)
+		sure, worst := w.ledger.expire(now)
 		w.expired += uint32(sure)
-		if blind > heard { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
+		if worst > withLimits { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
 			w.probing = probes
-			if blind == unanswered && w.evidence.refuted&leaky == 0 {
+			if worst == noAnswer && w.evidence.refuted&leaky == 0 {
 				w.probing = probesAlone
 			}
 		}
@@ -165,7 +167,7 @@ func (w *Window) advance(now time.Duration) {
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
-	w.unsay(p)
+	w.uncount(p)
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
@@ -190,7 +192,7 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
 	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
-	p.unheard = elsewhere > 0
+	p.elsewhere = elsewhere > 0
 	return p
 }
 
@@ -213,11 +215,11 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
-		w.unheard++
+		w.uncounted++
 	case r.Class == ClassOK:
-		w.blind(received, p, r.Status == 0 || r.Status >= 500)
+		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500)
 	default: // it was not counted
-		w.unsay(p)
+		w.uncount(p)
 	}
 	switch r.Class {
 	case ClassOK:
@@ -247,24 +249,24 @@ func (w *Window) land(p Permit) {
 	}
 }
 
-// unsay takes off what the sending of a request has added to what is said, if no count of the server's has come up to that since.
-func (w *Window) unsay(p Permit) {
+// uncount takes off what the sending of a request has added to windowCount, if no count of the server's has come up to that since.
+func (w *Window) uncount(p Permit) {
 	if !p.adopted && int32(p.answered-w.countedAt) >= 0 {
-		w.evidence.fixed.said = max(w.evidence.fixed.said-1, 0)
+		w.evidence.fixed.count = max(w.evidence.fixed.count-1, 0)
 	}
 }
 
-// blind charges a request that was answered without limits: the server may have counted it, or not.
-func (w *Window) blind(now time.Duration, p Permit, lost bool) {
-	w.unheard++
+// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not.
+func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
+	w.uncounted++
 	closes := w.evidence.fixed.closes
-	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, blind: unsaid}
+	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, answer: withoutLimits}
 	if lost {
-		c.blind = unanswered
+		c.answer = noAnswer
 	}
 	switch {
 	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
-		c.reset, c.blind = closes, heard
+		c.reset, c.answer = closes, withLimits
 	case w.evidence.kind() == KindLeaky:
 		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick
 	}
@@ -274,7 +276,7 @@ func (w *Window) blind(now time.Duration, p Permit, lost bool) {
 // charge enters a charge in the ledger.
 func (w *Window) charge(c *charge) {
 	switch {
-	case w.evidence.windows() && c.blind == heard:
+	case w.evidence.windows() && c.answer == withLimits:
 		w.ledger.window(c, w.longest)
 		return
 	case w.evidence.mayBeNext():
