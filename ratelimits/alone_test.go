@@ -50,10 +50,10 @@ func TestAfterASuccessWithoutLimitsOneGoesFirstButNotAlone(t *testing.T) {
 	t.Parallel()
 	var w Window
 	report := func(at time.Duration, r Response) { w.Report(at, takeAt(t, &w, at), r) }
-	report(time.Second, says(5, 4, time.Second))
+	report(time.Second, says(5, 4, 200*time.Millisecond))
 	report(1100*time.Millisecond, Response{Status: 200})
-	report(1600*time.Millisecond, says(5, 2, time.Second))
-	at := 2102 * time.Millisecond // only the last is charged
+	report(1150*time.Millisecond, says(5, 2, 450*time.Millisecond)) // of a leaky bucket, perhaps
+	at := 1560 * time.Millisecond                                   // only the last is charged
 	takeAt(t, &w, at)
 	_, more := w.Take(at)
 	assert.False(t, more)
