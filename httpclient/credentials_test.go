@@ -376,7 +376,9 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 			assertStatus(t, http.StatusProxyAuthRequired, c)
 			assert.Zero(t, c.took, "nothing is known of its bucket")
 		}
-		assert.EqualValues(t, 1, transport.Manager().Stats().Responses[ratelimits.ClassOK], "answers")
+		stats := transport.Manager().Stats()
+		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")
+		assert.Zero(t, stats.Lost, "the server has counted nothing")
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/channels/1")))
 		var stopped *httpclient.CredentialError
 		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, &stopped)

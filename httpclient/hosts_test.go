@@ -407,6 +407,12 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 				assertStatus(t, http.StatusOK, send(transport, r))
 				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 			}
+			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} { // which is not below it
+				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
+				require.NoError(t, err)
+				assertStatus(t, http.StatusOK, send(transport, r))
+				assert.NotEqual(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
+			}
 		})
 	}
 }

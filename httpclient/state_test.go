@@ -197,3 +197,15 @@ func TestTokenThatWasRefusedBeforeIsProvedNotToBeValidInTheNextProcess(t *testin
 		assert.Zero(t, stopped.RetryAfter, "for ever")
 	})
 }
+
+// A 401 that a success has put out of date before is so in the next process, too.
+func TestA401BeforeASuccessDoesNotCountInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := sendAll(t, step{"/guilds/1", 0, 401}, step{"/users/1", 0, 200}, step{"/channels/1", 0, 401})
+		second := newTransport(t, newScript(unauthorized, answer(http.StatusOK, "{}")))
+		require.NoError(t, second.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+		assertStatus(t, http.StatusUnauthorized, send(second, getting(t, "/channels/2")))
+		assertStatus(t, http.StatusOK, send(second, getting(t, "/users/1")))
+	})
+}

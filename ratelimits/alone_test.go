@@ -44,3 +44,17 @@ func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testin
 	_, ok = w.Take(1253 * time.Millisecond)
 	assert.True(t, ok)
 }
+
+// A success without limits has been counted once at most, and the ledger has it. So one goes first when its place comes back, but not alone.
+func TestAfterASuccessWithoutLimitsOneGoesFirstButNotAlone(t *testing.T) {
+	t.Parallel()
+	var w Window
+	report := func(at time.Duration, r Response) { w.Report(at, takeAt(t, &w, at), r) }
+	report(time.Second, says(5, 4, 200*time.Millisecond))
+	report(1100*time.Millisecond, Response{Status: 200})
+	report(1150*time.Millisecond, says(5, 2, 450*time.Millisecond)) // of a leaky bucket, perhaps
+	at := 1560 * time.Millisecond                                   // only the last is charged
+	takeAt(t, &w, at)
+	_, more := w.Take(at)
+	assert.False(t, more)
+}

@@ -185,6 +185,17 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
+// What says that more follows than there is room for in a permit was not written by Append.
+func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
+	t.Parallel()
+	data := Permit{}.Append(nil)
+	_, _, err := DecodePermit(data)
+	require.NoError(t, err)
+	data[1] |= 1 << 7 // there is an eighth value
+	_, _, err = DecodePermit(append(data, 1))
+	assert.ErrorIs(t, err, ErrFormat)
+}
+
 // A list that claims to be long does not take memory before it is there.
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()

@@ -257,3 +257,21 @@ func TestLogChargesTheUseByOthersNoEarlierThanItWasSeen(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, b.opens(10*second+70*ms), 11*second+20*ms)
 }
+
+// A slow request is forgotten before the quick ones that were answered at the same time, also where there are too many to be told apart.
+func TestLogOfManyIsNotDoubtedWhenItForgetsASlowRequestFirst(t *testing.T) {
+	t.Parallel()
+	back := ms
+	s := serve(t, always(discordsim.Sliding(200, 10*second)), func() trip { return trip{ms, back} })
+	s.sendEvery(10*ms, 3)
+	back = 2 * second
+	s.send(1)
+	s.until(1500 * ms)
+	back = ms
+	s.sendEvery(5*ms, 120) // its answer comes meanwhile
+	s.until(10300 * ms)    // it is forgotten, and they are not
+	s.sendEvery(5*ms, 10)
+	assert.Equal(t, ratelimits.KindLog, s.Kind())
+	s.finish()
+	assert.Empty(t, s.refusals)
+}

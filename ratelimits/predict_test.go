@@ -251,6 +251,18 @@ func TestPredictionCountsThoseInFlight(t *testing.T) {
 	assert.InEpsilon(t, s.now-begin, predicted, 0.25, "really %v", s.now-begin)
 }
 
+// Those that may belong to other buckets are not all counted in this one: it would refuse them.
+func TestPredictionCountsNoMoreOfThoseInFlightThanTheLimit(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 10*second)
+	now := 20 * second
+	for range 10 {
+		b.Adopt(now, now)
+	}
+	assert.Equal(t, 10*second, b.Predict(now, 0))
+	assert.Equal(t, 20*second, b.Predict(now, 2))
+}
+
 // Whoever can leave now, to try whether a hidden limit lets more through, has no wait.
 func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	t.Parallel()

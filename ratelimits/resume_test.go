@@ -83,6 +83,27 @@ func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T
 	}
 }
 
+// A log that names its next place names its period only to a request that finds it empty, which may have been long ago.
+func TestWindowThatMayBeALogIsFullForThePeriodThatItOnceNamed(t *testing.T) {
+	t.Parallel()
+	now := time.Hour
+	var before ratelimits.Window
+	answered := func(remaining int, after time.Duration) {
+		before.Report(now, take(t, &before, now), ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after})
+	}
+	answered(4, time.Second)
+	for range 4 { // somebody else comes first
+		now += 1600 * time.Millisecond
+		answered(3, 500*time.Millisecond)
+	}
+	require.Equal(t, 500*time.Millisecond, before.Period())
+	w := written(t, &before)
+	w.Resume(now, false)
+	at, ok := w.Next(now)
+	require.True(t, ok)
+	assert.GreaterOrEqual(t, at, now+time.Second)
+}
+
 func TestWindowOfAKnownKindIsNotProbedAfterAPeriod(t *testing.T) {
 	t.Parallel()
 	var before ratelimits.Window

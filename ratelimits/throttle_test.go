@@ -43,6 +43,11 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	var tooLong *TooLongError
 	assert.True(t, errors.As(err, &tooLong))
+
+	cause := errors.New("the server does not answer")
+	err = &TooLongError{Max: time.Second, Deadline: true, Cause: cause}
+	assert.ErrorIs(t, err, cause)
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "both are the reason")
 }
 
 func TestOtherRefusalsSayWhatToExpect(t *testing.T) {

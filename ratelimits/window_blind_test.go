@@ -218,6 +218,25 @@ func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	b.left(700*ms, 4)
 }
 
+// An empty one has forgotten it a slot later, as one request cannot have filled more of it.
+func TestRequestWithoutLimitsComesBackAfterASlotOfAnEmptyLeakyBucket(t *testing.T) {
+	t.Parallel()
+	b := leaky(t)
+	b.exchange(10*second, bare)
+	b.left(10*second, 4)
+	b.left(10*second+210*ms, 5)
+}
+
+// However many are lost, a leaky bucket is empty after a period.
+func TestLeakyBucketIsEmptyAPeriodAfterAllWasLost(t *testing.T) {
+	t.Parallel()
+	b := leaky(t)
+	for _, p := range b.burst(10*second, 5) {
+		b.Lost(10*second, p)
+	}
+	b.left(11*second+10*ms, 5)
+}
+
 // The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
 func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
 	t.Parallel()

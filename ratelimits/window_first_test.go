@@ -151,6 +151,17 @@ func TestWindowWhoseLimitIsKnownIsNotUnlimitedByAnybody(t *testing.T) {
 	b.burst(0, 4)
 }
 
+// What is only recalled is not known.
+func TestRecalledWindowWhoseResponsesCarryNoLimitsIsUnlimited(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Recall(2, 10*second)
+	b.exchange(0, bare)
+	b.Unlimit()
+	assert.True(t, b.Unlimited())
+	b.many(0, 10)
+}
+
 func TestHoldAlsoHoldsAnUnlimitedWindow(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

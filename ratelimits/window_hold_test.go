@@ -178,6 +178,17 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "over")
 }
 
+// Who waits for a window that is longer than the hold does not wait for the refusal.
+func TestWaitIsForWhatTakesLongest(t *testing.T) {
+	t.Parallel()
+	b := known(t, 1, 60*second)
+	b.HoldFor(0, 10*second, ratelimits.ClassUser)
+	assert.Equal(t, ratelimits.ClassUser, b.HoldClass(0))
+	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(0))
+	b.HoldFor(0, 70*second, ratelimits.ClassUser)
+	assert.Equal(t, ratelimits.ClassUser, b.WaitClass(0))
+}
+
 func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

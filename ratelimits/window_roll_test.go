@@ -87,6 +87,17 @@ func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.
 	b.left(2050*ms+rounding, 5)
 }
 
+// Nor is a window that has certainly closed extended by a request that may have been the last of it.
+func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	b.exchange(500*ms, ok(5, 2, 500*ms))
+	slow := b.send(950 * ms)
+	b.exchange(960*ms, ok(5, 1, 40*ms))
+	b.Report(2*second, slow, ok(5, 4, 50*ms))
+	b.left(2*second, 4)
+}
+
 func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)

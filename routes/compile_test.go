@@ -143,9 +143,11 @@ func TestNewFindsTheCatalogueByShape(t *testing.T) {
 	assert.NotEqual(t, routes.CreateMessage, marked)
 	assert.True(t, marked.GlobalExempt() && marked.TokenInPath())
 	assert.Equal(t, "create_message", marked.Name())
-	compiled, err := marked.Compile("1")
-	require.NoError(t, err)
-	assert.Equal(t, marked, compiled.Route())
+	for _, channel := range []string{"1", "users"} { // a word of the catalogue, which has no meaning there
+		compiled, err := marked.Compile(channel)
+		require.NoError(t, err)
+		assert.Equal(t, marked, compiled.Route(), channel)
+	}
 }
 
 // A value that has a meaning of its own has it wherever it stands among the parameters.

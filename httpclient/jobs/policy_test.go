@@ -111,15 +111,17 @@ func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
 	})
 }
 
-// What is over is forgotten: a policy lives as long as its process, and there are many channels.
+// What is over is forgotten, and nothing else: a policy lives as long as its process, and there are many channels.
 func TestAPolicyStaysSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := exact(t)
+		policy.Decide(refused("long", time.Hour))
 		decide := func(i int) { policy.Decide(refused(strconv.Itoa(i%100_000), time.Second)) }
 		for i := range 100_000 {
 			decide(i)
 			time.Sleep(time.Millisecond)
 		}
 		assert.Less(t, policy.Remembered(), 5000)
+		assert.Equal(t, time.Hour-100*time.Second+2*time.Second, policy.Decide(refused("long", 0)).After)
 	})
 }
