@@ -12,6 +12,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 var errAway = errors.New("away")
@@ -131,4 +132,24 @@ func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever does not wait is not kept waiting for an answer that cannot come.
+func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		h.set(func(h *hub) { h.silent = true })
+		start := time.Now()
+		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
+			_, err := m.TryAcquire(route, bot)
+			var tooLong *ratelimits.TooLongError
+			require.ErrorAs(t, err, &tooLong)
+			assert.ErrorIs(t, err, errAway)
+		}
+		assert.Zero(t, time.Since(start))
+		drained(t, m)
+	})
 }

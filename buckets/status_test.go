@@ -198,6 +198,9 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.InDelta(t, 30, s.Globals[0].HoldAfter.Seconds(), .1)
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
+
+		wait(buckets.DefaultPollPeriod) // whatever the garbage collector forgets
+		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
 	})
 }
 
