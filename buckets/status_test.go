@@ -204,6 +204,29 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	})
 }
 
+// Nobody else leaves while the first one after a refusal is awaited.
+func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
+		wait(2 * time.Second)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		awaited := m.Status(1).Globals[0].WaitAfter
+		next := ask(m, message(1))
+		wait(awaited - time.Millisecond)
+		assert.False(t, next.done())
+		wait(2 * time.Millisecond)
+		assert.True(t, next.granted())
+		first.lease.Release()
+		next.update(roomy)
+		assert.Zero(t, m.Status(1).Globals[0].WaitAfter)
+		drained(t, m)
+	})
+}
+
 func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
