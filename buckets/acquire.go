@@ -88,17 +88,17 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 
 // acquireFastFrom is acquireFast for a request that belongs into a bucket, as far as is known.
 func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
-	b.lock()
+	b.mu.Lock()
 	now := b.now()
 	if b.queues != nil || b.reading > 0 || entry.rules != nil || !b.isFor(entry, major) || b.undiscovered(entry) ||
 		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
-		b.unlock()
+		b.mu.Unlock()
 		return Lease{}, false
 	}
 	c := b.server().budget.counters.shardOf(b)
 	h := b.tryTake(now, entry, c)
 	if h == nil {
-		b.unlock()
+		b.mu.Unlock()
 		return Lease{}, false
 	}
 	h.ctx, h.route, h.major, h.fields = ctx, r.Route, major, r.Fields
@@ -112,7 +112,7 @@ func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *R
 	}
 	b.addInFlight(h)
 	c.countGrant(h)
-	b.unlock()
+	b.mu.Unlock()
 	return h.lease(), true
 }
 
@@ -208,7 +208,7 @@ func (m *RESTBucketManager) deliver(r *Request, lease Lease, err error) (Lease, 
 // neither under a lock nor when something has been taken already.
 func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) (Lease, *waiter, forecast, error) {
 	b := m.enter(a)
-	defer b.unlock()
+	defer b.mu.Unlock()
 	if err := m.admits(a.request); err != nil { // since we looked
 		return Lease{}, nil, forecast{}, err
 	}
@@ -301,16 +301,16 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 		if !found {
 			m.chargeNew(b)
 		}
-		b.lock()
+		b.mu.Lock()
 		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
-			b.unlock()
+			b.mu.Unlock()
 			a.entry = m.entry(a.request)
 			continue
 		}
 		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.groupOf(major) == group {
 			return b
 		}
-		b.unlock()
+		b.mu.Unlock()
 		a.entry.waitForMove()
 	}
 }
@@ -347,12 +347,12 @@ func (m *RESTBucketManager) awaitAnswer(ctx context.Context, w *waiter) (Lease, 
 func (m *RESTBucketManager) withdraw(w *waiter) bool {
 	for {
 		b := w.bucket.Load()
-		b.lock()
+		b.mu.Lock()
 		if w.bucket.Load() != b {
-			b.unlock()
+			b.mu.Unlock()
 			continue
 		}
-		defer b.unlock()
+		defer b.mu.Unlock()
 		if !b.remove(w) {
 			return false
 		}

@@ -21,7 +21,6 @@ import (
 type bucket struct {
 	group    *limitGroup
 	major    major
-	key      uint64 // in the table
 	collided atomic.Bool
 	evicted  atomic.Bool // changed only under the lock
 
@@ -35,7 +34,6 @@ type bucket struct {
 	limitOf   *routeEntry
 	namings   naming         // one for each route whose responses have named the bucket's hash, as most have but one
 	sent      uint32         // requests that have been sent from here, wrapping
-	fresh     bool           // nobody has locked it yet
 	busy      busyPlace      // in the list of its authentication
 	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 
@@ -46,29 +44,21 @@ func (b *bucket) manager() *RESTBucketManager { return b.group.authentication.gl
 
 func (b *bucket) server() *server { return b.group.authentication.server }
 
-// lock locks the bucket, and completes it if that has not been done.
-func (b *bucket) lock() {
-	b.mu.Lock()
-	if b.fresh {
-		b.complete()
-	}
-}
-
-func (b *bucket) unlock() { b.mu.Unlock() }
-
-// complete connects a bucket that was just made, and is locked, with those of other processes, and holds it as long as its resource is
-// held. That must not be done while the table makes it: the others may have something to say of it at once, and whoever holds a
+// complete connects a bucket that was just made, which is locked, with those of other processes, holds it as long as its resource is held, and
+// unlocks it. That must not be done while the table makes it: the others may have something to say of it at once, and whoever holds a
 // resource has to see it.
 func (b *bucket) complete() {
+	completed := false
 	defer func() {
-		if b.fresh { // a panic leaves no lock held
-			b.mu.Unlock()
+		if !completed { // a panic of the store's: the next request makes another one
+			b.manager().remove(b)
 		}
+		b.mu.Unlock()
 	}()
 	b.link, b.discovery = b.manager().newSharedLink(b), b.manager().newDiscoveryLink(b)
-	b.fresh = false
 	now := b.now()
 	b.hold(now, b.server().holdWait(now, b.resource()), ratelimits.ClassShared)
+	completed = true
 }
 
 // now returns what time it is. Who asks with the bucket locked never hears an earlier time than whoever had it locked before.
@@ -140,8 +130,9 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 	if b := m.buckets.find(group, major); b != nil {
 		return b, true
 	}
-	return m.buckets.findOrMake(group, major, func() *bucket {
-		b := &bucket{group: group, major: major, fresh: true}
+	b, found = m.buckets.findOrMake(group, major, func() *bucket {
+		b := &bucket{group: group, major: major}
+		b.mu.Lock() // until it is complete
 		if m.letsAllGo(group) {
 			b.window.Unlimit()
 		}
@@ -151,17 +142,21 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 		group.add(b)
 		return b
 	})
+	if !found {
+		b.complete()
+	}
+	return b, found
 }
 
 // lockedBucket is bucket with the lock held, and certainly not evicted.
 func (m *RESTBucketManager) lockedBucket(group *limitGroup, major major) *bucket {
 	for {
 		b := m.bucket(group, major)
-		b.lock()
+		b.mu.Lock()
 		if !b.evicted.Load() {
 			return b
 		}
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 

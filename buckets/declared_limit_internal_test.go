@@ -38,7 +38,7 @@ func TestNobodyStandsInLineForAForgottenLimit(t *testing.T) {
 			}
 			for _, d := range m.limits.All() {
 				q := b.queues.find(&b.foremost(b.now()).ask)
-				b.lock()
+				b.mu.Lock()
 				d.count(b.now(), q)
 				d.mu.Lock()
 				d.remove(q) // as if it had only been refused
@@ -50,7 +50,7 @@ func TestNobodyStandsInLineForAForgottenLimit(t *testing.T) {
 				stand += d.queues.Len()
 				b.settle(b.now(), q)
 				b.dispatchNow(b.now())
-				b.unlock()
+				b.mu.Unlock()
 			}
 		}
 		synctest.Wait()

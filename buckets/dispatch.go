@@ -177,8 +177,8 @@ func (b *bucket) wakeAt(now, at time.Duration) {
 
 // ring is called by the alarm.
 func (b *bucket) ring() {
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.queues == nil {
 		return
 	}
@@ -193,8 +193,8 @@ func (b *bucket) ring() {
 
 // serve is called by a line for a queue that stood there, with what it stood there for.
 func (b *bucket) serve(q *queue, p gatePermits) {
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := b.now()
 	if !q.line.above.declared() {
 		q.passed = q.line

@@ -34,7 +34,12 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 		return false
 	}
 	now := b.now()
-	if b.window.Reset()+m.settings.expireAfter > now || !m.buckets.markEvicted(b) {
+	return b.window.Reset()+m.settings.expireAfter <= now && m.remove(b)
+}
+
+// remove removes a bucket, which is locked, unless it has to stay.
+func (m *RESTBucketManager) remove(b *bucket) bool {
+	if !m.buckets.markEvicted(b) {
 		return false
 	}
 	b.tellGroup()

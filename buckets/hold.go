@@ -153,7 +153,7 @@ func (m *RESTBucketManager) holdForAll(s *server, r resource, d time.Duration, e
 		b := m.lockedBucket(group, r.major)
 		b.hold(b.now(), d, ratelimits.ClassShared)
 		b.refuseLate(b.now())
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 

@@ -241,8 +241,8 @@ func (m *RESTBucketManager) logPredicted(touched []*bucket) {
 
 // firstWaiting returns what is known of the first of those who wait, and how many do.
 func (b *bucket) firstWaiting() (ctx context.Context, w Waiting, n int) {
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if n = b.queues.length(); n == 0 {
 		return nil, Waiting{}, 0
 	}

@@ -85,7 +85,7 @@ func (l Lease) Refused(r ratelimits.Response) {
 		return
 	}
 	b := h.lock()
-	defer b.unlock()
+	defer b.mu.Unlock()
 	b.pause(h, &r)
 }
 
@@ -181,12 +181,12 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	o.contradicted = o.sent && b.contradicted(now, h, &o.response)
 	var touched []*bucket
 	if o.sent && b.misplaced(now, h, o) {
-		b.unlock()
+		b.mu.Unlock()
 		touched = m.relocate(h, o)
 	} else {
 		b.apply(now, h, o)
 		b.dispatchNow(now)
-		b.unlock()
+		b.mu.Unlock()
 	}
 	if o.response.Class == ratelimits.ClassShared {
 		m.holdResource(h.bucket.Load(), &o.response)
@@ -207,11 +207,11 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 func (h *held) lock() *bucket {
 	for {
 		b := h.bucket.Load()
-		b.lock()
+		b.mu.Lock()
 		if h.bucket.Load() == b {
 			return b
 		}
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 

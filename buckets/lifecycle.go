@@ -210,8 +210,8 @@ func (m *RESTBucketManager) startDrain() (d *drain, first bool) {
 	m.draining.Store(d)
 	m.state.Store(draining)
 	for b := range m.buckets.all() { // who was let in before has been counted when the lock is free
-		b.lock()
-		b.unlock()
+		b.mu.Lock()
+		b.mu.Unlock()
 	}
 	return d, true
 }
@@ -256,10 +256,7 @@ func (m *RESTBucketManager) progressed() {
 
 // clear forgets all routes and buckets, and refuses who waits there. The lock for moves is held.
 func (m *RESTBucketManager) clear() {
-	for b := range m.buckets.all() {
-		b.close()
-		m.buckets.remove(b)
-	}
+	m.buckets.clear((*bucket).close)
 	for key, a := range m.authentications.All() {
 		m.authentications.Delete(key)
 		a.unlistForGood()

@@ -157,6 +157,6 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 	h.counters = b.server().budget.counters.shardOf(b)
 	h.counters.adopted.Add(1)
 	lease := h.lease()
-	b.unlock()
+	b.mu.Unlock()
 	lease.Update(r)
 }

@@ -18,7 +18,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	if !b.misplaced(now, h, o) {
 		b.apply(now, h, o)
 		b.dispatchNow(now)
-		b.unlock()
+		b.mu.Unlock()
 		return nil
 	}
 	target, scope := h.entry.learn(now, b, h, &o.response)
@@ -29,32 +29,32 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	b.removeInFlight(h)
 	h.ordered = false
 	there.adoptInFlight(h, b)
-	there.unlock()
-	b.unlock()
+	there.mu.Unlock()
+	b.mu.Unlock()
 
 	target.expect(now, h.major, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
 	if scope >= majorMoves {
 		m.chargeUndiscovered(there)
 	}
-	b.lock()
+	b.mu.Lock()
 	now = b.now()
 	charge.remove(now, scope == eitherCounts)
 	b.discovery.found(now, target.hash)
 	b.dispatchNow(now)
-	b.unlock()
-	there.lock()
+	b.mu.Unlock()
+	there.mu.Lock()
 	there.apply(there.now(), h, o)
 	there.dispatchNow(there.now())
 	if scope < majorMoves && o.response.Class != ratelimits.ClassOK { // the request will come back to where it was
 		if home := h.entry.groupOf(h.major); home != target {
 			back := m.lockedBucket(home, h.major)
 			there.passOnHolds(back, false)
-			back.unlock()
+			back.mu.Unlock()
 			touched = append(touched, back)
 		}
 	}
-	there.unlock()
+	there.mu.Unlock()
 	m.dispatchAll(touched)
 	return touched
 }
@@ -62,10 +62,10 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 // dispatchAll lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
 func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 	for _, b := range touched {
-		b.lock()
+		b.mu.Lock()
 		b.dispatchNow(b.now())
 		b.refuseLate(b.now())
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 
@@ -89,11 +89,11 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 		if source.group == to { // some are where they belong
 			continue
 		}
-		source.lock()
+		source.mu.Lock()
 		with := func(major major, f func(to *bucket)) {
 			target := m.lockedBucket(to, major)
 			f(target)
-			target.unlock()
+			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
 		if source.group.kind != unknownGroup && source.remembers(source.now()) {
@@ -101,7 +101,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 		}
 		source.moveOut(e, to, with)
 		source.dispatchNow(source.now())
-		source.unlock()
+		source.mu.Unlock()
 	}
 	held := e.heldResources()
 	if scope == majorMoves {

@@ -112,8 +112,8 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if b == nil {
 		return m.predictUnseen(r)
 	}
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := b.now()
 	if err := b.outage(); err != nil {
 		return 0, WaitsForOutage, err

@@ -160,13 +160,13 @@ func (m *RESTBucketManager) chargeUndiscovered(found ...*bucket) {
 		}
 	}
 	for b := range sources {
-		b.lock()
+		b.mu.Lock()
 		for h := b.inFlight; h != nil; h = h.next {
 			if there := byMajor[h.major]; there != nil && h.undiscovered.Load() {
 				h.chargeTo(there)
 			}
 		}
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 
@@ -177,8 +177,8 @@ func (h *held) chargeTo(b *bucket) {
 			return
 		}
 	}
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if !b.evicted.Load() {
 		h.provisional = append(h.provisional, provisionalCharge{bucket: b, permit: b.adopt(b.now(), h.permit.Sent())})
 	}
@@ -198,8 +198,8 @@ func (h *held) unchargeFrom(b *bucket) {
 
 // end takes the charge off again, unless nobody knows where the request was counted.
 func (c provisionalCharge) end(o *outcome) {
-	c.bucket.lock()
-	defer c.bucket.unlock()
+	c.bucket.mu.Lock()
+	defer c.bucket.mu.Unlock()
 	now := c.bucket.now()
 	c.remove(now, o.sent && (o.response.Status == 0 || o.response.Status >= http.StatusInternalServerError))
 	c.bucket.dispatchNow(now)

@@ -19,8 +19,8 @@ import (
 // line, or held by a sub-limit.
 func checkQueues(b *bucket) {
 	t := atOnce{}
-	b.lock()
-	defer b.unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	qs := b.queues
 	if qs == nil {
 		return

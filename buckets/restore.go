@@ -367,7 +367,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 
 func (m *RESTBucketManager) restoreBucket(group *limitGroup, s *bucketState, exact bool) {
 	b := m.lockedBucket(group, s.major)
-	defer b.unlock()
+	defer b.mu.Unlock()
 	now := b.now()
 	b.window = s.window
 	b.window.Resume(now, exact)

@@ -84,14 +84,14 @@ func (d *declaredLimit) changed() {
 	}
 	d.mu.Unlock()
 	for _, b := range buckets { // it may be later than was thought
-		b.lock()
+		b.mu.Lock()
 		if now := b.now(); err == nil {
 			b.refuseLate(now)
 			b.refuseOverdue(now)
 		} else {
 			b.refuseStanding(now, &d.line, err)
 		}
-		b.unlock()
+		b.mu.Unlock()
 	}
 }
 

@@ -249,7 +249,7 @@ func (s *stateWriter) bucket(b *bucket) {
 	b.tellGroup()
 	now := b.now()
 	held := b.window.HoldWait(now) > 0 || b.queues != nil && len(b.queues.subLimits) > 0
-	if b.fresh || b.window.Limit() == 0 && !held && (b.window.Unlimited() || b.window.InFlight() == 0) {
+	if b.window.Limit() == 0 && !held && (b.window.Unlimited() || b.window.InFlight() == 0) {
 		return
 	}
 	s.flag(true)

@@ -146,7 +146,10 @@ func newRequestCounters() requestCounters {
 	return make(requestCounters, 1<<bits.Len(uint(4*runtime.GOMAXPROCS(0)-1)))
 }
 
-func (c requestCounters) shardOf(b *bucket) *counterShard { return &c[b.key&uint64(len(c)-1)] }
+func (c requestCounters) shardOf(b *bucket) *counterShard {
+	const odd = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio, so that ids which follow each other go far apart
+	return &c[mix(b.group.id^b.major.id, odd)&uint64(len(c)-1)]
+}
 
 // countGrant counts a request that was granted, under its bucket's lock.
 func (c *counterShard) countGrant(h *held) {

@@ -61,17 +61,23 @@ func mix(a, b uint64) uint64 {
 
 // find returns the bucket of a limit group and a major parameter, nil if there is none. It does not block.
 func (t *table) find(group *limitGroup, m major) *bucket {
-	for key := t.hash(group, m); ; key++ {
+	b, _ := t.findKey(group, m)
+	return b
+}
+
+// findKey is find, and returns the key, too.
+func (t *table) findKey(group *limitGroup, m major) (b *bucket, key uint64) {
+	for key = t.hash(group, m); ; key++ {
 		part := t.shard(key)
 		if part == nil {
-			return nil
+			return nil, key
 		}
 		b, ok := part.Load(key)
 		if !ok {
-			return nil
+			return nil, key
 		}
 		if b.group == group && b.major == m {
-			return b
+			return b, key
 		}
 	}
 }
@@ -80,10 +86,8 @@ func (t *table) find(group *limitGroup, m major) *bucket {
 func (t *table) findOrMake(group *limitGroup, m major, create func() *bucket) (b *bucket, found bool) {
 	for key := t.hash(group, m); ; {
 		b, found := t.makeShard(key).LoadOrCompute(key, func() (*bucket, bool) {
-			b := create()
-			b.key = key
 			t.count.Add(1)
-			return b, false
+			return create(), false
 		})
 		switch {
 		case b.group == group && b.major == m:
@@ -113,8 +117,25 @@ func (t *table) markEvicted(b *bucket) bool {
 
 // remove takes a bucket out that is evicted.
 func (t *table) remove(b *bucket) {
-	if _, ok := t.shard(b.key).LoadAndDelete(b.key); ok {
+	if found, key := t.findKey(b.group, b.major); found == b {
+		t.shard(key).Delete(key)
 		t.count.Add(-1)
+	}
+}
+
+// clear removes all buckets, each after a function was called with it.
+func (t *table) clear(last func(*bucket)) {
+	for i := range t.shards {
+		part := t.shards[i].Load()
+		if part == nil {
+			continue
+		}
+		for key, b := range part.AllRelaxed() {
+			last(b)
+			if _, ok := part.LoadAndDelete(key); ok {
+				t.count.Add(-1)
+			}
+		}
 	}
 }
 

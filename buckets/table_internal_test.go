@@ -59,6 +59,8 @@ func TestBucketsWhoseHashesAreTheSameAreKeptApart(t *testing.T) {
 			require.GreaterOrEqual(t, len(seen), channels/3)
 		}
 		assert.NotZero(t, m.Stats().Evicted)
+		require.NoError(t, m.Close())
+		assert.Zero(t, m.Stats().Buckets)
 	})
 }
 

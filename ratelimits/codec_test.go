@@ -26,7 +26,7 @@ func everything() Window {
 	}
 	w := Window{
 		limit: 11, inflight: 12, unheard: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		unlimited: true, declared: true, recentWhole: true, recalled: true, probing: true, probeOut: true, alone: true,
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
@@ -189,7 +189,7 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 18 { // what is before the ledger
+	for range 15 { // what is before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)

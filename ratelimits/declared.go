@@ -8,11 +8,11 @@ import (
 // Declare sets a limit that responses do not name, of a new window: at most limit requests in any period. A request counts from when it is sent
 // until a period after its outcome. One that was refused with a 429 does not count from then on.
 func (w *Window) Declare(limit int, period time.Duration) {
-	w.limit, w.longest, w.declared = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), true
+	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
 }
 
 // Declared reports whether the limit is that of Declare.
-func (w *Window) Declared() bool { return w.declared }
+func (w *Window) Declared() bool { return w.origin == declared }
 
 // Remember charges what another window of the same declared limit has charged, as far as that is more than is charged here: it is for a
 // window that was lost, or an older one. What it adds counts until a time, and for a period at most.
@@ -33,7 +33,6 @@ func (w *Window) Remember(now time.Duration, other *Window, until time.Duration)
 
 // chargeDeclared charges a request that is over.
 func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
-	w.probing = w.probing && !p.probe
 	if r.Class != ClassOK {
 		return
 	}

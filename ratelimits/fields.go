@@ -42,7 +42,9 @@ func (w *Window) visit(v visitor) {
 	number(v, &since, math.MaxUint32)
 	w.countedAt = w.answered - since
 	number(v, &w.expired, math.MaxUint32)
-	flags(v, &w.unlimited, &w.declared, &w.recalled, &w.recentWhole, &w.probing, &w.probeOut, &w.alone)
+	number(v, &w.origin, int64(declared))
+	number(v, &w.probing, int64(probesAlone))
+	flags(v, &w.probeOut, &w.recentWhole)
 	v.span(&w.longest)
 	v.span(&w.recent)
 	v.high(&w.recentSince, w.recentSince != 0)
@@ -55,6 +57,7 @@ func (w *Window) visit(v visitor) {
 	}
 	v.require(!w.evidence.suspected || w.rare != nil, "a suspicion without end")
 	v.require(!w.probeOut || w.inflight > 0, "waits for a request that is not in flight")
+	v.require(w.origin != declared || w.probing == notProbing, "a declared limit that a request has to try")
 }
 
 func (p *Permit) visit(v visitor) {

@@ -129,7 +129,9 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	if rare := w.writeRare(); rare.hold.Extend(now, min(d, LongestTrust)) {
 		rare.holdClass = class
 	}
-	w.probing = !w.declared
+	if w.origin != declared {
+		w.probing = max(w.probing, probes)
+	}
 }
 
 // LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent

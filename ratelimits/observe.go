@@ -8,9 +8,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	s.read(now, p.sent, r)
 	since := int32(w.answered - p.answered - 1) // answered since it was sent: may have been processed after it
 	limit := int32(min(r.Limit, mostCounted))
-	first := w.limit == 0 || w.unlimited || w.recalled
+	first := w.limit == 0 || w.origin != learnt
 	if first {
-		w.limit, w.longest, w.unlimited, w.recalled = limit, 0, false, false
+		w.limit, w.longest, w.origin = limit, 0, learnt
 		w.ledger.clear()
 		w.evidence = evidence{}
 	}

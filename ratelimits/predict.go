@@ -28,7 +28,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
 	// Of those in flight only so many are taken for counted as the limit allows: more are here only because they may belong here.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
-	if limit == 0 || w.unlimited || n <= 0 {
+	if limit == 0 || w.origin == unlimited || n <= 0 {
 		return now
 	}
 	period := w.longest
@@ -57,20 +57,20 @@ func times(n int, d time.Duration) time.Duration {
 
 // Limit returns the number of requests per window, 0 if it is not known or there is none.
 func (w *Window) Limit() int {
-	if w.unlimited {
+	if w.origin == unlimited {
 		return 0
 	}
 	return int(w.limit)
 }
 
 // Known reports whether responses have shown what the limit is, or that there is none.
-func (w *Window) Known() bool { return w.unlimited || w.limit > 0 && !w.recalled }
+func (w *Window) Known() bool { return w.origin == unlimited || w.limit > 0 && w.origin != recalled }
 
 // Unlimited reports whether responses carry no limits.
-func (w *Window) Unlimited() bool { return w.unlimited }
+func (w *Window) Unlimited() bool { return w.origin == unlimited }
 
 // Probing reports whether, after a hold, one request has to succeed before the others follow.
-func (w *Window) Probing() bool { return w.probing }
+func (w *Window) Probing() bool { return w.probing != notProbing }
 
 // Period returns the length of the window as far as responses have shown it, 0 if they have not.
 func (w *Window) Period() time.Duration { return w.longest }
@@ -113,7 +113,7 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 		return false
 	}
 	_, ok := w.readRare().hidden.next(now, w.inflight)
-	return w.probing || !ok
+	return w.probing != notProbing || !ok
 }
 
 // WaitClass returns HoldClass, but ClassOK if the next request can leave now, or has to wait longer than because of that 429.

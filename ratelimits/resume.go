@@ -12,7 +12,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	w.advance(now)
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
-	if w.limit == 0 || w.unlimited {
+	if w.limit == 0 || w.origin == unlimited {
 		w.unheard += n
 		return
 	}
@@ -35,7 +35,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 			c.blind = unsaid
 		}
 	}
-	if w.declared {
+	if w.origin == declared {
 		c.blind = heard
 	}
 	if c.n > 0 {

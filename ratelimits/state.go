@@ -30,9 +30,12 @@ func NewWindow(now time.Duration, s State) Window {
 	var w Window
 	switch {
 	case s.Unlimited:
-		w.unlimited = true
+		w.origin = unlimited
 	case s.Limit > 0:
-		w.limit, w.longest, w.declared = int32(min(s.Limit, mostCounted)), max(s.Period, 0), s.Declared
+		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
+		if s.Declared {
+			w.origin = declared
+		}
 		if s.Used > 0 && s.Reset > 0 {
 			w.unheard = int32(min(s.Used, mostCounted))
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.unheard})
@@ -40,7 +43,9 @@ func NewWindow(now time.Duration, s State) Window {
 	}
 	w.outcome, w.recentSince = now, now
 	w.HoldFor(now, s.Hold, s.HoldClass)
-	w.probing = w.probing || s.Probing
+	if s.Probing && !s.Declared {
+		w.probing = probes
+	}
 	return w
 }
 
@@ -52,13 +57,13 @@ func (w *Window) State(now time.Duration) State {
 	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.probing || w.ledger.blind(), Unlimited: w.unlimited,
-		Declared: w.declared,
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.Probing() || w.ledger.blind(), Unlimited: w.Unlimited(),
+		Declared: w.Declared(),
 	}
 	switch {
-	case w.recalled: // which is no more than a guess
+	case w.origin == recalled: // which is no more than a guess
 		s.Limit, s.Used = 0, int(w.unheard)
-	case w.limit == 0 && !w.unlimited:
+	case w.limit == 0 && w.origin != unlimited:
 		s.Used = int(w.unheard) // somebody else may know of what
 	case s.Used > 0:
 		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)

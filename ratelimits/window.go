@@ -39,13 +39,10 @@ type Window struct {
 	countedAt uint32 // answered, when the server's count was last all that is said
 	expired   uint32 // certain charges that have come back, wrapping, for the same reason
 
-	unlimited   bool
-	declared    bool // by somebody: responses say nothing of it
-	recalled    bool // what is known is from before the window was forgotten
-	probing     bool
-	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
+	origin      limitOrigin // of the limit
+	probing     probing
 	probeOut    bool // the one request that goes first is in flight
-	alone       bool // it goes only when nothing else is charged
+	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
@@ -55,6 +52,25 @@ type Window struct {
 	evidence evidence
 	rare     *rare // only after something that needs it
 }
+
+// limitOrigin is where a limit is from.
+type limitOrigin uint8
+
+const (
+	learnt    limitOrigin = iota // from responses, if there were any
+	recalled                     // from responses before the window was forgotten
+	unlimited                    // responses carry none
+	declared                     // from somebody: responses say nothing of it
+)
+
+// probing is whether one request goes first, and the others when it has succeeded.
+type probing uint8
+
+const (
+	notProbing  probing = iota
+	probes              // one goes first
+	probesAlone         // when nothing else is charged
+)
 
 // mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
 const mostCounted = 100_000_000
@@ -77,8 +93,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if at, ok := w.Next(now); !ok || at > now {
 		return Permit{}, false
 	}
-	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing}
-	w.probeOut = w.probing
+	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
+	w.probeOut = p.probe
 	w.inflight++
 	w.evidence.fixed.said = w.said(now) + 1
 	return p, true
@@ -94,11 +110,11 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		}
 	}
 	switch {
-	case w.probing && (w.probeOut || w.alone && w.inflight > 0):
+	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
-	case w.probing && w.alone && w.ledger.total > 0:
+	case w.probing == probesAlone && w.ledger.total > 0:
 		return w.ledger.last(), true
-	case w.unlimited:
+	case w.origin == unlimited:
 		return now, true
 	case w.limit == 0:
 		return now, w.inflight == 0
@@ -132,7 +148,10 @@ func (w *Window) advance(now time.Duration) {
 		sure, blind := w.ledger.expire(now)
 		w.expired += uint32(sure)
 		if blind > heard { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
-			w.probing, w.alone = true, blind == unanswered && w.evidence.refuted&leaky == 0
+			w.probing = probes
+			if blind == unanswered && w.evidence.refuted&leaky == 0 {
+				w.probing = probesAlone
+			}
 		}
 	}
 	if w.rare != nil {
@@ -183,14 +202,14 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
-	if w.declared {
+	if w.origin == declared {
 		w.chargeDeclared(received, p, &r)
 		return
 	}
 	switch {
 	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
 		w.observe(received, p, &r)
-	case w.unlimited:
+	case w.origin == unlimited:
 	case w.limit == 0:
 		w.unheard++
 	case r.Class == ClassOK:
@@ -200,11 +219,13 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	}
 	switch r.Class {
 	case ClassOK:
-		if r.Status > 0 && r.Status < 500 {
-			w.probing = w.probing && !p.probe
-			w.alone = w.alone && w.probing
+		switch {
+		case !p.probe:
+		case r.Status > 0 && r.Status < 500:
+			w.probing = notProbing
+		case r.Limited: // an error, but it tells how full the bucket is
+			w.probing = min(w.probing, probes)
 		}
-		w.alone = w.alone && !(p.probe && r.Limited) // which tells how full the bucket is, also when it is an error
 		w.passed++
 		if w.rare != nil {
 			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)
@@ -263,24 +284,24 @@ func (w *Window) charge(c *charge) {
 // Recall gives a new window the limits that were known before the bucket was evicted. They may be outdated: one request
 // is sent first, and the first response that carries limits replaces them. Until then they apply.
 func (w *Window) Recall(limit int, period time.Duration) {
-	if limit > 0 && w.limit == 0 && !w.unlimited {
+	if limit > 0 && w.limit == 0 && w.origin != unlimited {
 		w.limit, w.longest = int32(min(limit, mostCounted)), period
-		w.recalled, w.probing = true, true
+		w.origin, w.probing = recalled, probes
 	}
 }
 
 // Relearn lets the next response that carries limits replace those that are known. One request is sent first.
 func (w *Window) Relearn() {
 	if w.limit > 0 {
-		w.recalled, w.probing = true, true
+		w.origin, w.probing = recalled, max(w.probing, probes)
 	}
 }
 
 // Unlimit records that this bucket's responses carry no limits, so that nothing has to wait. The first response that
 // carries limits ends it.
 func (w *Window) Unlimit() {
-	if w.limit == 0 || w.recalled {
-		w.limit, w.recalled, w.unlimited = 0, false, true
+	if w.limit == 0 || w.origin == recalled {
+		w.limit, w.origin = 0, unlimited
 		w.ledger.clear()
 	}
 }
