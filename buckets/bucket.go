@@ -8,16 +8,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is one bucket of Discord's: the window of a real bucket hash, with a queue in front of it that is first come,
-// first served. The UNKNOWN bucket of a route is one too.
+// bucket is one bucket of Discord's: the window of a real bucket hash, with queues in front of it: see queue. The UNKNOWN bucket of a
+// route is one too.
 //
-// Requests leave it under these conditions, in this order: the window has a permit, an ordered request has none before it
-// in flight, the budget of invalid requests is not used up (then the request is refused), the declared limits that apply have permits, the
-// edge is open, and the global limit has a slot, which is taken last so that none ages in a queue. A queue that lacks one of the last
+// Requests leave it under these conditions: no refusal is being read, and an ordered request has none before it in flight; their sub-limit,
+// if one is known, lets them; the window has a permit, and of an UNKNOWN bucket that processes share, this one may find out where the route
+// belongs; the budget of invalid requests is not used up (then the request is refused); the declared limits that apply have permits,
+// the edge is open, and the global limit has a slot, which is asked for last so that none ages in a queue. A queue that lacks one of the last
 // three stands in line there.
 //
-// Locks: a bucket's lock is taken before that of a gate (edge, authentication), but after the one for serving its line, and never
-// together with another bucket's, except by a move, of which there is one at a time.
+// Locks: a bucket's lock is taken before that of a gate (edge, authentication), but after the one for serving its line, and together with
+// another bucket's only by who holds the lock for moves.
 type bucket struct {
 	group    *limitGroup
 	major    major

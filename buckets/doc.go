@@ -1,5 +1,5 @@
 // Package buckets decides when requests to Discord's REST API may be sent. Its [RESTBucketManager] maps compiled routes
-// to the buckets that Discord's responses name, and keeps one FIFO queue for each bucket.
+// to the buckets that Discord's responses name, and lets the requests to each bucket wait in the order in which they came.
 //
 // # Use
 //

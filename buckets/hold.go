@@ -248,7 +248,7 @@ func (b *bucket) lift() {
 	defer b.mu.Unlock()
 	b.window.LiftHold(b.now())
 	for q := range b.queues.all {
-		q.hold, b.queues.heldUntil = ratelimits.Throttle{}, 0
+		q.hold, q.refusals, b.queues.heldUntil = ratelimits.Throttle{}, ratelimits.Refusals{}, 0
 	}
 	b.dispatchNow(b.now())
 }

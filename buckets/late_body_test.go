@@ -173,6 +173,39 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
+// Who lifts the holds begins anew: refusals of before do not make the next hold longer.
+func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+	} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), roomy)
+			for range 9 {
+				c := ask(m, message(1))
+				for !c.granted() {
+					wait(100 * time.Millisecond)
+				}
+				c.update(inBucket(refused(class, 100*time.Millisecond), "messages", 100, 90, time.Second))
+			}
+			wait(1100 * time.Millisecond)
+			c := ask(m, message(1))
+			wait(0)
+			require.False(t, c.granted(), "%v: there were nine in a row", class)
+			m.LiftHolds()
+			wait(0)
+			require.True(t, c.granted(), class)
+			c.update(inBucket(refused(class, 100*time.Millisecond), "messages", 100, 90, time.Second))
+			wait(1100 * time.Millisecond)
+			c = ask(m, message(1))
+			wait(0)
+			assert.True(t, c.granted(), class)
+			c.update(roomy)
+		})
+	}
+}
+
 // patiently asks n times, and is willing to wait for two hours.
 func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	for range n {

@@ -87,7 +87,7 @@ func (l *line) measure(q *queue) {
 		if len(p.arrivals) == min(n, mostTold) {
 			break
 		}
-		p.arrivals = append(p.arrivals, w.Arrived-HeadStart)
+		p.arrivals = append(p.arrivals, w.Arrived)
 	}
 }
 

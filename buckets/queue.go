@@ -356,7 +356,7 @@ func (b *bucket) subLimit(now time.Duration, key uint64) *queue {
 
 // arrive returns the arrival time of a request that comes now. No two are the same, however coarse the clock.
 func (b *bucket) arrive(now time.Duration) time.Duration {
-	b.arrived = max(now+HeadStart, b.arrived+1) // so that there is room before the first
+	b.arrived = max(now, b.arrived+1)
 	return b.arrived
 }
 
@@ -367,7 +367,7 @@ func (b *bucket) place(now time.Duration, a *ask) time.Duration {
 	}
 	arrived := b.arrive(now)
 	if a.priority {
-		return max(arrived-HeadStart, 1)
+		return arrived - HeadStart
 	}
 	return arrived
 }

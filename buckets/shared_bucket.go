@@ -96,17 +96,17 @@ func (b *bucket) eachArrival(yield func(time.Duration) bool) {
 	if qs != nil && qs.main.wanted(b.link.at) > 0 {
 		for w := range qs.main.waiters {
 			for ; len(others) > 0 && others[0] < w.Arrived; others = others[1:] {
-				if !yield(others[0] - HeadStart) {
+				if !yield(others[0]) {
 					return
 				}
 			}
-			if !yield(w.Arrived - HeadStart) {
+			if !yield(w.Arrived) {
 				return
 			}
 		}
 	}
 	for _, arrived := range others {
-		if !yield(arrived - HeadStart) {
+		if !yield(arrived) {
 			return
 		}
 	}

@@ -6,7 +6,7 @@ import "time"
 // of nothing.
 type evidence struct {
 	refuted   kinds
-	others    bool     // certainly use the bucket, too
+	others    bool     // seem to use the bucket, too
 	suspected bool     // it is rather a log that names its next place than a fixed window, until rare.suspected
 	seen      uint8    // responses since everything was open, up to 255
 	leftOut   uint8    // responses in a row that were left out, the latest not longer ago than rare.leftOutUntil

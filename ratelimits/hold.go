@@ -144,5 +144,5 @@ func (w *Window) LiftHold(now time.Duration) {
 		w.ledger.clear()
 		w.evidence.fixed.said, w.rare.full = 0, 0
 	}
-	w.rare.hold, w.rare.hidden = Throttle{}, hiddenLimit{}
+	w.rare.hold, w.rare.hidden, w.rare.refusals = Throttle{}, hiddenLimit{}, Refusals{}
 }
