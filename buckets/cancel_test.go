@@ -187,6 +187,42 @@ func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
 	})
 }
 
+// endsAsGranted is the context of a request that is granted in the same moment in which the context ends: when it begins to wait.
+type endsAsGranted struct {
+	context.Context
+	end func()
+}
+
+func (c *endsAsGranted) Done() <-chan struct{} {
+	c.end()
+	return c.Context.Done()
+}
+
+// Which of the two its caller hears is left to chance.
+func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Hour))
+		cancelled := 0
+		for range 30 {
+			last := ask(m, message(1))
+			require.True(t, last.granted())
+			ctx, cancel := context.WithCancel(background)
+			lease, err := m.Acquire(&endsAsGranted{ctx, func() { last.lease.Return(); cancel() }}, message(1), bot)
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				cancelled++
+			}
+			lease.Return()
+			require.Equal(t, 1, snapshot(t, m, "messages").Remaining)
+		}
+		assert.NotZero(t, cancelled)
+		assert.Zero(t, m.Stats().Lost)
+		drained(t, m)
+	})
+}
+
 // What only the head waited for must not hold up the others once it is gone.
 func TestWaiterThatLeavesLetsTheOthersMoveUp(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,38 @@ func TestPermitIsKeptForAPeriodAtMost(t *testing.T) {
 		require.True(t, all.granted())
 		all.update(roomy)
 		drained(t, m)
+	})
+}
+
+// Each is kept for the period of its own limit, whatever others in the bucket keep for longer.
+func TestEachPermitIsKeptForItsOwnPeriod(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		of := func(groups ...string) buckets.LimitOption {
+			return buckets.PerKey(func(r *buckets.Request) string {
+				if slices.Contains(groups, r.Group) {
+					return "all"
+				}
+				return ""
+			})
+		}
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of("patient"), buckets.Named("slow")),
+			buckets.WithLimit(buckets.ForAll(), 1, 10*time.Second, of("hasty", "free"), buckets.Named("fast")),
+			buckets.WithLimit(buckets.ForAll(), 1, time.Hour, of("first", "patient", "hasty"), buckets.Named("both")))
+		in := func(group string, channel int) *caller {
+			return call(context.Background(), m, buckets.Request{Route: message(channel), Authorization: bot, Group: group})
+		}
+		discover(t, m, message(1), roomy)
+		discover(t, m, message(2), roomy)
+		in("first", 1).update(roomy)
+		patient, hasty := in("patient", 1), in("hasty", 1)
+		free := in("free", 2)
+		wait(9 * time.Second)
+		require.False(t, patient.done() || hasty.done() || free.done())
+		wait(2 * time.Second)
+		assert.True(t, free.granted(), "what the one keeps that waits for an hour is kept for ten seconds")
+		require.NoError(t, m.Close())
 	})
 }
 

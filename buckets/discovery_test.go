@@ -74,6 +74,28 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	})
 }
 
+// The newest request stays the one that decides when the answer to an older one comes after it.
+func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		here := limited("here", 50, 40, time.Minute)
+		discover(t, m, message(1), here)
+		var sent []*caller
+		for range 3 {
+			wait(time.Millisecond)
+			sent = append(sent, ask(m, message(1)))
+		}
+		sent[2].update(here)
+		sent[0].update(here)
+		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // it was sent before the third
+		next := ask(m, message(1))
+		assert.Equal(t, 1, snapshot(t, m, "here").InFlight)
+		next.update(here)
+		drained(t, m)
+	})
+}
+
 // byChannel is a server with a bucket hash of its own for each channel.
 func byChannel(call discordsim.Call) discordsim.Variant {
 	return discordsim.Variant{Hash: "hash of " + call.Major}

@@ -303,3 +303,24 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 		})
 	}
 }
+
+// Whoever is refused is not ahead of those behind him any more.
+func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+		wait(61 * time.Second)
+		inFlight := ask(m, message(1))
+		require.True(t, inFlight.granted())
+		impatient, more := patient(m, 70*time.Second), patient(m, 130*time.Second)
+		require.False(t, impatient.done() || more.done())
+		inFlight.update(inBucket(refused(ratelimits.ClassShared, 100*time.Second), "messages", 1, 0, time.Minute))
+		tooLong(t, impatient)
+		require.False(t, more.done(), "it is the first now")
+		wait(101 * time.Second)
+		require.True(t, more.granted())
+		more.update(limited("messages", 1, 0, time.Minute))
+		drained(t, m)
+	})
+}

@@ -193,6 +193,32 @@ func TestWhoLeavesWhileTheEdgeHoldsIsNoProbe(t *testing.T) {
 	})
 }
 
+// What was sent before a refusal proves nothing when its answer comes after it.
+func TestAnswerToAnEarlierRequestIsNoProbe(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{ratelimits.ClassEdge, ratelimits.ClassGlobal} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				familiar(t, m)
+				earlier := ask(m, message(2))
+				ask(m, message(1)).update(refused(class, 10*time.Second))
+				held := asks(m, message(1), 5)
+				earlier.update(roomy)
+				wait(10*time.Second + 2*time.Millisecond)
+				require.Equal(t, 1, granted(t, held), "one goes first")
+				held[0].update(roomy)
+				assert.Equal(t, len(held), granted(t, held))
+				for _, c := range held {
+					c.lease.Update(roomy)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // A request that came through the gate and found its bucket used up must not keep the probe for itself.
 func TestEdgeProbeIsNotLostToABucketThatHasToWait(t *testing.T) {
 	t.Parallel()

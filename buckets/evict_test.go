@@ -250,3 +250,26 @@ func TestBucketThatNobodyUsesIsStillKnown(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A new bucket begins with what the one before it has learnt at last, not at first.
+func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, often(time.Second)...)
+		discover(t, m, message(1), limited("messages", 5, 3, 4*time.Second)) // somebody else has begun the window
+		wait(3 * time.Second)
+		discover(t, m, message(1), limited("messages", 5, 2, time.Second))
+		wait(time.Second + 10*time.Millisecond)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		learnt := snapshot(t, m, "messages")
+		require.Equal(t, 10*time.Second, learnt.Period)
+		wait(15 * time.Second)
+		require.Zero(t, m.Stats().Buckets)
+		next := ask(m, message(1))
+		found := snapshot(t, m, "messages")
+		assert.Equal(t, learnt.Limit, found.Limit)
+		assert.Equal(t, learnt.Period, found.Period)
+		next.lease.Release()
+		drained(t, m)
+	})
+}

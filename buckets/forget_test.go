@@ -87,6 +87,24 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 	})
 }
 
+// What was counted of a server counts when the server is forgotten.
+func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		c := call(context.Background(), m, buckets.Request{Route: message(1), Server: "example.com"})
+		c.update(limited("messages", 5, 4, time.Second))
+		require.Len(t, m.Status(5).Edges, 2)
+		before := m.Stats()
+		wait(3 * time.Hour)
+		require.Len(t, m.Status(5).Edges, 1)
+		after := m.Stats()
+		assert.EqualValues(t, 1, after.Granted)
+		assert.Equal(t, before.Responses, after.Responses)
+		drained(t, m)
+	})
+}
+
 func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 func urgent(m *buckets.RESTBucketManager) *caller {
@@ -130,5 +131,25 @@ func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
 		h.empty()
+	})
+}
+
+// A request with priority has its place also if it did not have to wait for it at first.
+func TestPriorityCountsWhenARequestComesBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
+		wait(10 * time.Second)
+		background := ask(m, message(1))
+		wait(time.Second)
+		first := urgent(m)
+		require.True(t, background.granted() && first.granted())
+		for _, c := range []*caller{background, first} {
+			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+			c.again(m)
+		}
+		next(t, first)
+		next(t, background)
 	})
 }

@@ -139,6 +139,30 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 	})
 }
 
+// Nobody is ahead of a request that comes back to its place.
+func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+		wait(61 * time.Second)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		others := asks(m, message(1), 3)
+		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+		back, because, err := m.Predict(&first.request)
+		require.NoError(t, err)
+		assert.InDelta(t, time.Minute, back, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForWindow, because)
+		behind, _, err := m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, 4*time.Minute, behind, float64(time.Second))
+		for _, c := range others {
+			c.cancel()
+		}
+	})
+}
+
 // What another manager has left is known before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 var errAway = errors.New("away")
@@ -95,6 +97,59 @@ func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 		require.False(t, patient.done())
 		wait(time.Minute)
 		require.ErrorAs(t, patient.failed(), &tooLong)
+		drained(t, m)
+	})
+}
+
+// A deadline that passes in an outage is answered with what the request waited for, however it was acquired.
+func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(*buckets.RESTBucketManager, context.Context, *buckets.Request, chan<- error){
+		"Acquire": func(m *buckets.RESTBucketManager, ctx context.Context, r *buckets.Request, ended chan<- error) {
+			_, err := m.AcquireRequest(ctx, r)
+			ended <- err
+		},
+		"AcquireFunc": func(m *buckets.RESTBucketManager, ctx context.Context, r *buckets.Request, ended chan<- error) {
+			m.AcquireFunc(ctx, r, func(_ buckets.Lease, err error) { ended <- err })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := newHub(t)
+				m := started(t, buckets.WithShared(outageHub{h}))
+				h.set(func(h *hub) { h.silent = true })
+				ctx, cancel := context.WithTimeout(background, 5*time.Second)
+				defer cancel()
+				ended := make(chan error, 1)
+				acquire(m, ctx, &buckets.Request{Route: message(1), Authorization: bot}, ended)
+				err := <-ended
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, err, &tooLong)
+				assert.ErrorIs(t, err, errAway)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// Whoever does not wait is not kept waiting for an answer that cannot come.
+func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		h.set(func(h *hub) { h.silent = true })
+		start := time.Now()
+		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
+			_, err := m.TryAcquire(route, bot)
+			var tooLong *ratelimits.TooLongError
+			require.ErrorAs(t, err, &tooLong)
+			assert.ErrorIs(t, err, errAway)
+		}
+		assert.Zero(t, time.Since(start))
 		drained(t, m)
 	})
 }

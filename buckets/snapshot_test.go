@@ -257,7 +257,38 @@ func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 		s := snapshot(t, m, "channel")
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
 		assert.Zero(t, s.WaitAfter)
+
+		second.again(m)
+		for range 20 { // sub-limits are in no order
+			assert.InDelta(t, 58*time.Second, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first whose time is known")
+		}
 	})
+}
+
+// Where all stand in line, the one counts who came first.
+func TestSnapshotSaysWhatTheFirstOfThoseInLineWaitsFor(t *testing.T) {
+	t.Parallel()
+	for _, first := range []routes.CompiledRoute{message(1), list(1)} {
+		t.Run(first.Route().String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(time.Hour),
+					buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.Named(message(1).Route().String())),
+					buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.Named(list(1).Route().String())))
+				discover(t, m, message(1), roomy)
+				discover(t, m, list(1), roomy)
+				waiting := []*caller{ask(m, first)}
+				wait(time.Second)
+				waiting = append(waiting, ask(m, message(1)), ask(m, list(1)))
+				s := snapshot(t, m, "messages")
+				assert.Equal(t, buckets.WaitsForDeclared, s.WaitsFor)
+				assert.Equal(t, first.Route().String(), s.Declared)
+				for _, c := range waiting {
+					c.cancel()
+				}
+			})
+		})
+	}
 }
 
 // A bucket that stands in line and is then held itself waits for its hold.

@@ -198,6 +198,32 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.InDelta(t, 30, s.Globals[0].HoldAfter.Seconds(), .1)
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
+
+		wait(buckets.DefaultPollPeriod) // whatever the garbage collector forgets
+		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
+	})
+}
+
+// Nobody else leaves while the first one after a refusal is awaited.
+func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
+		wait(2 * time.Second)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		awaited := m.Status(1).Globals[0].WaitAfter
+		next := ask(m, message(1))
+		wait(awaited - time.Millisecond)
+		assert.False(t, next.done())
+		wait(2 * time.Millisecond)
+		assert.True(t, next.granted())
+		first.lease.Release()
+		next.update(roomy)
+		assert.Zero(t, m.Status(1).Globals[0].WaitAfter)
+		drained(t, m)
 	})
 }
 

@@ -248,6 +248,34 @@ func TestSubLimitMovesWithItsRoute(t *testing.T) {
 	})
 }
 
+// How often a hidden limit has refused in a row counts where the route moves to, too: the holds go on growing.
+func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		again := func(hash string) ratelimits.Response {
+			return inBucket(refused(ratelimits.ClassSubLimit, time.Millisecond), hash, 100, 80, 15*time.Second)
+		}
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		name := call(background, m, change("1", "name"))
+		for range 8 {
+			name.update(again("channel"))
+			name.again(m)
+			wait(time.Minute)
+			require.True(t, name.granted())
+		}
+		discover(t, m, compile(routes.UpdateChannel, "1"), limited("renamed bucket", 100, 99, 15*time.Second))
+		name.update(again("renamed bucket"))
+		name.again(m)
+		wait(10 * time.Second)
+		assert.False(t, name.done(), "it is the ninth in a row")
+		wait(time.Minute)
+		require.True(t, name.granted())
+		name.update(limited("renamed bucket", 100, 99, 15*time.Second))
+		drained(t, m)
+	})
+}
+
 func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
