@@ -220,7 +220,7 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 		return Lease{}, nil, forecast{}, nil
 	}
 	arrived := b.place(now, a)
-	f, err := m.refuse(now, b, a, arrived)
+	f, err := m.judge(now, b, a, arrived)
 	if err != nil || !announced {
 		return Lease{}, nil, f, err
 	}

@@ -13,7 +13,7 @@ import (
 //
 // Requests leave it under these conditions: no refusal is being read, and an ordered request has none before it in flight; their sub-limit,
 // if one is known, lets them; the window has a permit, and of an UNKNOWN bucket that processes share, this one may find out where the route
-// belongs; the budget of invalid requests is not used up (then the request is refused); the declared limits that apply have permits,
+// belongs; the budget of invalid requests is not used up (then the request is rejected); the declared limits that apply have permits,
 // the edge is open, and the global limit has a slot, which is asked for last so that none ages in a queue. A queue that lacks one of the last
 // three stands in line there.
 //
@@ -161,14 +161,14 @@ func (m *RESTBucketManager) lockedBucket(group *limitGroup, major major) *bucket
 	}
 }
 
-// close refuses all that wait, stops the alarm, and lets the other processes know all that is known. Leases in flight end as usual.
+// close rejects all that wait, stops the alarm, and lets the other processes know all that is known. Leases in flight end as usual.
 func (b *bucket) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.evicted.Store(true)
 	if b.queues != nil {
 		b.queues.alarm.stop()
-		b.refuseAll(ErrClosed)
+		b.rejectAll(ErrClosed)
 		clear(b.queues.subLimits)
 	}
 	b.link.close()

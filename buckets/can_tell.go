@@ -64,8 +64,8 @@ func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	return err
 }
 
-// outage returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
-func (b *bucket) outage() error {
+// waitError returns what everybody who waits in the bucket is to be told, if that is how it is when the others cannot be asked.
+func (b *bucket) waitError() error {
 	switch {
 	case b.link != nil:
 		return b.link.remote.Err()
@@ -75,8 +75,8 @@ func (b *bucket) outage() error {
 	return nil
 }
 
-// outage returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
-func (g *gate) outage(now time.Duration) error {
+// waitError returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
+func (g *gate) waitError(now time.Duration) error {
 	if g.part == nil {
 		return nil
 	}

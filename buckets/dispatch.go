@@ -98,7 +98,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 	if qs == nil {
 		return
 	}
-	if b.manager().closed() { // all are refused now, and the state that is written may not count any more who would leave
+	if b.manager().closed() { // all are rejected now, and the state that is written may not count any more who would leave
 		return
 	}
 	wake := time.Duration(0) // 0: no time will help
@@ -110,8 +110,8 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		}
 		at, ok := b.next(now, &w.ask)
 		if !ok {
-			if err := b.outage(); err != nil {
-				b.refuseAll(err)
+			if err := b.waitError(); err != nil {
+				b.rejectAll(err)
 				continue
 			}
 			wake = opens
@@ -132,8 +132,8 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			if missing.declared() { // else it would keep for long what others can use, and not have it when it is its turn
 				b.keep(now, q, w.useDeclared(p))
 			}
-			if err := missing.outage(now); err != nil {
-				b.refuseQueue(q, err)
+			if err := missing.waitError(now); err != nil {
+				b.rejectQueue(q, err)
 			} else {
 				missing.enqueue(now, q)
 			}
@@ -185,7 +185,7 @@ func (b *bucket) ring() {
 	b.queues.alarm.rang()
 	now := b.now()
 	if overdue := b.queues.overdue; overdue > 0 && now >= overdue && b.manager().outage() != nil {
-		b.refuseOverdue(now)
+		b.rejectOverdue(now)
 	}
 	b.dispatchNow(now)
 	b.watchOverdue(now)

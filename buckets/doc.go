@@ -48,7 +48,7 @@
 // buckets wait for one limit that is above them, the global one or one that is declared, their queues stand in line there, and groups take turns there, too.
 //
 // How long all that takes is known beforehand: [RESTBucketManager.Predict] says it of a request without queueing it,
-// [RESTBucketManager.WaitingRequests] of those that wait, and Acquire refuses at once what would take too long.
+// [RESTBucketManager.WaitingRequests] of those that wait, and Acquire rejects at once what would take too long.
 //
 // A route whose bucket hash is not known has an UNKNOWN bucket. It has no limit, but a discovery rule ([UnknownMode]):
 // the first request is sent alone, and the others move to the real buckets of their own major parameters when its
@@ -61,7 +61,7 @@
 // ([Request.Server]) share no limits with Discord.
 //
 // Responses of 401, 403 and 429 are counted for each manager and server, because Discord bans an IP address for too
-// many of them: requests are refused before that ([WithInvalidBudget]).
+// many of them: requests are rejected before that ([WithInvalidBudget]).
 //
 // Which requests a 429 holds depends on its class, see [ratelimits.Class]. A request that is acquired again after a 429
 // with the same [Request] keeps its place in the queue. [RESTBucketManager.LiftHolds] ends holds.
@@ -71,7 +71,7 @@
 //	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
 //	where do requests wait, in which order?           queue.go, each as a waiter (waiter.go); above several buckets: line.go
 //	how long will a request wait?                     predict.go; how many leave before it: ahead.go
-//	is that too long, who is refused for it?          too_long.go; while other processes have to be asked: can_tell.go
+//	is that too long, who is rejected for it?         too_long.go; while other processes have to be asked: can_tell.go
 //	what is each waiting request told?                waiting_requests.go
 //	which declared limits apply to a request?         declare.go, for the routes that declare_match.go finds; ready to use:
 //	                                                  known_limits.go

@@ -68,7 +68,7 @@ func (g *gate) refuse(r *ratelimits.Response) time.Duration {
 	return d
 }
 
-// hold holds everything back for d, and refuses those for whom that is too long.
+// hold holds everything back for d, and rejects those for whom that is too long.
 func (g *gate) hold(now, d time.Duration) {
 	g.mu.Lock()
 	g.open.Store(false)
@@ -77,7 +77,7 @@ func (g *gate) hold(now, d time.Duration) {
 	g.mu.Unlock()
 	if longer {
 		g.noteHeld()
-		g.refuseLate()
+		g.rejectLate()
 	}
 }
 
@@ -152,7 +152,7 @@ func (m *RESTBucketManager) holdForAll(s *server, r resource, d time.Duration, e
 		}
 		b := m.lockedBucket(group, r.major)
 		b.hold(b.now(), d, ratelimits.ClassShared)
-		b.refuseLate(b.now())
+		b.rejectLate(b.now())
 		b.mu.Unlock()
 	}
 }

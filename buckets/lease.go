@@ -249,9 +249,9 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		o.held = max(o.held, b.window.HoldWait(now))
 	}
 	if r.Class != ratelimits.ClassOK || b.window.Limit() != limit {
-		b.refuseLate(now) // what was predicted has changed
+		b.rejectLate(now) // what was predicted has changed
 	}
 	if r.Status == 0 {
-		b.refuseOverdue(now) // nobody can predict when somebody answers
+		b.rejectOverdue(now) // nobody can predict when somebody answers
 	}
 }

@@ -254,7 +254,7 @@ func (m *RESTBucketManager) progressed() {
 	}
 }
 
-// clear forgets all routes and buckets, and refuses who waits there. The lock for moves is held.
+// clear forgets all routes and buckets, and rejects who waits there. The lock for moves is held.
 func (m *RESTBucketManager) clear() {
 	m.buckets.clear((*bucket).close)
 	for key, a := range m.authentications.All() {

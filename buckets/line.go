@@ -9,7 +9,7 @@ import (
 )
 
 // above is what stands above buckets: a gate (edge, global limit), or a declared limit. A request leaves when its bucket and all that stand
-// above it let it. All methods but enqueue and outage are called with the line's lock held.
+// above it let it. All methods but enqueue and waitError are called with the line's lock held.
 type above interface {
 	// enter takes a permit for the first in line, where so many wait, or returns how long to wait for one at most. known is false if
 	// only an outcome can tell, or other processes.
@@ -24,8 +24,8 @@ type above interface {
 	declared() bool
 	// enqueue lets a queue stand in line that was refused a permit. Its bucket's lock is held.
 	enqueue(now time.Duration, q *queue)
-	// outage returns what all are told who wait for it, if that is how it is when other processes cannot be asked.
-	outage(now time.Duration) error
+	// waitError returns what all are told who wait for it, if that is how it is when other processes cannot be asked.
+	waitError(now time.Duration) error
 }
 
 // line is the queues that stand before a gate or a declared limit, each at most once. Groups take turns; inside of a group, before a gate, so

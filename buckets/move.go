@@ -59,12 +59,12 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	return touched
 }
 
-// dispatchAll lets those leave who can, and refuses those who cannot wait, in buckets to which requests have moved.
+// dispatchAll lets those leave who can, and rejects those who cannot wait, in buckets to which requests have moved.
 func (m *RESTBucketManager) dispatchAll(touched []*bucket) {
 	for _, b := range touched {
 		b.mu.Lock()
 		b.dispatchNow(b.now())
-		b.refuseLate(b.now())
+		b.rejectLate(b.now())
 		b.mu.Unlock()
 	}
 }

@@ -115,7 +115,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	if err := b.outage(); err != nil {
+	if err := b.waitError(); err != nil {
 		return 0, WaitsForOutage, err
 	}
 	n := ahead{}

@@ -379,7 +379,7 @@ func (b *bucket) enqueue(now time.Duration, a *ask, arrived time.Duration, w *wa
 	b.manager().waiting.Add(1)
 	b.dispatchNow(now)
 	if a.atOnce && w.Queued() && b.canTell(now, &w.ask, w, b.queues.ahead(&w.ask, w.Arrived-1)) {
-		b.refuseLate(now)
+		b.rejectLate(now)
 	}
 	if w.Queued() {
 		b.awaitOverdue(now, w)

@@ -57,8 +57,8 @@ func (b *bucket) othersChanged() {
 	}
 	now := b.now()
 	b.dispatchNow(now)
-	b.refuseLate(now) // what is ahead of them may have changed
-	b.refuseOverdue(now)
+	b.rejectLate(now) // what is ahead of them may have changed
+	b.rejectOverdue(now)
 }
 
 // tell lets the others know who waits.

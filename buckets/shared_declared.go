@@ -86,27 +86,27 @@ func (d *declaredLimit) changed() {
 	for _, b := range buckets { // it may be later than was thought
 		b.mu.Lock()
 		if now := b.now(); err == nil {
-			b.refuseLate(now)
-			b.refuseOverdue(now)
+			b.rejectLate(now)
+			b.rejectOverdue(now)
 		} else {
-			b.refuseStanding(now, &d.line, err)
+			b.rejectStanding(now, &d.line, err)
 		}
 		b.mu.Unlock()
 	}
 }
 
-// refuseStanding tells all the same who stand in a line.
-func (b *bucket) refuseStanding(now time.Duration, l *line, err error) {
+// rejectStanding tells all the same who stand in a line.
+func (b *bucket) rejectStanding(now time.Duration, l *line, err error) {
 	for q := range b.queues.all {
 		if q.line == l {
-			b.refuseQueue(q, err)
+			b.rejectQueue(q, err)
 		}
 	}
 	b.dispatchNow(now)
 }
 
-// outage returns what all are told who wait for the limit, if that is how it is when the others cannot be asked.
-func (d *declaredLimit) outage(time.Duration) error {
+// waitError returns what all are told who wait for the limit, if that is how it is when the others cannot be asked.
+func (d *declaredLimit) waitError(time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.link == nil {
@@ -126,7 +126,7 @@ func (d *declaredLimit) alone(now time.Duration) bool {
 // others are asked later.
 func (b *bucket) declaredCanTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if w == nil {
-		return a.limits.each(func(d *declaredLimit) bool { return d.alone(now) || d.outage(now) != nil })
+		return a.limits.each(func(d *declaredLimit) bool { return d.alone(now) || d.waitError(now) != nil })
 	}
 	q := b.queues.find(a)
 	if q == nil || q.line == nil {
@@ -164,10 +164,10 @@ func (s *limitSet) each(f func(d *declaredLimit) bool) bool {
 	return true
 }
 
-// outage returns what all are told who wait for one of the limits, if that is how it is when the others cannot be asked.
-func (s *limitSet) outage(now time.Duration) (err error) {
+// waitError returns what all are told who wait for one of the limits, if that is how it is when the others cannot be asked.
+func (s *limitSet) waitError(now time.Duration) (err error) {
 	s.each(func(d *declaredLimit) bool {
-		err = d.outage(now)
+		err = d.waitError(now)
 		return err == nil
 	})
 	return err

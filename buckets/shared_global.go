@@ -100,16 +100,16 @@ func (g *gate) changed() {
 	g.mu.Unlock()
 	if longer {
 		g.noteHeld()
-		g.refuseLate()
+		g.rejectLate()
 	}
 	if closed {
-		g.refuseClosed(now)
+		g.rejectWithoutPart(now)
 	}
 	if g.serve(); first { // it is known when those in line have been served
 		g.mu.Lock()
 		g.part.known = true
 		g.mu.Unlock()
-		g.refuseLate() // those who do not wait
+		g.rejectLate() // those who do not wait
 	}
 }
 

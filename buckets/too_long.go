@@ -8,18 +8,19 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Who would wait for too long is refused: at once, when something makes the wait longer, or when it was too long although nobody could tell.
+// Who would wait for too long is rejected: at once, when something makes the wait longer, or when it was too long although nobody could tell.
+// (The server refuses requests; the manager rejects them, or lets them wait.)
 
-// refuse returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
-func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived time.Duration) (forecast, error) {
-	if err := b.outage(); err != nil {
+// judge returns how long the ask will have to wait at its place in b, which is locked, and the error if it must not.
+func (m *RESTBucketManager) judge(now time.Duration, b *bucket, a *ask, arrived time.Duration) (forecast, error) {
+	if err := b.waitError(); err != nil {
 		return forecast{}, err
 	}
-	if err := a.limits.outage(now); err != nil {
+	if err := a.limits.waitError(now); err != nil {
 		return forecast{}, err
 	}
 	if !a.exempt {
-		if err := b.group.authentication.global.outage(now); err != nil {
+		if err := b.group.authentication.global.waitError(now); err != nil {
 			return forecast{}, err
 		}
 	}
@@ -30,7 +31,7 @@ func (m *RESTBucketManager) refuse(now time.Duration, b *bucket, a *ask, arrived
 		}
 		n = b.queues.ahead(a, arrived)
 	}
-	return b.refusal(now, a, n, b.canTell(now, a, nil, n))
+	return b.judge(now, a, n, b.canTell(now, a, nil, n))
 }
 
 // full returns an error if as many wait as may.
@@ -46,9 +47,9 @@ func (m *RESTBucketManager) full(a *ask, waiting int) error {
 	return nil
 }
 
-// refusal returns how long an ask will have to wait, and the error if that is too long. known is false as long as others have
+// judge returns how long an ask will have to wait, and the error if that is too long. known is false as long as others have
 // to be asked whether it can leave at once.
-func (b *bucket) refusal(now time.Duration, a *ask, n ahead, known bool) (forecast, error) {
+func (b *bucket) judge(now time.Duration, a *ask, n ahead, known bool) (forecast, error) {
 	f := b.predict(now, a, n)
 	// A wait of exactly the maximum looks a little longer, as the server's times are rounded.
 	late := f.wait > 0 && now+f.wait > a.latest+2*precision
@@ -114,17 +115,17 @@ func (m *RESTBucketManager) expired(ctx context.Context, a *ask) error {
 	return err
 }
 
-// refuseWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
+// rejectWaiters takes out those who wait and who must not, by what judge says of them, and tells them so. ahead is how many wait before
 // them. It reports whether there are any; then somebody else may be the first, and has to be woken.
-func (b *bucket) refuseWaiters(judge func(w *waiter, n ahead) error) (any bool) {
+func (b *bucket) rejectWaiters(judge func(w *waiter, n ahead) error) (any bool) {
 	for q := range b.queues.all {
-		any = b.refuseOf(q, judge) || any
+		any = b.rejectOf(q, judge) || any
 	}
 	return any
 }
 
-// refuseOf is refuseWaiters for one queue.
-func (b *bucket) refuseOf(q *queue, judge func(w *waiter, n ahead) error) (any bool) {
+// rejectOf is rejectWaiters for one queue.
+func (b *bucket) rejectOf(q *queue, judge func(w *waiter, n ahead) error) (any bool) {
 	before := 0
 	for w := range q.waiters {
 		if err := judge(w, b.queues.aheadOf(&w.ask, w.Arrived, before)); err != nil {
@@ -138,11 +139,11 @@ func (b *bucket) refuseOf(q *queue, judge func(w *waiter, n ahead) error) (any b
 	return any
 }
 
-// refuseLate refuses those who wait and, after a hold was raised, would wait too long.
-func (b *bucket) refuseLate(now time.Duration) {
-	late := b.refuseWaiters(func(w *waiter, n ahead) error {
+// rejectLate rejects those who wait and, after a hold was raised, would wait too long.
+func (b *bucket) rejectLate(now time.Duration) {
+	late := b.rejectWaiters(func(w *waiter, n ahead) error {
 		known := w.atOnce && b.canTell(now, &w.ask, w, n) // nobody else is asked that, as there may be very many
-		_, err := b.refusal(now, &w.ask, n, known)
+		_, err := b.judge(now, &w.ask, n, known)
 		return err
 	})
 	if late {
@@ -153,14 +154,14 @@ func (b *bucket) refuseLate(now time.Duration) {
 // answerPatience is how long even those who do not wait wait for the answer of others.
 const answerPatience = time.Second
 
-// refuseOverdue refuses those who have waited longer than they may, because nothing was known that their wait could have been
+// rejectOverdue rejects those who have waited longer than they may, because nothing was known that their wait could have been
 // predicted from.
-func (b *bucket) refuseOverdue(now time.Duration) {
+func (b *bucket) rejectOverdue(now time.Duration) {
 	if b.queues == nil {
 		return
 	}
 	b.queues.overdue = 0
-	late := b.refuseWaiters(func(w *waiter, _ ahead) error {
+	late := b.rejectWaiters(func(w *waiter, _ ahead) error {
 		if now > w.latest && !(w.atOnce && now <= w.latest+answerPatience) {
 			return w.tooLong(now, b, forecast{})
 		}
@@ -173,14 +174,14 @@ func (b *bucket) refuseOverdue(now time.Duration) {
 	b.watchOverdue(now)
 }
 
-// refuseAll tells all who wait the same.
-func (b *bucket) refuseAll(err error) {
-	b.refuseWaiters(func(*waiter, ahead) error { return err })
+// rejectAll tells all who wait the same.
+func (b *bucket) rejectAll(err error) {
+	b.rejectWaiters(func(*waiter, ahead) error { return err })
 }
 
-// refuseQueue tells all who wait in a queue the same.
-func (b *bucket) refuseQueue(q *queue, err error) {
-	b.refuseOf(q, func(*waiter, ahead) error { return err })
+// rejectQueue tells all who wait in a queue the same.
+func (b *bucket) rejectQueue(q *queue, err error) {
+	b.rejectOf(q, func(*waiter, ahead) error { return err })
 }
 
 // overduePause is how long after one look the next one comes for those who have waited longer than they may, so that many of them cost
@@ -212,28 +213,28 @@ func (b *bucket) watchOverdue(now time.Duration) {
 	}
 }
 
-// refuseLate refuses those who wait below a gate and would wait too long after its hold was raised.
-func (g *gate) refuseLate() {
+// rejectLate rejects those who wait below a gate and would wait too long after its hold was raised.
+func (g *gate) rejectLate() {
 	if g.manager.waiting.Load() == 0 {
 		return
 	}
 	g.eachBusy(func(b *bucket) {
-		b.dispatchNow(b.now()) // nobody is refused who can leave, but has not been looked at yet
-		b.refuseLate(b.now())
+		b.dispatchNow(b.now()) // nobody is rejected who can leave, but has not been looked at yet
+		b.rejectLate(b.now())
 	})
 }
 
-// refuseClosed refuses those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
+// rejectWithoutPart rejects those who wait for a part that does not come, and have waited longer than they may, or will have when it comes, or
 // must not wait for it.
-func (g *gate) refuseClosed(now time.Duration) {
-	err := g.outage(now)
+func (g *gate) rejectWithoutPart(now time.Duration) {
+	err := g.waitError(now)
 	g.eachBusy(func(b *bucket) {
 		if !b.queues.standIn(&g.line) {
 			return
 		}
-		b.refuseOverdue(b.now())
-		if b.refuseLate(b.now()); err != nil {
-			b.refuseAll(err)
+		b.rejectOverdue(b.now())
+		if b.rejectLate(b.now()); err != nil {
+			b.rejectAll(err)
 		}
 	})
 }

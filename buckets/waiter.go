@@ -9,7 +9,7 @@ import (
 
 // waiter is an ask that has to wait, in a queue of a bucket.
 //
-//	queued    until it is granted, refused or withdrawn
+//	queued    until it is granted, rejected or withdrawn
 //	resolved  it is in no queue any more, and its caller has been told, or will be
 //	withdrawn it left by itself and is in no queue any more
 //
