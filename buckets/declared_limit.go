@@ -295,25 +295,6 @@ func (p declaredPermit) end(now time.Duration, o *outcome) {
 	d.moveOn(now)
 }
 
-// predict returns how long an ask of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
-func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
-	f.limit = d
-	return f
-}
-
-// predictDeclared returns the longest wait for a declared limit.
-func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecast) {
-	if a.limits != nil {
-		for _, d := range a.limits.all {
-			f = later(f, d.predict(now, a, q, ahead))
-		}
-	}
-	return f
-}
-
 // evictIdle forgets the limit if nobody waits for it, and nothing is charged.
 func (d *declaredLimit) evictIdle(now time.Duration) {
 	d.mu.Lock()

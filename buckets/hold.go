@@ -81,18 +81,14 @@ func (g *gate) hold(now, d time.Duration) {
 	}
 }
 
-// refuse holds back what the response to a request of this bucket is about, unless it is a gate, or the window holds it by itself.
+// refuse holds back what a 429 to a request of this bucket is about, unless it is a gate, or the window holds it by itself.
 func (b *bucket) refuse(now time.Duration, h *held, o *outcome) {
-	r := &o.response
-	switch {
+	switch r := &o.response; {
 	case r.Class == ratelimits.ClassSubLimit:
 		o.held = b.subLimit(now, o.subLimitKey).refuse(now, r)
 	case r.Class == ratelimits.ClassGlobal && h.entry.exempt: // it must not be asked again and again
 		b.window.HoldRefused(now, askedHold(r, 0))
-	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0: // the next one may be counted by the limit that is used up
-		b.window.Hold(now, r.ResetAfter)
 	}
-	b.noteBusy() // what the window holds by itself, too
 }
 
 // refuse takes in a 429 of the sub-limit. It returns for how long that is held, 0 if it was already.

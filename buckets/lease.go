@@ -239,14 +239,17 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		b.tellGroup()
 	}
 	switch {
-	case r.Class == ratelimits.ClassOK && b.group.kind == hashGroup: // as almost always
 	case b.group.kind == routeGroup && withoutLimits(r):
 		b.window.Unlimit()
-	default:
-		b.refuse(now, h, o)
+	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0: // the next one may be counted by the limit that is used up
+		b.hold(now, r.ResetAfter, ratelimits.ClassOK)
 	}
-	if free && r.Class != ratelimits.ClassOK {
-		o.held = max(o.held, b.window.HoldWait(now))
+	if r.Class != ratelimits.ClassOK {
+		b.refuse(now, h, o)
+		b.noteBusy() // also of a hold of the window's own
+		if free {
+			o.held = max(o.held, b.window.HoldWait(now))
+		}
 	}
 	if r.Class != ratelimits.ClassOK || b.window.Limit() != limit {
 		b.rejectLate(now) // what was predicted has changed

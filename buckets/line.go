@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -118,70 +117,6 @@ func (l *line) count(now time.Duration, q *queue) bool {
 		l.queues.Move(&p.Element, p.first, q.key.group)
 	}
 	return true
-}
-
-// before returns how many get a permit before an ask of a queue, nil if that does not exist, with so many ahead in it. The lock is held.
-func (l *line) before(a *ask, q *queue, ahead int) int {
-	group := a.group
-	if q != nil {
-		group = q.key.group // those of a sub-limit are in none
-	}
-	others, own := l.waiting, l.queues.Group(group)
-	if q != nil && q.line == l && q.place.Queued() {
-		others -= q.place.waiting
-	} else {
-		q = nil // it does not stand here
-	}
-	n := ahead // before it in its group
-	switch {
-	case own == nil:
-	case l.above.declared():
-		n += earlier(own, q, ahead)
-	case q == nil:
-		n += (ahead + 1) * own.Len()
-	default:
-		n += max(own.Before(q.place.Arrived)-1, 0) + ahead*(own.Len()-1) // it may have returned before all of them
-	}
-	of, ok := l.queues.Ahead(group, n, func(q *queue) int { return q.place.waiting })
-	if !ok { // its group's turn is after those of all others
-		of = (n/max(int(a.weight), 1) + 1) * l.queues.Weights()
-	}
-	return min(ahead+others, n+of)
-}
-
-// mostLookedAt bounds how many queues are looked at to count those ahead.
-const mostLookedAt = 100
-
-// earlier returns about how many arrived before the one with so many ahead in its queue, nil if that is not in line, in the other queues that
-// are. If there are very many queues, the rest counts like those that were looked at.
-func earlier(queues *fifo.Queue[*queue], q *queue, ahead int) (n int) {
-	arrived := time.Duration(math.MaxInt64)
-	if q != nil && ahead < q.place.waiting {
-		arrived = q.place.arrival(ahead)
-	}
-	looked := 0
-	for e := queues.Head(); e != nil && e.Value.place.first < arrived; e = e.Next() {
-		if looked++; looked > mostLookedAt {
-			return n * queues.Len() / mostLookedAt
-		}
-		if e.Value != q {
-			n += e.Value.place.arrivedBefore(arrived)
-		}
-	}
-	return n
-}
-
-// arrival returns about when the one with so many ahead of it arrived, as if all had come one after the other at the same pace.
-func (p *place) arrival(ahead int) time.Duration {
-	return p.first + time.Duration(float64(p.last-p.first)*float64(ahead)/float64(max(p.waiting-1, 1)))
-}
-
-// arrivedBefore returns about how many arrived before a time, which is later than that of the first.
-func (p *place) arrivedBefore(at time.Duration) int {
-	if at > p.last {
-		return p.waiting
-	}
-	return 1 + int(float64(p.waiting-1)*float64(at-p.first)/float64(p.last-p.first))
 }
 
 // moveOn lets the line move when it can. The lock is held.

@@ -49,6 +49,25 @@ func (g *gate) predict(now time.Duration, a *ask, q *queue, ahead int) forecast 
 	return f
 }
 
+// predict returns how long an ask of a queue, nil if there is none yet, with so many ahead in it has to wait for the limit.
+func (d *declaredLimit) predict(now time.Duration, a *ask, q *queue, ahead int) forecast {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.predictPermit(d.now(now), d.before(a, q, ahead))
+	f.limit = d
+	return f
+}
+
+// predictDeclared returns the longest wait for a declared limit.
+func (a *ask) predictDeclared(now time.Duration, q *queue, ahead int) (f forecast) {
+	if a.limits != nil {
+		for _, d := range a.limits.all {
+			f = later(f, d.predict(now, a, q, ahead))
+		}
+	}
+	return f
+}
+
 // wait returns how long it will be until there is a part of the limit, 0 if there is one or that is not known.
 func (p *globalPart) wait(now time.Duration) time.Duration {
 	if p == nil || !p.divided {
@@ -74,6 +93,17 @@ func (b *bucket) predict(now time.Duration, a *ask, n ahead) forecast {
 		f = later(f, forecast{wait: q.hold.Wait(now), class: ratelimits.ClassSubLimit})
 	}
 	return f
+}
+
+// predictNext returns how long a request like the first of those who wait would wait behind all of them, or any request if nobody waits.
+func (b *bucket) predictNext(now time.Duration) time.Duration {
+	like, n := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, b.queues.length()
+	for q := range b.queues.all {
+		if head := q.waiting.Head(); head != nil && like.entry == nil {
+			like = &head.Value.ask
+		}
+	}
+	return b.predict(now, like, ahead{n, n}).wait
 }
 
 // Predict returns how long a request that came now would have to wait, counting those that wait already, and what it would wait for,

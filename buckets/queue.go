@@ -83,7 +83,7 @@ func (q *queue) keepsUntil() time.Duration {
 	if q.line == nil || !q.line.above.declared() {
 		return 0
 	}
-	return q.place.since + keepTime
+	return q.place.since + mostKept
 }
 
 // waiters yields all who wait, in order. The one that is yielded may be removed.

@@ -9,16 +9,16 @@ import (
 // limit, of others, and of its bucket. Each has to be asked for, and the answer takes its time. So what was granted is kept for a moment,
 // while the others are asked.
 
-// keepTime is how long that is: longer than an answer takes, and most buckets' windows; but not so long that it holds others up for much
-// longer than the limits do, or that they take a permit for that of a request that will never be answered.
-const keepTime = 2 * time.Second
+// mostKept is how long that is at most: longer than an answer takes, and most buckets' windows; but not so long that it holds others up for
+// much longer than the limits do, or that they take a permit for that of a request that will never be answered.
+const mostKept = 2 * time.Second
 
 // keepTime is how long a permit of the limit is kept whose request waits for something else: a period, less if processes share it.
 func (d *declaredLimit) keepTime() time.Duration {
-	if period := d.key.rule.period; !d.shared.Load() || period < keepTime {
-		return period
+	if !d.shared.Load() {
+		return d.key.rule.period
 	}
-	return keepTime
+	return min(d.key.rule.period, mostKept)
 }
 
 // connect links the limit to those of other processes, if limits are shared, once.

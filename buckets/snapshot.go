@@ -295,17 +295,6 @@ func (b *bucket) waited(now time.Duration) (waited time.Duration) {
 	return waited
 }
 
-// predictNext returns how long a request like the first of those who wait would wait behind all of them, or any request if nobody waits.
-func (b *bucket) predictNext(now time.Duration) time.Duration {
-	like, n := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, b.queues.length()
-	for q := range b.queues.all {
-		if head := q.waiting.Head(); head != nil && like.entry == nil {
-			like = &head.Value.ask
-		}
-	}
-	return b.predict(now, like, ahead{n, n}).wait
-}
-
 // longestHold returns how long the longest hold of a sub-limit lasts.
 func (qs *queues) longestHold(now time.Duration) (hold time.Duration) {
 	for q := range qs.all {
