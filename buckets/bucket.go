@@ -16,9 +16,6 @@ import (
 // belongs; the budget of invalid requests is not used up (then the request is rejected); the declared limits that apply have permits,
 // the edge is open, and the global limit has a slot, which is asked for last so that none ages in a queue. A queue that lacks one of the last
 // three stands in line there.
-//
-// Locks: a bucket's lock is taken before that of a gate (edge, authentication), but after the one for serving its line, and together with
-// another bucket's only by who holds the lock for moves.
 type bucket struct {
 	group    *limitGroup
 	major    major

@@ -248,7 +248,7 @@ func (d *declaredLimit) adopt(now time.Duration) (declaredPermit, bool) {
 	return declaredPermit{limit: d, permit: d.source.adopt(now, now)}, true
 }
 
-func (d *declaredLimit) enter(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {
+func (d *declaredLimit) takeFirst(now time.Duration, _ int) (p gatePermits, wait time.Duration, known bool) {
 	now = d.now(now)
 	permit := declaredPermit{limit: d}
 	if d.source.take(now, &permit.permit) {

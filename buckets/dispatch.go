@@ -82,8 +82,14 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 }
 
 // dispatch grants what can be granted, in order, and arranges for the next look: by the alarm, in line at a gate, or by the
-// outcome of a request. It is called after everything that may have changed what waits or what it waits for. It uses up
-// what it can of p. The other processes then hear who still waits.
+// outcome of a request. It uses up what it can of p. The other processes then hear who still waits. It is called after everything that may have
+// changed what waits or what it waits for:
+//
+//	somebody has come (enqueue), has left without a permit (withdraw), or was rejected
+//	a request of the bucket has ended (finish), or one of another bucket that was charged here (provisional)
+//	it is time (the alarm), or a line serves one of the queues (serve)
+//	requests, or their route, have moved (move), and holds were lifted, or a state restored
+//	other processes have something new to say
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	if b.grantQueued(now, p); b.queues == nil {
 		b.discovery.release(now)

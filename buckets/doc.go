@@ -68,32 +68,42 @@
 //
 // # Which file answers which question
 //
-//	which request is sent next, which is woken?       dispatch.go; at a gate (edge, global limit): gate.go
-//	where do requests wait, in which order?           queue.go, each as a waiter (waiter.go); above several buckets: line.go
-//	how long will a request wait?                     predict.go; how many leave before it: ahead.go
-//	is that too long, who is rejected for it?         too_long.go; while other processes have to be asked: can_tell.go
-//	what is each waiting request told?                waiting_requests.go
+//	where is a wait predicted?                        predict.go, as of a bucket's window in ratelimits/predict.go; how many leave
+//	                                                  before: ahead.go
+//	what does a 429 hold, and for how long?           hold.go; the bucket itself by its window: ratelimits/hold.go
+//	which buckets are evicted, and when?              evict.go
+//	which request leaves next, and who wakes it?      dispatch.go; for what is above several buckets: line.go
+//	may a request to an unknown route leave?          Next of ratelimits/window.go, while no limit is known; of several
+//	                                                  processes: shared_discovery.go
+//	who is first?                                     queue.go; among groups: internal/fifo/turns.go
+//
+//	how does a request begin and end?                 acquire.go, as a waiter (waiter.go), with a callback (acquire_func.go), prepared
+//	                                                  (prepared.go); lease.go
+//	what has to let a request leave?                  bucket.go; where permits of windows come from: source.go; above buckets: gate.go
+//	                                                  (edge, global limit), declared_limit.go
 //	which declared limits apply to a request?         declare.go, for the routes that declare_match.go finds; ready to use:
 //	                                                  known_limits.go
-//	when does a declared limit let a request leave?   declared_limit.go; for which of them do requests wait: declared_snapshot.go
-//	where do permits come from?                       source.go: a window of this process, or one that processes share
-//	which requests does a 429 hold, and how long?     hold.go; the bucket itself by its window: ratelimits/hold.go
-//	may a request to an unknown route be sent?        Next of ratelimits/window.go, while no limit is known; bucket.go makes the
-//	                                                  bucket; of several processes: shared_discovery.go
+//	which wait is too long, and who is told?          too_long.go; while other processes have to be asked: can_tell.go
+//	what is each waiting request told?                waiting_requests.go
 //	to which bucket does a route belong?              discovery.go; what is kept about it: limit_group.go
 //	which requests move with a route?                 move.go
 //	where is a request of an unknown bucket charged?  provisional.go
-//	which buckets are evicted, and when?              evict.go, which lifecycle.go calls
-//	how does a request begin and end?                 acquire.go, prepared.go, lease.go
 //	what do processes share?                          shared.go; buckets: shared_bucket.go, declared limits:
 //	                                                  shared_declared.go, the global limit: shared_global.go, discovery: shared_discovery.go,
 //	                                                  what is counted: shared_stats.go
-//	why does a bucket wait?                           snapshot.go
+//	why does a bucket wait?                           snapshot.go; for which declared limits do requests wait: declared_snapshot.go
 //	which buckets wait, and what else does?           status.go, by the list in busy.go
 //	how does a manager start, drain and end?          lifecycle.go
 //	what does it leave to the next one?               state.go; what does that make of it: restore.go; both for declared limits:
 //	                                                  declared_state.go
 //	what do hooks and logs get?                       hooks.go
+//
+// # Locks
+//
+// In the order in which they are taken: life (start, close), leaving (the state that is left), moves (which credentials, servers, routes
+// and limit groups there are, and one move of requests between buckets at a time, as that alone locks two buckets), the one of a route
+// that moves, the one for serving a line, the bucket's, that of a line (of a gate, or a declared limit), and those of lists and counters. None is
+// held while a function of the caller's runs, but for those of [Shared].
 //
 // # Life of a manager
 //

@@ -80,7 +80,7 @@ func (g *gate) take(now time.Duration) (gatePermit, bool) {
 	return p, known && wait == 0
 }
 
-func (g *gate) enter(now time.Duration, waiting int) (gatePermits, time.Duration, bool) {
+func (g *gate) takeFirst(now time.Duration, waiting int) (gatePermits, time.Duration, bool) {
 	p, wait, known := g.takeFor(now, waiting)
 	if g.authentication == nil {
 		return gatePermits{edge: p, hasEdge: true}, wait, known
@@ -92,14 +92,14 @@ func (g *gate) enter(now time.Duration, waiting int) (gatePermits, time.Duration
 // tell, or a refusal that is being read. The lock is held.
 func (g *gate) takeFor(now time.Duration, waiting int) (p gatePermit, wait time.Duration, known bool) {
 	leaving := 0
-	if p, wait, known = g.tryEnter(now); known && wait == 0 {
+	if p, wait, known = g.takeOne(now); known && wait == 0 {
 		leaving = 1
 	}
 	g.part.needs(now, waiting-leaving, leaving)
 	return p, wait, known
 }
 
-func (g *gate) tryEnter(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
+func (g *gate) takeOne(now time.Duration) (p gatePermit, wait time.Duration, known bool) {
 	switch {
 	case !g.ready(now):
 		return gatePermit{}, 0, false
@@ -115,8 +115,8 @@ func (g *gate) tryEnter(now time.Duration) (p gatePermit, wait time.Duration, kn
 // ready reports that time alone decides when the next request can pass at the latest. The lock is held.
 func (g *gate) ready(now time.Duration) bool { return g.reading == 0 && g.syncPart(now) }
 
-// arrived takes in that a request is not in flight any more.
-func (g *gate) arrived(p gatePermit) {
+// probeEnded takes in that a request is not in flight any more, which may be the one that goes first.
+func (g *gate) probeEnded(p gatePermit) {
 	if p.probe {
 		g.probeUntil = 0
 	}
@@ -147,7 +147,7 @@ func (g *gate) giveBack(now time.Duration, p gatePermit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit.Return(p.slot)
-	g.arrived(p)
+	g.probeEnded(p)
 	g.moveOn(now)
 }
 
@@ -169,7 +169,7 @@ func (g *gate) finish(now time.Duration, p gatePermit, sent time.Duration, o *ou
 	} else {
 		g.limit.Report(now, p.slot)
 	}
-	g.arrived(p)
+	g.probeEnded(p)
 	if !p.forced && g.accepted(&o.response) {
 		g.refusals.Accepted(sent)
 		g.probing = g.probing && !p.probe

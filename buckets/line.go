@@ -10,9 +10,9 @@ import (
 // above is what stands above buckets: a gate (edge, global limit), or a declared limit. A request leaves when its bucket and all that stand
 // above it let it. All methods but enqueue and waitError are called with the line's lock held.
 type above interface {
-	// enter takes a permit for the first in line, where so many wait, or returns how long to wait for one at most. known is false if
+	// takeFirst takes a permit for the first in line, where so many wait, or returns how long to wait for one at most. known is false if
 	// only an outcome can tell, or other processes.
-	enter(now time.Duration, waiting int) (p gatePermits, wait time.Duration, known bool)
+	takeFirst(now time.Duration, waiting int) (p gatePermits, wait time.Duration, known bool)
 	// next returns when to ask again, and false if only the others can tell.
 	next(now time.Duration) (at time.Duration, known bool)
 	// needs reports that an ask needs a permit.
@@ -34,7 +34,7 @@ type line struct {
 	manager *RESTBucketManager
 	above   above
 
-	serving sync.Mutex // held by whoever serves the line; taken before the locks of buckets
+	serving sync.Mutex // held by whoever serves the line
 	mu      sync.Mutex // of all that the line belongs to, too
 	queues  fifo.Turns[*queue]
 	waiting int  // requests in the queues
@@ -155,7 +155,7 @@ func (l *line) serve() {
 			l.mu.Unlock()
 			return
 		}
-		p, wait, known := l.above.enter(now, l.waiting)
+		p, wait, known := l.above.takeFirst(now, l.waiting)
 		if wait > 0 {
 			l.wakeAt(now, now+wait)
 		}

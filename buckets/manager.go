@@ -67,9 +67,7 @@ type RESTBucketManager struct {
 	waitedFor       *xsync.Map[*declaredLimit, struct{}]  // those for which somebody waits
 	declaredWaiting map[*limitRule]*atomic.Int64          // how many wait for each declared limit; not changed
 
-	// moves allows one move of requests between buckets at a time, as a move holds the locks of two. It is taken before all
-	// other locks, and guards the creation and removal of entries, authentications, servers and limit groups.
-	moves     sync.Mutex
+	moves     sync.Mutex // guards the creation and removal of entries, authentications, servers and limit groups, and moves between buckets
 	limits    *xsync.Map[limitKey, *declaredLimit]
 	servers   map[string]*server
 	forgotten counterTotals       // of servers that are forgotten
@@ -78,7 +76,7 @@ type RESTBucketManager struct {
 	joined atomic.Pointer[SharedSession] // what processes share, from Start to Close; nil if nothing is
 	shared SharedStats                   // what the sessions before have counted
 
-	leaving sync.Mutex   // guards leaves and left, and is held while everything is forgotten; taken before the lock for moves
+	leaving sync.Mutex   // guards leaves and left, and is held while everything is forgotten
 	leaves  bool         // somebody wants the state
 	left    []byte       // the state when the manager was closed
 	doubted atomic.Int64 // until then another manager may have sent what this one does not know of, a time.Duration; 0: never
