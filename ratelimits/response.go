@@ -58,12 +58,8 @@ type Response struct {
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
 func ParseStamp(header http.Header) int64 {
-	text := first(header[headerReset])
-	if text == "" {
-		return 0
-	}
-	f, ok := parseDecimal(text)
-	if !ok || f > math.MaxInt32*1000 {
+	f, _ := parseDecimal(first(header[headerReset]))
+	if f > math.MaxInt32*1000 {
 		return 0
 	}
 	return int64(math.Round(f * 1000))
