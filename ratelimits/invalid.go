@@ -24,7 +24,6 @@ type InvalidCounter struct {
 	counts [invalidParts + 1]int32 // of the latest parts, a ring
 	total  int                     // of them
 	newest int64                   // which part was the latest, counted from time 0
-	ends   time.Duration           // when it no longer is
 }
 
 // NewInvalidCounter returns a counter of the invalid responses in any period, which must be positive.
@@ -48,11 +47,7 @@ func (c *InvalidCounter) Used(now time.Duration) int {
 
 // forget drops the counts of parts that lie a period back.
 func (c *InvalidCounter) forget(now time.Duration) {
-	if now < c.ends {
-		return
-	}
 	part := int64(now / c.part)
-	c.ends = time.Duration(part+1) * c.part
 	if part-c.newest > int64(len(c.counts)) {
 		c.newest = part - int64(len(c.counts))
 	}

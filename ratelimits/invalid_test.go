@@ -89,6 +89,7 @@ func TestInvalidResponsesAreLeftToTheNextProcess(t *testing.T) {
 	assert.Zero(t, next.Used(later))
 	next.Add(later, 1<<62)
 	assert.Positive(t, next.Used(later))
+	assert.Zero(t, next.Used(later+time.Hour))
 }
 
 func TestInvalidResponses(t *testing.T) {
