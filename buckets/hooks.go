@@ -256,9 +256,6 @@ func (b *bucket) firstWaiting() (ctx context.Context, w Waiting, n int) {
 }
 
 func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
-	if h.Wait <= 0 {
-		return
-	}
 	ctx = context.WithoutCancel(ctx)
 	class := h.Class.String()
 	m.settings.log.Write(ctx, m.now(), sparselog.Line{
