@@ -97,7 +97,9 @@ func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, 
 // addAuthentication lets everybody know one. The lock for moves is held.
 func (m *RESTBucketManager) addAuthentication(a *authentication) {
 	now := m.now()
+	a.global.mu.Lock() // other processes may have something to say already
 	a.global.limit.Hold(now, m.throttled.Wait(now))
+	a.global.mu.Unlock()
 	a.server.authentications++
 	m.authentications.Store(a.digest, a)
 }

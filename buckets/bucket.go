@@ -48,7 +48,7 @@ func (b *bucket) server() *server { return b.group.authentication.server }
 func (b *bucket) complete() {
 	completed := false
 	defer func() {
-		if !completed { // a panic of the store's: the next request makes another one
+		if !completed { // a panic of the store's as a request comes: the next one makes another one
 			b.manager().remove(b)
 		}
 		b.mu.Unlock()

@@ -101,9 +101,9 @@
 // # Locks
 //
 // In the order in which they are taken: life (start, close), leaving (the state that is left), moves (which credentials, servers, routes
-// and limit groups there are, and one move of requests between buckets at a time, as that alone locks two buckets), the one of a route
-// that moves, the one for serving a line, the bucket's, that of a line (of a gate, or a declared limit), and those of lists and counters. None is
-// held while a function of the caller's runs, but for those of [Shared].
+// and limit groups there are; only who has it locks two buckets), the one of a route that moves, the one for serving a line, the
+// bucket's, that of the list of busy buckets, that of a line (of a gate, or a declared limit), those of other lists and of counters. None is held
+// while a function of the caller's runs, but for the methods of [Shared]; Close waits for some hooks under the first.
 //
 // # Life of a manager
 //

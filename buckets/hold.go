@@ -238,11 +238,13 @@ func (m *RESTBucketManager) LiftHolds() {
 	}
 }
 
-// lift ends the holds of a bucket.
+// lift ends the holds of a bucket that processes do not share.
 func (b *bucket) lift() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.LiftHold(b.now())
+	if b.link == nil {
+		b.window.LiftHold(b.now())
+	}
 	for q := range b.queues.all {
 		q.hold, q.refusals, b.queues.heldUntil = ratelimits.Throttle{}, ratelimits.Refusals{}, 0
 	}

@@ -33,7 +33,7 @@ type Hooks struct {
 	Collected func(Collected)
 	// Shared is called for each event of what the manager shares with other processes, if it does: see SharedEvent. The events come
 	// one after the other from a goroutine of the store; a slow hook delays only the following ones, and Close, which waits for the one that
-	// is being told. It must not call Close or Shutdown. The store logs outages by itself; see shared.WithLogger.
+	// is being told. It must not call Start, Close or Shutdown. The store logs outages by itself; see shared.WithLogger.
 	Shared func(SharedEvent)
 }
 

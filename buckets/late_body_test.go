@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -173,36 +174,57 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
-// Who lifts the holds begins anew: refusals of before do not make the next hold longer.
+// Who lifts the holds begins anew: refusals of before do not make the next hold longer, whether the hold is over or not.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
-	for _, class := range []ratelimits.Class{
-		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+	for name, c := range map[string]struct {
+		route routes.CompiledRoute
+		class ratelimits.Class
+	}{
+		"user":           {message(1), ratelimits.ClassUser},
+		"shared":         {message(1), ratelimits.ClassShared},
+		"sub-limit":      {message(1), ratelimits.ClassSubLimit},
+		"global":         {message(1), ratelimits.ClassGlobal},
+		"edge":           {message(1), ratelimits.ClassEdge},
+		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // held by its bucket's window
 	} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), roomy)
-			for range 9 {
-				c := ask(m, message(1))
-				for !c.granted() {
-					wait(100 * time.Millisecond)
-				}
-				c.update(inBucket(refused(class, 100*time.Millisecond), "messages", 100, 90, time.Second))
-			}
-			wait(1100 * time.Millisecond)
-			c := ask(m, message(1))
-			wait(0)
-			require.False(t, c.granted(), "%v: there were nine in a row", class)
-			m.LiftHolds()
-			wait(0)
-			require.True(t, c.granted(), class)
-			c.update(inBucket(refused(class, 100*time.Millisecond), "messages", 100, 90, time.Second))
-			wait(1100 * time.Millisecond)
-			c = ask(m, message(1))
-			wait(0)
-			assert.True(t, c.granted(), class)
-			c.update(roomy)
-		})
+		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} { // the ninth hold lasts 16 s; the bucket is not evicted yet
+			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t)
+					discover(t, m, c.route, roomy)
+					again := refused(c.class, 100*time.Millisecond)
+					if !c.route.Route().GlobalExempt() {
+						again = inBucket(again, "messages", 100, 90, time.Second)
+					}
+					for range 9 {
+						r := ask(m, c.route)
+						for !r.granted() {
+							wait(100 * time.Millisecond)
+						}
+						r.update(again)
+					}
+					wait(after)
+					r := ask(m, c.route)
+					wait(0)
+					require.Equal(t, after > 16*time.Second, r.granted(), "there were nine in a row")
+					m.LiftHolds()
+					wait(0)
+					require.True(t, r.granted())
+					r.update(again)
+					wait(1100 * time.Millisecond)
+					r = ask(m, c.route)
+					wait(0)
+					assert.True(t, r.granted(), "the nine of before still count")
+					if !r.granted() {
+						r.cancel()
+						return
+					}
+					r.update(roomy)
+				})
+			})
+		}
 	}
 }
 

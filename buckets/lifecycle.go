@@ -108,7 +108,7 @@ func (m *RESTBucketManager) close(only *drain) (cut bool) {
 	close(m.stop)
 	<-m.gone
 	m.leave()
-	m.leaveSession() // under no lock, as what still runs of the session may need them to end
+	m.leaveSession() // under no other lock than that, as what still runs of the session may need them to end
 	if d != nil {
 		d.cut = cut
 		m.draining.Store(nil)

@@ -30,10 +30,10 @@ func (d *declaredLimit) connect() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.link == nil && !d.evicted.Load() {
+		remote := session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
+		d.link = &sharedLink{remote: remote, arrivals: d.eachArrival}
 		d.tells = true
 		d.shared.Store(true)
-		d.link = &sharedLink{arrivals: d.eachArrival}
-		d.link.remote = session.Bucket(d.key.sharedKey(d.credential), &d.window, d.changed)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -266,4 +267,39 @@ func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 		}
 		drained(t, m)
 	})
+}
+
+// eagerHub has something to say of each global limit at once.
+type eagerHub struct{ *hub }
+
+func (h eagerHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+	return eagerSession{h.hub.Join(clock, origin).(*hubSession)}
+}
+
+type eagerSession struct{ *hubSession }
+
+func (s eagerSession) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+	g := s.hubSession.Global(credential, limit, changed)
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	g.(*hubGlobal).held = time.Minute
+	s.notify(changed)
+	return g
+}
+
+// For the race detector: what it says of a new credential is taken in while a Throttle lasts.
+func TestOthersMaySpeakOfANewCredentialAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithShared(eagerHub{newHub(t)}), buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(time.Hour))
+			m.Throttle(time.Second)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+			synctest.Wait()
+			c.cancel()
+			wait(0)
+		})
+	}
 }

@@ -293,3 +293,33 @@ func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 		require.Empty(t, slices.Collect(m.Buckets()))
 	})
 }
+
+// Also those of a bucket that is lent to this process.
+func TestLiftHoldsKeepsWhatProcessesShare(t *testing.T) {
+	t.Parallel()
+	for _, term := range []time.Duration{0, time.Hour} {
+		for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
+			t.Run(term.String()+" "+class.String(), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					h := newHub(t)
+					h.term = term
+					m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour))
+					discover(t, m, message(1), roomy)
+					c := ask(m, message(1))
+					wait(time.Second)
+					require.True(t, c.granted())
+					c.update(inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
+					wait(0)
+					m.LiftHolds()
+					c = ask(m, message(1))
+					wait(time.Second)
+					assert.False(t, c.granted(), "the hold was lifted")
+					for !c.granted() {
+						wait(time.Second)
+					}
+					c.update(roomy)
+				})
+			})
+		}
+	}
+}

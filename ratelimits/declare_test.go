@@ -101,3 +101,21 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 		})
 	}
 }
+
+// What a window was before it is declared must not matter: a declared limit is tried by nobody.
+func TestDeclaredWindowIsNotProbed(t *testing.T) {
+	t.Parallel()
+	var w ratelimits.Window
+	w.Hold(1, time.Second)
+	w.Declare(5, time.Minute)
+	now := 2 * time.Second
+	p, ok := w.Take(now)
+	require.True(t, ok)
+	w.Report(now, p, ratelimits.Response{Status: 200})
+	for i := range 4 {
+		_, ok := w.Take(now)
+		assert.True(t, ok, "number %d", i+2)
+	}
+	_, _, err := ratelimits.DecodeWindow(w.Append(nil))
+	assert.NoError(t, err)
+}

@@ -9,6 +9,7 @@ import (
 // until a period after its outcome. One that was refused with a 429 does not count from then on.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
+	w.probing, w.probeOut = notProbing, false // there is nothing to find out
 }
 
 // Declared reports whether the limit is that of Declare.

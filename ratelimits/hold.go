@@ -137,12 +137,12 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 // LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent
 // first.
 func (w *Window) LiftHold(now time.Duration) {
-	if w.HoldWait(now) == 0 && w.HoldClass(now) == ClassOK {
+	if w.rare == nil {
 		return
 	}
 	if w.HoldClass(now) == ClassUser {
 		w.ledger.clear()
 		w.evidence.fixed.count, w.rare.full = 0, 0
 	}
-	w.rare.hold, w.rare.hidden, w.rare.refusals = Throttle{}, hiddenLimit{}, Refusals{}
+	w.rare.hold, w.rare.hidden, w.rare.refusals.row = Throttle{}, hiddenLimit{}, 0
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -247,4 +248,32 @@ func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	b.exchange(now, bare)
 	b.exchange(now, shared(10*ms))
 	b.closedUntil(now, now+first)
+}
+
+// A lift forgets the row, not when the 429 came: what was full then is so still.
+func TestLiftDoesNotFreeAPlaceThatSomebodyElseHas(t *testing.T) {
+	t.Parallel()
+	var w ratelimits.Window
+	limits := func(remaining int) ratelimits.Response {
+		return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: time.Minute}
+	}
+	now := time.Second
+	p, _ := w.Take(now)
+	w.Report(now, p, limits(4))
+	first, _ := w.Take(now)
+	second, _ := w.Take(now)
+	third, _ := w.Take(now)
+	now += time.Second
+	w.Report(now, first, ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: 5, ResetAfter: 50 * time.Second, HasRetryAfter: true, RetryAfter: time.Second,
+	})
+	w.Report(now, second, ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassShared, Limited: true, Limit: 5, ResetAfter: 50 * time.Second, HasRetryAfter: true, RetryAfter: 20 * time.Second,
+	})
+	now += time.Second
+	require.Zero(t, w.Remaining(now))
+	w.LiftHold(now)
+	before := w.Remaining(now)
+	w.Return(now, third)
+	assert.Equal(t, before, w.Remaining(now), "the bucket was full without it")
 }
