@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,10 +155,14 @@ func TestTransportWithAManagerOfItsOwnersKeepsCredentialsOnly(t *testing.T) {
 			return err
 		}
 		require.NoError(t, ask(first))
-		second := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager()))
-		require.NoError(t, second.RestoreState(strings.NewReader(string(stateOf(t, first, true)))))
-		var stopped *httpclient.CredentialError
-		assert.ErrorAs(t, ask(second), &stopped)
+		state := stateOf(t, first, true)
+		for _, second := range []*httpclient.Transport{
+			newTransport(t, server.RoundTripper(), httpclient.WithManager(manager())), newTransport(t, server.RoundTripper()),
+		} {
+			require.NoError(t, second.RestoreState(bytes.NewReader(state)))
+			var stopped *httpclient.CredentialError
+			assert.ErrorAs(t, ask(second), &stopped)
+		}
 	})
 }
 
