@@ -77,9 +77,6 @@ func (b *bucket) waitError() error {
 
 // waitError returns what everybody who waits for the limit is to be told, if that is how it is when the others cannot be asked.
 func (g *gate) waitError(now time.Duration) error {
-	if g.part == nil {
-		return nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.syncPart(now) {

@@ -126,8 +126,7 @@ func (d *declaredLimit) snapshot(now time.Duration) (s DeclaredSnapshot, waits b
 	if d.key.rest != 0 {
 		s.Key = "#" + strconv.FormatUint(d.key.rest&0xffffff, 16)
 	}
-	if at, known := d.nextPermit(now); known {
-		s.WaitAfter = max(at-now, 0)
-	}
+	at, _ := d.nextPermit(now)
+	s.WaitAfter = max(at-now, 0)
 	return s, true
 }

@@ -73,7 +73,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	c := b.server().budget.counters.shardOf(b)
 	if waited {
 		c.waited.Add(1)
-		b.manager().counters.waitTime.Add(int64(max(now-a.asked(), 0)))
+		b.manager().counters.waitTime.Add(int64(now - a.asked()))
 	}
 	c.countGrant(h)
 	p.reserved.unreserve() // now it counts as in flight

@@ -194,7 +194,7 @@ func (m *RESTBucketManager) tellWaiting(ctx context.Context, r *Request, f forec
 // endWait takes in that the wait of a waiter is over, which nobody else knows any more, and how. Should the hook panic, a lease is given
 // back.
 func (m *RESTBucketManager) endWait(w *waiter, lease Lease, err error) {
-	wait := max(m.now()-w.asked(), 0) // whatever the clock says
+	wait := m.now() - w.asked()
 	w.request.waited = wait
 	hook := m.hooks.Load().Waited
 	if hook == nil {
@@ -256,9 +256,6 @@ func (b *bucket) firstWaiting() (ctx context.Context, w Waiting, n int) {
 }
 
 func (m *RESTBucketManager) tellHeld(ctx context.Context, h Held) {
-	if h.Wait <= 0 {
-		return
-	}
 	ctx = context.WithoutCancel(ctx)
 	class := h.Class.String()
 	m.settings.log.Write(ctx, m.now(), sparselog.Line{

@@ -372,12 +372,10 @@ func (m *RESTBucketManager) restoreBucket(group *limitGroup, s *bucketState, exa
 	b.window = s.window
 	b.window.Resume(now, exact)
 	for _, state := range s.subLimits {
-		if wait := min(state.until-now, ratelimits.LongestTrust); wait > 0 {
-			q := b.subLimit(now, state.key)
-			q.hold.Extend(now, wait)
-			for range state.row {
-				q.refusals.Again(now, false)
-			}
+		q := b.subLimit(now, state.key)
+		q.hold.Extend(now, min(state.until-now, ratelimits.LongestTrust))
+		for range state.row {
+			q.refusals.Again(now, false)
 		}
 	}
 	b.dispatchNow(now)

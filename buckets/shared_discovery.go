@@ -47,7 +47,7 @@ func (d *discoveryLink) allows(now time.Duration) bool {
 	if d == nil || d.may {
 		return true
 	}
-	if d.asked && d.remote.May(now) {
+	if d.remote.May(now) {
 		d.may = true
 		return true
 	}
@@ -67,7 +67,7 @@ func (d *discoveryLink) probeSent() {
 
 // release gives back a permission that nobody needs.
 func (d *discoveryLink) release(now time.Duration) {
-	if d != nil && d.asked && !d.probing && (d.may || d.remote.May(now)) {
+	if d != nil && !d.probing && (d.may || d.remote.May(now)) {
 		d.may, d.asked = false, false
 		d.remote.Found(now, "")
 	}

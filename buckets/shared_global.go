@@ -78,12 +78,9 @@ func (p *globalPart) close() {
 
 // partKnown reports that the others have been heard of since a part of the limit was needed first.
 func (g *gate) partKnown() bool {
-	if g.part == nil {
-		return true
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.part.divided || g.part.known
+	return g.part == nil || !g.part.divided || g.part.known
 }
 
 // changed is called when there is something new to say of the limit.
@@ -115,9 +112,6 @@ func (g *gate) changed() {
 
 // certain reports that what may be sent is known without the others.
 func (g *gate) certain(now time.Duration) bool {
-	if g.part == nil {
-		return true
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.syncPart(now)

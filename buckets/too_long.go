@@ -64,7 +64,7 @@ func (b *bucket) judge(now time.Duration, a *ask, n ahead, known bool) (forecast
 
 // tooLong returns the error for a request whose wait is forecast to be longer than it may be, or that has waited longer.
 func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
-	waited := max(now-a.asked(), 0)
+	waited := now - a.asked()
 	if f.wait > 0 || now > a.latest {
 		f.wait += waited // in all, as what it may wait
 	}

@@ -84,7 +84,7 @@ func (b *bucket) waitingRequests() []WaitingRequest {
 			r := WaitingRequest{
 				Route: w.request.Route.Route().String(), Major: w.request.Route.RedactedMajor(), Group: w.group,
 				Server: b.server().name, Authentication: b.group.authentication.shown(),
-				Ahead: n.all, Waited: max(now-w.asked(), 0),
+				Ahead: n.all, Waited: now - w.asked(),
 			}
 			reason, f := b.outlook(now, &w.ask, b.predict(now, &w.ask, n))
 			if r.WaitsFor, r.Declared, r.WaitAfter = reason, f.declared(), f.wait; f.wait > 0 {
