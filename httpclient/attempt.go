@@ -124,7 +124,7 @@ func (a *attempt) prepare(content io.ReadCloser) {
 		a.request = *x.request
 	}
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
-	if content == nil && x.request.Body == http.NoBody {
+	if x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
 	}
 	if x.body.measured {

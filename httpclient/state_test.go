@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,8 +123,14 @@ func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
 		state := stateOf(t, first, true)
 		assert.ErrorIs(t, newTransport(t, server.RoundTripper()).RestoreState(bytes.NewReader(state)), buckets.ErrState)
 		assert.ErrorIs(t, newTransport(t, server.RoundTripper(), key).RestoreState(bytes.NewReader(state[:len(state)-1])), buckets.ErrState)
+		lent := buckets.NewRESTBucketManager()
+		require.NoError(t, lent.Start())
+		defer lent.Close()
+		require.NoError(t, newTransport(t, server.RoundTripper(), key, httpclient.WithManager(lent)).RestoreState(bytes.NewReader(state)))
+		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
 		second := newTransport(t, server.RoundTripper(), key)
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
+		assert.NotZero(t, second.Manager().Stats().Buckets)
 		start := time.Now()
 		response, err := second.RoundTrip(newRequest(t, "GET", messages, ""))
 		require.NoError(t, err)
@@ -156,10 +161,14 @@ func TestTransportWithAManagerOfItsOwnersKeepsCredentialsOnly(t *testing.T) {
 			return err
 		}
 		require.NoError(t, ask(first))
-		second := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager()))
-		require.NoError(t, second.RestoreState(strings.NewReader(string(stateOf(t, first, true)))))
-		var stopped *httpclient.CredentialError
-		assert.ErrorAs(t, ask(second), &stopped)
+		state := stateOf(t, first, true)
+		for _, second := range []*httpclient.Transport{
+			newTransport(t, server.RoundTripper(), httpclient.WithManager(manager())), newTransport(t, server.RoundTripper()),
+		} {
+			require.NoError(t, second.RestoreState(bytes.NewReader(state)))
+			var stopped *httpclient.CredentialError
+			assert.ErrorAs(t, ask(second), &stopped)
+		}
 	})
 }
 

@@ -31,8 +31,8 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-		if f := &w.evidence.fixed; since == 0 && f.closes.overlaps(s.reset) { // what was sent before and is not in its count never will be
-			f.count = min(f.count, s.spent+w.inflight)
+		if since == 0 { // what was sent before and is not in its count never will be
+			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
 	} else if r.Class == ClassUser { // others' times are not the bucket's
 		w.longest = max(w.longest, s.after)

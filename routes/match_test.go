@@ -43,6 +43,7 @@ func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
 		assert.Equal(t, want, match(t, "POST", path), path)
 	}
 	assert.Equal(t, want, match(t, "post", "/channels/1/messages"))
+	assert.Equal(t, want, match(t, "Post", "/channels/1/messages"))
 	assert.Equal(t, "/channels/1/messages", want.Path())
 	assert.Equal(t, routes.CreateMessage, want.Route())
 }
