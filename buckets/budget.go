@@ -26,15 +26,15 @@ type budget struct {
 	allowance atomic.Int64
 
 	mu     sync.Mutex
-	counts *ratelimits.Budget // of invalid responses only
-	warned int                // how many of the warnings have been given
+	counts *ratelimits.InvalidCounter
+	warned int // how many of the warnings have been given
 }
 
 // budgetWarnings are the fractions of the budget at which there is a warning.
 var budgetWarnings = [...]float64{0.5, 0.75, 0.9}
 
 func newBudget(limit int, period time.Duration, others func() int) *budget {
-	b := &budget{limit: limit, period: period, counters: newRequestCounters(), others: others, counts: ratelimits.NewBudget(limit, period)}
+	b := &budget{limit: limit, period: period, counters: newRequestCounters(), others: others, counts: ratelimits.NewInvalidCounter(period)}
 	b.divide(0)
 	return b
 }
@@ -73,7 +73,7 @@ func (b *budget) report(now time.Duration) (fraction float64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.counts.Report(now, true)
+	b.counts.Add(now, 1)
 	used := float64(b.count(now)) / float64(b.limit)
 	reached := 0
 	for _, fraction := range budgetWarnings {

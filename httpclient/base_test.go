@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,22 @@ func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 		_, err := transport.RoundTrip(newMessage(t))
 		assert.Error(t, err)
 	})
+}
+
+// As an assertion does in a test's transport that is called in the test's goroutine.
+func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
+	t.Parallel()
+	transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
+	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} { // which is sent by another goroutine
+		over, returned := make(chan struct{}), false
+		go func() {
+			defer close(over)
+			_, _ = transport.RoundTrip(r)
+			returned = true
+		}()
+		<-over
+		assert.False(t, returned)
+	}
 }
 
 // http.Client takes no notice of a response that comes with an error.

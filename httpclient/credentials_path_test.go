@@ -121,6 +121,18 @@ func TestA401OfTheAuthorizationOnAWebhookIsAboutTheAuthorization(t *testing.T) {
 	})
 }
 
+// If the code cannot be read, both may have been refused: nothing is known of the Authorization on routes without a token.
+func TestA401OnAWebhookThatCannotBeReadSaysNothingOfTheAuthorizationElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusUnauthorized, "?", "Content-Type: application/json", "Content-Encoding: br"))
+		transport := newTransport(t, below, httpclient.WithAuthorizationAlways())
+		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
+		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPatch, webhook+"/messages/5", "{}")))
+		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
+	})
+}
+
 func TestA401ThatIsNotDiscordsStopsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -104,8 +104,6 @@ func (e *inspectedBody) end(read []byte, err error) {
 		e.conclude(fromDiscord, code)
 	case err == io.EOF || full:
 		e.conclude(foreign, 0)
-	case err != nil:
-		e.conclude(unread, 0)
 	}
 }
 

@@ -293,6 +293,21 @@ func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	})
 }
 
+// As of many a transport in tests.
+func TestARedirectThatDoesNotNameItsRequestDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	below := newScript(func(r *http.Request) (*http.Response, error) {
+		response, err := answer(http.StatusFound, "", "Location: https://example.org/")(r)
+		response.Request = nil
+		return response, err
+	}, answer(http.StatusOK, "{}"))
+	r := getChannel(t)
+	r.URL.Host = "example.com"
+	response, err := (&http.Client{Transport: newTransport(t, below)}).Do(r)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+}
+
 func TestARedirectToTheSameHostWithoutEncryptionCarriesNoSecrets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -123,6 +123,9 @@ func TestARequestToNoHostIsNobodys(t *testing.T) {
 	opaque.URL = &url.URL{Scheme: "http", Opaque: "//discord.com/api/v10/channels/1"}
 	transport := newTransport(t, below, add)
 	assertStatus(t, http.StatusOK, send(transport, opaque))
+	none := getChannel(t)
+	none.URL = nil
+	assertStatus(t, http.StatusOK, send(transport, none))
 	assert.Zero(t, transport.Manager().Stats().Granted)
 }
 

@@ -120,6 +120,7 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		"encoded in some way": {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "br") }, nonce},
 		"trailers":            {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
 		"large":               {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
+		"large for spaces":    {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
 		"sent once":           {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
 		"no room":             {messages, hello, nil, append(nonce, httpclient.WithMaxBufferedTotal(int64(len(hello)+10)))},
 		"the edit of one":     {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},

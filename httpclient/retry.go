@@ -177,10 +177,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		return 0, ErrRetriesUsedUp
 	}
 	if r.backoff == nil {
-		var problem error
-		if r.backoff, problem = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4); problem != nil {
-			panic("httpclient: " + problem.Error()) // WithBackoff has seen to it
-		}
+		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff has seen to it that there is no error
 	}
 	pause := r.backoff.Next()
 	if response != nil {

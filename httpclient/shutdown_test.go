@@ -133,13 +133,18 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 func TestCloseEndsAShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithBackoff(time.Minute, time.Minute))
-		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
-		synctest.Wait()
-		s := shutDown(context.Background(), transport)
-		require.NoError(t, transport.Close())
-		s.assertOver(t, buckets.ErrClosed)
-		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+		m := buckets.NewRESTBucketManager()
+		require.NoError(t, m.Start())
+		defer m.Close()
+		for range 40 { // whoever of those that it wakes is first
+			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithManager(m), httpclient.WithBackoff(time.Minute, time.Minute))
+			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+			synctest.Wait()
+			s := shutDown(context.Background(), transport)
+			require.NoError(t, transport.Close())
+			s.assertOver(t, buckets.ErrClosed)
+			assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
+		}
 	})
 }
 

@@ -185,9 +185,6 @@ func (c *credentials) decode(data []byte) (*credentialsState, error) {
 			s.authorizations[a.credentialID] = a
 		}
 	}
-	if len(s.Data) > 0 {
-		s.Fail()
-	}
 	return s, s.Err
 }
 

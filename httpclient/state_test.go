@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -87,11 +88,11 @@ func TestCredentialsThatAreStoppedStayStoppedInTheNextProcess(t *testing.T) {
 				_, err := send(second, "GET", "/api/v10/channels/9", "Bot revoked")
 				require.ErrorAs(t, err, &everywhere)
 				assert.Zero(t, everywhere.RetryAfter)
-				second = func() *httpclient.Transport { // and in the one after that
+				for range 2 { // and in the one after that, also if the one in between sent nothing
 					next := newTransport(t, server.RoundTripper())
 					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, second, clean))))
-					return next
-				}()
+					second = next
+				}
 			}
 			assert.Equal(t, before, server.Report().Requests, "nothing was sent")
 			for _, authorization := range []string{"Bot one", "Bot two"} {
@@ -180,6 +181,19 @@ func FuzzRestoreStateOfATransport(f *testing.F) {
 		}
 		_ = transport.RestoreState(bytes.NewReader(contents))
 	})
+}
+
+func TestStateThatCannotBeWrittenIsAnError(t *testing.T) {
+	t.Parallel()
+	transport := newTransport(t, newScript(unauthorized))
+	full := errors.New("disk full")
+	reader, writer := io.Pipe()
+	require.NoError(t, reader.CloseWithError(full))
+	assert.ErrorIs(t, transport.WriteState(writer), full)
+
+	unasked := newTransport(t, newScript(unauthorized))
+	require.NoError(t, unasked.Close())
+	assert.ErrorIs(t, unasked.WriteState(io.Discard), buckets.ErrClosed, "nobody has said before that it is wanted")
 }
 
 // What is known of an Authorization does not hide in the next process that it is a bot's.

@@ -110,7 +110,7 @@ func (e *writer) instant(t time.Duration) {
 	e.value(zigzag(within(t-e.base, farthest)) + 1)
 }
 
-// reader is the visitor that reads fields. After an error all are zero.
+// reader is the visitor that reads fields. After an error what it reads means nothing.
 type reader struct {
 	data  []byte
 	group byte // what is left of it
@@ -137,9 +137,6 @@ func (d *reader) require(holds bool, otherwise string) {
 }
 
 func (d *reader) value() (x uint64) {
-	if d.err != nil {
-		return 0
-	}
 	if d.read%8 == 0 {
 		if d.require(len(d.data) > 0, "it ends too early"); d.err != nil {
 			return 0

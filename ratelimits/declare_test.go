@@ -47,6 +47,23 @@ func TestDeclaredLimitGoesOnFromAState(t *testing.T) {
 	assert.Equal(t, 100*s+9*s, at)
 }
 
+func TestRefusedRequestDoesNotCountInADeclaredLimit(t *testing.T) {
+	t.Parallel()
+	w := declared(2, time.Minute)
+	w.Report(0, take(t, &w, 0), shared(time.Second))
+	assert.Equal(t, 2, room(&w, 0))
+}
+
+// What the other window has charged is not charged again for what has come back there.
+func TestWhatHasComeBackInAnotherWindowOfADeclaredLimitIsNotCharged(t *testing.T) {
+	t.Parallel()
+	w, other := declared(5, 60*second), declared(5, 60*second)
+	overAt(t, &other, 0, second, 50*second)
+	overAt(t, &w, 50*second)
+	w.Remember(70*second, &other, time.Hour)
+	assert.Equal(t, 4, room(&w, 70*second))
+}
+
 // A response says nothing of a declared limit, so nothing goes first after a hold either.
 func TestNothingGoesFirstAfterTheHoldOfADeclaredLimit(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (w *Window) Remember(now time.Duration, other *Window, until time.Duration)
 			return
 		}
 		high := min(c.reset.high, until)
-		w.ledger.add(&charge{received: min(c.received, now), reset: interval{min(c.reset.low, high), high}, n: min(c.n, missing)})
+		w.ledger.add(&charge{received: min(c.received, now), reset: interval{high, high}, n: min(c.n, missing)})
 		missing -= c.n
 	}
 }

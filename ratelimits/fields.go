@@ -99,11 +99,7 @@ func (l *ledger) fill(list []charge) bool {
 		last = c.reset.high
 		l.count(c, 1)
 	}
-	if len(list) == 1 {
-		l.first[0] = list[0]
-	} else {
-		l.many = &manyCharges{all: list}
-	}
+	l.many = &manyCharges{all: list}
 	return true
 }
 

@@ -101,8 +101,8 @@ func (g *Global) take(now time.Duration) Slot {
 func (g *Global) Wait(now time.Duration) time.Duration {
 	g.expire(now)
 	wait := g.hold.Wait(now)
-	if used := g.used(); g.limit > 0 && used >= g.limit {
-		wait = max(wait, g.nth(used-g.limit)-now)
+	if g.limit > 0 {
+		wait = max(wait, g.nth(g.used()-g.limit)-now)
 	}
 	return wait
 }
@@ -110,7 +110,7 @@ func (g *Global) Wait(now time.Duration) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when the slot comes back that does so after n others. Both rings are in that order.
+// nth returns when the slot comes back that does so after n others, 0 if n is negative. Both rings are in that order.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
 	for ; n >= 0; n-- { // more than once only while forced requests exceed the limit, or after it has become lower

@@ -219,15 +219,3 @@ func BenchmarkGlobal(b *testing.B) {
 		g.Report(now+5*ms, slot)
 	}
 }
-
-func BenchmarkBudget(b *testing.B) {
-	budget := ratelimits.NewBudget(ratelimits.DefaultInvalidLimit, ratelimits.DefaultInvalidPeriod)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		now := time.Duration(i) * ms
-		if ok, _ := budget.Take(now); !ok {
-			b.Fatal("nothing left at step", i)
-		}
-		budget.Report(now, false)
-	}
-}

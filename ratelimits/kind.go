@@ -49,6 +49,10 @@ func (i interval) intersect(o interval) interval {
 	return interval{max(i.low, o.low), min(i.high, o.high)}
 }
 
+func (i interval) union(o interval) interval {
+	return interval{min(i.low, o.low), max(i.high, o.high)}
+}
+
 // sample is one successful response that carried limits.
 type sample struct {
 	after          time.Duration // reset-after

@@ -152,6 +152,15 @@ func leaky(t *testing.T) *bucket {
 	return b
 }
 
+// The latest of a burst names a longer reset than the time from the first one's to its own: no windows are that close to each other.
+func TestLeakyBucketIsKnownByTwoOfItsAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(100*ms, ok(5, 4, second))
+	b.exchange(200*ms, ok(5, 0, 4900*ms))
+	assert.Equal(t, ratelimits.KindLeaky, b.Kind())
+}
+
 func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 	t.Parallel()
 	b := log(t)

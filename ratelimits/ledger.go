@@ -90,15 +90,13 @@ func (l *ledger) last() time.Duration {
 	return 0
 }
 
-// nth is when so many have, or all.
+// nth is when so many have, which are not more than there are.
 func (l *ledger) nth(n int32) time.Duration {
-	list := l.list()
-	for i := range list {
-		if n -= list[i].n; n <= 0 {
-			return list[i].reset.high
-		}
+	list, i := l.list(), 0
+	for ; n > list[i].n; i++ {
+		n -= list[i].n
 	}
-	return l.last()
+	return list[i].reset.high
 }
 
 // expire takes off what has come back, and returns how many of that were certainly counted, and how little was known of any of them.
@@ -135,8 +133,8 @@ func (l *ledger) add(c *charge) {
 		i--
 	}
 	if len(list) >= finest {
-		if o, reset := beside(list, i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
-			o.join(c, reset)
+		if o := beside(list, i, c, (l.last()-list[0].reset.high)/coarse); o != nil {
+			o.join(c, o.reset.union(c.reset))
 			o.answer = max(o.answer, c.answer)
 			return
 		}
@@ -152,20 +150,16 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge at or before a place with which one can be taken together that comes back about as late, and when both do then.
-func beside(list []charge, i int, c *charge, about time.Duration) (*charge, interval) {
+// beside returns the charge at or before a place with which one can be taken together that comes back about as late, nil if there is none.
+func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
-		o := &list[i]
-		if o.reset.high-c.reset.high <= about {
-			return o, interval{min(o.reset.low, c.reset.low), o.reset.high}
+		if o := &list[i]; o.reset.high-c.reset.high <= about {
+			return o
 		}
-		return nil, interval{}
+	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // the last, which may become later, but not by more each time
+		return o
 	}
-	o := &list[i-1] // the last, which may become later, but not by more each time
-	if c.reset.high-o.reset.low <= about+c.reset.high-c.reset.low {
-		return o, interval{min(o.reset.low, c.reset.low), c.reset.high}
-	}
-	return nil, interval{}
+	return nil
 }
 
 // join takes two charges together.
@@ -199,7 +193,7 @@ func (l *ledger) dropUnsure(now time.Duration, most int32) {
 			most -= list[i].sure
 		}
 	}
-	excess := max(l.unsure-max(most, 0), 0)
+	excess := max(l.unsure-most, 0)
 	for _, c := range list {
 		off := min(c.n-c.sure, excess)
 		excess -= off
@@ -244,7 +238,7 @@ func (l *ledger) coarsen(list []charge) {
 	for i := 1; i < len(list); i++ {
 		c, o := &list[i], &list[kept]
 		if c.reset.high-since <= about {
-			o.join(c, interval{min(o.reset.low, c.reset.low), c.reset.high})
+			o.join(c, o.reset.union(c.reset))
 			o.answer = max(o.answer, c.answer)
 			continue
 		}

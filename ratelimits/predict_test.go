@@ -251,6 +251,14 @@ func TestPredictionCountsThoseInFlight(t *testing.T) {
 	assert.InEpsilon(t, s.now-begin, predicted, 0.25, "really %v", s.now-begin)
 }
 
+func TestPredictionForTheOneAfterThoseInFlightIsAPeriod(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 10*second)
+	b.send(5 * second)
+	assert.Equal(t, 5*second+rounding, b.Predict(5*second, 0))
+	assert.Equal(t, 10*second, b.Predict(5*second, 1))
+}
+
 // Those that may belong to other buckets are not all counted in this one: it would refuse them.
 func TestPredictionCountsNoMoreOfThoseInFlightThanTheLimit(t *testing.T) {
 	t.Parallel()

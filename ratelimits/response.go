@@ -58,12 +58,8 @@ type Response struct {
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
 func ParseStamp(header http.Header) int64 {
-	text := first(header[headerReset])
-	if text == "" {
-		return 0
-	}
-	f, ok := parseDecimal(text)
-	if !ok || f > math.MaxInt32*1000 {
+	f, _ := parseDecimal(first(header[headerReset]))
+	if f > math.MaxInt32*1000 {
 		return 0
 	}
 	return int64(math.Round(f * 1000))
@@ -143,10 +139,10 @@ func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 // fromEdge tells Cloudflare's refusals, a page of HTML or a static JSON without retry_after, from Discord's own. Via alone
 // proves nothing, because proxies drop it and add it; it decides only where there is no body to look at.
 func fromEdge(fields *fields, refusal *refusal) bool {
-	if strings.Contains(strings.ToLower(fields.contentType), "html") || refusal.html {
+	switch {
+	case strings.Contains(strings.ToLower(fields.contentType), "html"):
 		return true
-	}
-	if refusal.empty {
+	case refusal.empty:
 		return fields.via == ""
 	}
 	return !refusal.hasRetryAfter
@@ -333,7 +329,6 @@ func parseDecimal(text string) (float64, bool) {
 // refusal is what the body of a 429 says.
 type refusal struct {
 	empty         bool
-	html          bool
 	global        bool
 	hasRetryAfter bool
 	retryAfter    time.Duration
@@ -344,9 +339,6 @@ func parseRefusal(body []byte) refusal {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
 		return refusal{empty: true}
-	}
-	if body[0] == '<' {
-		return refusal{html: true}
 	}
 	// Each field by itself, so that one of an unexpected type does not hide the others.
 	var raw struct {

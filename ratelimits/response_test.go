@@ -194,6 +194,16 @@ func TestCodeOfARefusalIsKept(t *testing.T) {
 	assert.Equal(t, 0, ParseResponse(429, nil, []byte(`{"code": null}`)).Code)
 }
 
+func TestStampIsInMilliseconds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"1470173023.123": 1470173023123, "1470173023": 1470173023000, "0": 0, "": 0, "soon": 0, "-1": 0, "NaN": 0, "1e300": 0,
+	} {
+		assert.Equal(t, want, ParseStamp(header("X-RateLimit-Reset", text)), text)
+	}
+	assert.Zero(t, ParseStamp(nil))
+}
+
 func TestOnlySharedRefusalsAreNotInvalid(t *testing.T) {
 	t.Parallel()
 	for class := range Class(NumClasses) {

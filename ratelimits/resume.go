@@ -1,9 +1,6 @@
 package ratelimits
 
-import (
-	"iter"
-	"time"
-)
+import "time"
 
 // Resume continues with a window that a process has left which has ended by now: nobody will say what became of the requests in flight,
 // so they count as Lost. Unless exact is set, that process may have gone on after the window was written. Then all places of the
@@ -63,32 +60,4 @@ func (g *Global) Busy(now time.Duration) time.Duration {
 		return 0
 	}
 	return max(g.nth(g.used()-1)-now, 0)
-}
-
-// Counts yields how many invalid responses there have been, and how long ago, give or take half a part, the oldest ones first.
-func (b *Budget) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
-	return func(yield func(time.Duration, int) bool) {
-		b.forget(now)
-		parts := int64(len(b.counts))
-		for age := parts - 1; age >= 0; age-- {
-			part := b.newest - age
-			if part < 0 || b.counts[part%parts] == 0 {
-				continue
-			}
-			if !yield(now-min(time.Duration(part)*b.part+b.part/2, now), int(b.counts[part%parts])) {
-				return
-			}
-		}
-	}
-}
-
-// Add takes in n invalid responses of the given time, of Counts of another Budget for instance.
-func (b *Budget) Add(at time.Duration, n int) {
-	if b.limit == 0 || n <= 0 {
-		return
-	}
-	b.forget(at)
-	n = min(n, mostCounted-b.total)
-	b.counts[b.newest%int64(len(b.counts))] += int32(n)
-	b.total += n
 }

@@ -149,23 +149,3 @@ func TestGlobalLimitTellsWhenNoSlotIsTakenAnyMore(t *testing.T) {
 	assert.Equal(t, ratelimits.GlobalPatience-100*time.Millisecond, g.Busy(now+300*time.Millisecond))
 	assert.Zero(t, g.Busy(now+3*time.Second))
 }
-
-func TestBudgetIsLeftToTheNextProcess(t *testing.T) {
-	t.Parallel()
-	before, now := ratelimits.NewBudget(100, 10*time.Minute), 72*time.Hour
-	for range 10 {
-		before.Report(now, true)
-		now += 30 * time.Second
-	}
-	next, later := ratelimits.NewBudget(100, 10*time.Minute), 80*time.Hour
-	for age, n := range before.Counts(now) {
-		next.Add(later-age, n)
-	}
-	for range 25 {
-		assert.InDelta(t, before.Used(now), next.Used(later), 1)
-		now, later = now+30*time.Second, later+30*time.Second
-	}
-	assert.Zero(t, next.Used(later))
-	next.Add(later, 1<<62)
-	assert.Positive(t, next.Used(later))
-}

@@ -37,6 +37,7 @@ func TestWindowGoesOnFromAState(t *testing.T) {
 	at, ok := other.Next(100 * s)
 	require.True(t, ok)
 	assert.Equal(t, 100*s+state.Reset, at)
+	assert.Zero(t, w.State(10*s).Used, "all have come back")
 }
 
 func TestStateCarriesAHold(t *testing.T) {
@@ -115,6 +116,16 @@ func TestPeriodOfAStateIsBelieved(t *testing.T) {
 	w.Report(now, second, ratelimits.Response{Status: 502})
 	assert.Equal(t, time.Second, w.Period())
 	assert.GreaterOrEqual(t, w.Reset()-now, time.Second, "the second may have opened another window")
+}
+
+// The window that is under way when a clock begins has no window before it that it is too close to.
+func TestKindOfAWindowOfAStateIsFoundOutWhereAClockBegins(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Window = ratelimits.NewWindow(ms, ratelimits.State{Limit: 5, Period: time.Minute})
+	b.exchange(2*ms, ok(5, 4, 30*second))
+	b.exchange(second+2*ms, ok(5, 3, 29*second))
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 }
 
 // The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever that is.

@@ -48,6 +48,7 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 	err = &TooLongError{Max: time.Second, Deadline: true, Cause: cause}
 	assert.ErrorIs(t, err, cause)
 	assert.ErrorIs(t, err, context.DeadlineExceeded, "both are the reason")
+	assert.ErrorContains(t, err, "the server does not answer")
 }
 
 func TestOtherRefusalsSayWhatToExpect(t *testing.T) {
@@ -68,6 +69,7 @@ func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
 		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "would wait 3s for its bucket, which is used up (5 requests per 1s), longer"},
 		{TooLongError{Class: ClassShared}, "would wait 3s for a limit of the resource, which is used up, longer"},
 		{TooLongError{Class: ClassSubLimit}, "would wait 3s for a hidden limit, which is used up, longer"},
+		{TooLongError{Declared: "webhook"}, "would wait 3s for the declared limit \"webhook\", longer"},
 		{TooLongError{Global: true, Limit: 5, Period: time.Second}, "would wait 3s for the global limit, longer"},
 		{TooLongError{Global: true, Class: ClassGlobal}, "would wait 3s for the global limit, which is held, longer"},
 		{TooLongError{Global: true, Class: ClassEdge}, "would wait 3s because the edge (Cloudflare) has refused this address, longer"},

@@ -208,6 +208,17 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
+// Nor does an answer that was overtaken, which knows nothing of what was counted after it.
+func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	permits := b.many(20*second, 3)
+	b.Report(20010*ms, permits[1], ok(5, 2, 10*second)) // the other one in flight, it seems
+	b.Report(20020*ms, permits[0], ok(5, 4, 10*second))
+	b.Return(20030*ms, permits[2]) // but that was never sent
+	b.left(20030*ms, 2)
+}
+
 // A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it, however short the
 // reset-after was that has been named so far.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {

@@ -189,6 +189,45 @@ func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassUser, b.WaitClass(0))
 }
 
+func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]ratelimits.Class{50: ratelimits.ClassShared, 3: ratelimits.ClassOK} {
+		b := newBucket(t)
+		b.exchange(0, ok(limit, limit-1, time.Hour))
+		b.exchange(0, shared(10*second))
+		now := b.opens(0)
+		b.exchange(now, ok(limit, limit-2, time.Hour))
+		b.send(now) // to try whether it lets more through
+		assert.Equal(t, want, b.WaitClass(now), "limit %d", limit)
+	}
+}
+
+// Nobody knows whether a request was let through whose outcome is lost.
+func TestLostRequestDoesNotEndARowOfRefusals(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	now := time.Duration(0)
+	for range 7 {
+		now += b.HoldWait(now)
+		b.Lost(now, b.Adopt(now, now))
+		b.Report(now, b.Adopt(now, now), shared(10*ms))
+	}
+	assert.Greater(t, b.HoldWait(now), second)
+}
+
+func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	now := time.Minute
+	for range 6 {
+		b.HoldRefused(now, 10*ms)
+		now = b.opens(now)
+	}
+	b.HoldRefused(now, 10*ms)
+	assert.Greater(t, b.HoldWait(now), second)
+}
+
 func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

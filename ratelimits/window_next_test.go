@@ -67,6 +67,23 @@ func TestLogThatNamesItsNextPlaceIsStillKnownAfterAStrangersRefusal(t *testing.T
 	assert.Equal(t, ratelimits.KindNext, s.Kind())
 }
 
+// What may never have reached the server need not be what comes back next.
+func TestLogThatNamesItsNextPlaceIsStillKnownAfterALostRequest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.SlidingNext(5, second)), steady(40*ms))
+	s.sendEvery(150*ms, 40)
+	s.finish()
+	s.until(s.now + 5*second)
+	require.Equal(t, ratelimits.KindNext, s.Kind())
+	p, granted := s.Take(s.now)
+	require.True(t, granted)
+	s.Lost(s.now, p)
+	s.until(s.now + 500*ms)
+	s.send(1)
+	s.finish()
+	assert.Equal(t, ratelimits.KindNext, s.Kind())
+}
+
 // A request that is told of less than a period although it is the first shows that there are windows.
 func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
 	t.Parallel()

@@ -141,6 +141,7 @@ func TestRefusalUsesUpTheWindowEvenIfItSaysNoNumbers(t *testing.T) {
 	b := known(t, 5, 10*second)
 	b.exchange(second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: 9 * second, HasRetryAfter: true})
 	b.left(second, 0)
+	b.left(9*second, 0)
 }
 
 func TestRefusalsOfOneBurstCountAsOneSurprise(t *testing.T) {
@@ -306,6 +307,13 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	probe := b.burst(3*second, 1)[0]
 	b.Report(3*second, probe, ok(5, 4, 10*second))
 	b.burst(3*second, 4)
+}
+
+func TestLiftHoldOfNothingChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	b.LiftHold(0)
+	b.burst(0, 4)
 }
 
 func TestRefusalTellsThePeriodToo(t *testing.T) {

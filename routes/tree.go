@@ -1,7 +1,5 @@
 package routes
 
-import "iter"
-
 // node is a place in the tree of known paths. One edge leads on for every literal segment and at most one for a
 // parameter. The trees of this package do not change once they are built.
 type node struct {
@@ -93,27 +91,21 @@ func (n *node) shaped(template string, v verb) Route {
 
 func (n *node) words() map[string]bool {
 	set := make(map[string]bool)
-	for below := range n.all() {
+	n.visit(func(below *node) {
 		for word := range below.literals {
 			set[word] = true
 		}
-	}
+	})
 	return set
 }
 
-// all yields the node and all below it.
-func (n *node) all() iter.Seq[*node] {
-	return func(yield func(*node) bool) { n.visit(yield) }
-}
-
-func (n *node) visit(yield func(*node) bool) bool {
-	if !yield(n) {
-		return false
-	}
+// visit calls f with the node and all below it.
+func (n *node) visit(f func(*node)) {
+	f(n)
 	for _, literal := range n.literals {
-		if !literal.visit(yield) {
-			return false
-		}
+		literal.visit(f)
 	}
-	return n.parameter == nil || n.parameter.visit(yield)
+	if n.parameter != nil {
+		n.parameter.visit(f)
+	}
 }

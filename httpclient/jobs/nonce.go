@@ -50,9 +50,7 @@ func (e enforced) MarshalJSON() ([]byte, error) {
 	if len(e.nonce) == 0 || len(e.nonce) > maxNonce {
 		return nil, fmt.Errorf("jobs: WithNonce: a nonce of %d characters: want 1 to %d", len(e.nonce), maxNonce)
 	}
-	if object["nonce"], err = json.Marshal(e.nonce); err != nil {
-		return nil, err
-	}
+	object["nonce"], _ = json.Marshal(e.nonce) // a string always can be
 	object["enforce_nonce"] = json.RawMessage("true")
 	return json.Marshal(object)
 }

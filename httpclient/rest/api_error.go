@@ -174,9 +174,7 @@ const (
 // The oldest endpoints have lists of strings in the place of that. Whatever else there is is left out.
 func fieldErrors(raw []byte, clean func(string) string) []FieldError {
 	var tree any
-	if json.Unmarshal(raw, &tree) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(raw, &tree) // what cannot be decoded is nothing
 	f := flattener{clean: clean}
 	f.walk("", 0, tree)
 	return f.errors

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,11 +112,12 @@ func TestClientErrorsReadAsOneLine(t *testing.T) {
 
 func TestClientBoundsWhatItTakesOverFromErrors(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("ü", 1000)
+	long := "x" + strings.Repeat("ü", 1000)
 	failure := clientFailure(t, 400, clientJSON, `{"message":"`+long+`","errors":{"`+long+`":["`+long+`"],"x":[`+strings.Repeat(`"e",`, 999)+`"e"]}}`)
 	assert.Len(t, failure.Errors, 100)
 	for _, text := range []string{failure.Message, failure.Errors[99].Path, failure.Errors[99].Message} {
 		assert.LessOrEqual(t, len(text), 520)
+		assert.True(t, utf8.ValidString(text), "a character is cut in two")
 		assert.True(t, strings.HasPrefix(long+"…", strings.TrimSuffix(text, "…")) || len(text) == 1, text)
 	}
 	assert.Less(t, len(failure.Error()), 5000)

@@ -94,6 +94,17 @@ func TestClientUploadsWithoutAPayload(t *testing.T) {
 	assert.Equal(t, []uploaded{{"payload_json", "", "application/json", "1"}}, partsOf(t, below.sent()[1]))
 }
 
+// Without http.NoBody it would be one of unknown length.
+func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
+	t.Parallel()
+	below := fine()
+	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", nil), nil))
+	r := below.only(t)
+	assert.Zero(t, r.ContentLength)
+	assert.Equal(t, http.NoBody, r.Body)
+	assert.Equal(t, "text/plain", r.Header.Get("Content-Type"))
+}
+
 func TestClientEscapesFileNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -61,6 +61,7 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		"without TLS":                      {"GET", "http://discord.com/api/v10/" + secret, rest.ErrPath},
 		"a user":                           {"GET", "https://discord.com@example.com/" + secret, rest.ErrPath},
 		"our host as a user":               {"GET", "https://" + secret + "@discord.com/api/v10/gateway", rest.ErrPath},
+		"a space in the query":             {"GET", "/channels/1?a=" + secret + " ", rest.ErrPath},
 		"no scheme":                        {"GET", "//example.com/" + secret, rest.ErrPath},
 		"an empty parameter":               {"DELETE", "/webhooks//" + secret, rest.ErrPath},
 		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},

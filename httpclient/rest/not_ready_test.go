@@ -170,6 +170,14 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 	}
 }
 
+func TestClientTakesNoWaitForReadinessForMoreThanADay(t *testing.T) {
+	t.Parallel()
+	err := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`))).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
+	var tooLong *ratelimits.TooLongError
+	require.ErrorAs(t, err, &tooLong)
+	assert.Equal(t, ratelimits.LongestTrust, tooLong.Wait)
+}
+
 func TestClientStopsWaitingForReadinessWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

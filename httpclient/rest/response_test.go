@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -93,6 +94,19 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 			assert.NoError(t, client.DoJSON(t.Context(), "GET", "/channels/1", nil, nil), "nobody asked for the body")
 		})
 	}
+}
+
+type picky struct{}
+
+func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
+
+// What a type of the caller's says of a value may show it.
+func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
+	t.Parallel()
+	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1", nil, &picky{})
+	require.ErrorAs(t, err, new(*rest.DecodeError))
+	assert.ErrorContains(t, err, "a value does not fit")
+	assert.NotContains(t, err.Error(), "SeCrEt")
 }
 
 func TestClientReportsWhatCannotBeEncodedBeforeSending(t *testing.T) {

@@ -227,6 +227,23 @@ func TestFileThatCannotBeWrittenIsAnError(t *testing.T) {
 	require.NoError(t, file.Close())
 }
 
+func TestFileThatCannotBeOpenedIsAnError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "limits")
+	require.NoError(t, os.Symlink(path, path))
+	_, err := statefile.Open(path, started(t))
+	assert.ErrorContains(t, err, "opening the state file")
+}
+
+func TestFileWhoseDirectoryIsGoneIsAnErrorOfClose(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	file, err := statefile.Open(filepath.Join(directory, "limits"), started(t))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(directory))
+	assert.ErrorIs(t, file.Close(), os.ErrNotExist)
+}
+
 func TestFileThatCannotBeWrittenAnyMoreIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ const newSuffix = ".new"
 // tidy removes new files that were never put in the place of the old one, as their process was killed. The lock is held.
 func tidy(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+newSuffix+"[0-9]*"))
-	for _, name := range append(left, path+newSuffix) {
+	for _, name := range left {
 		_ = os.Remove(name)
 	}
 }
