@@ -125,8 +125,11 @@ func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
 func TestThrottleHoldsAllAuthentications(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t)
+		holds := 0
+		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { holds++ }}))
 		discover(t, m, message(1), roomy)
+		m.Throttle(0)
+		assert.Zero(t, holds)
 		m.Throttle(5 * time.Second)
 		m.Throttle(time.Second)
 		m.Throttle(0)

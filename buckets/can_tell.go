@@ -13,11 +13,7 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	case a.atOnce && b.unreachable(now, a) != nil:
 		return true // nobody can say
 	case b.link != nil:
-		f := b.link.remote.Predict(now, n.all)
-		switch {
-		case !f.Own && b.link.remote.Err() != nil:
-			return true
-		case !f.Own && (w == nil || !f.Certain):
+		if f := b.link.remote.Predict(now, n.all); !f.Own && (w == nil || !f.Certain) {
 			return false
 		}
 	case b.discovery != nil && !b.discovery.canTell():

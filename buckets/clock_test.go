@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,6 +60,27 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A deadline may have passed by the manager's clock only. Then nobody waits.
+func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
+		clock.jump.Store(int64(time.Hour))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		lease, err := m.Acquire(ctx, message(1), bot)
+		require.NoError(t, err)
+		defer lease.Release()
+		_, err = m.Acquire(ctx, message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.True(t, tooLong.Deadline)
+		assert.Zero(t, tooLong.Max)
+	})
 }
 
 // A clock that goes back, as one of a test may, or a time that was read before another one but is used after it, makes nothing

@@ -252,6 +252,16 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 	keys, err = keysOf(t, m, asked{path: "GET /gateway", inContext: "g"})
 	assert.NoError(t, err)
 	assert.Len(t, keys, 1)
+	r := asked{path: "GET /gateway"}.request(t)
+	_, err = m.AcquireRequest(t.Context(), r)
+	assert.ErrorContains(t, err, "panicked: no group")
+	lease, err := m.AcquireRequest(ContextWithGroup(t.Context(), "g"), r)
+	assert.NoError(t, err)
+	lease.Release()
+	for _, path := range []string{"GET /gateway", "GET /gateway/bot"} { // the second was never seen
+		_, _, err = m.Predict(asked{path: path}.request(t))
+		assert.ErrorContains(t, err, "panicked: no group")
+	}
 }
 
 // What a function of PerKey does to its Request is lost.

@@ -138,5 +138,7 @@ func TestContextsHaveAGroup(t *testing.T) {
 	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
 	assert.Equal(t, "guild", buckets.Group(ctx))
 	assert.True(t, buckets.Priority(ctx))
+	assert.False(t, buckets.Ordered(ctx))
+	assert.True(t, buckets.Ordered(buckets.ContextWithOrdered(ctx)))
 	assert.Empty(t, buckets.Group(buckets.ContextWithGroup(ctx, "")))
 }

@@ -117,6 +117,35 @@ func TestLimitGroupsOfRoutesThatWereSplitAreForgotten(t *testing.T) {
 	})
 }
 
+// Hashes of channels that nobody uses any more are forgotten, though the route is in use.
+func TestHashesOfChannelsAreForgottenWhileTheRouteIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := declaring(t)
+		use := func(channel string) {
+			compiled, err := routes.CreateMessage.Compile(channel)
+			require.NoError(t, err)
+			m.UpdateRateLimits(compiled, "Bot a", ratelimits.Response{Status: 200, Limited: true, Bucket: channel, Limit: 5, Remaining: 4, ResetAfter: time.Second})
+		}
+		use("1")
+		for range 2 {
+			use("2")
+		}
+		a := anyAuthentication(m)
+		known := func() bool {
+			m.moves.Lock()
+			defer m.moves.Unlock()
+			return a.groups[groupKey{kind: hashGroup, hash: "2"}] != nil
+		}
+		require.True(t, known())
+		for range 20 {
+			time.Sleep(15 * time.Minute)
+			use("1")
+		}
+		assert.False(t, known())
+	})
+}
+
 // The collector may look at a restored route when a request comes with its credential. A route that is forgotten must not be found any more,
 // as requests look for it until they find another one.
 func TestRouteThatIsClaimedWhileItIsForgotten(t *testing.T) {

@@ -267,6 +267,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		require.NoError(t, m.Close())
 		require.NoError(t, m.Start())
 		old.update(renamed)
+		assert.Zero(t, m.Status(1).BucketsTotal)
 		require.NoError(t, m.Close())
 		synctest.Wait()
 		assert.False(t, timers(), "a timer is still set")

@@ -126,7 +126,7 @@ func (d *declaredLimit) alone(now time.Duration) bool {
 // others are asked later.
 func (b *bucket) declaredCanTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if w == nil {
-		return a.limits.each(func(d *declaredLimit) bool { return d.alone(now) || d.waitError(now) != nil })
+		return a.limits.each(func(d *declaredLimit) bool { return d.alone(now) })
 	}
 	q := b.queues.find(a)
 	if q == nil || q.line == nil {
@@ -148,7 +148,7 @@ func (d *declaredLimit) canTell(now time.Duration, a *ask, q *queue, ahead int) 
 		return false // somebody is about to
 	}
 	f := d.link.remote.Predict(now, d.before(a, q, ahead))
-	return f.Own || f.Certain || d.link.remote.Err() != nil
+	return f.Own || f.Certain
 }
 
 // each calls a function with each of the limits until one returns false, and reports whether none did.

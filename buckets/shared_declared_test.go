@@ -165,6 +165,23 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
+// Where declared limits are not shared, it is told at once that there is no room.
+func TestTryAcquireAsksNobodyForDeclaredLimitsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
+		first, err := a.TryAcquire(message(1), bot)
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = a.TryAcquire(message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, "one", tooLong.Declared)
+		assert.Zero(t, time.Since(start))
+		first.Update(ample)
+	})
+}
+
 // What nobody needs any more is there for others at once, or after a moment if others had to be asked for it.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func (d *discoveryLink) found(now time.Duration, hash string) {
 
 // canTell reports that it is known whether somebody may leave.
 func (d *discoveryLink) canTell() bool {
-	return d.asked && d.known || d.probing || d.remote.Err() != nil
+	return d.asked && d.known || d.probing
 }
 
 func (d *discoveryLink) close() {

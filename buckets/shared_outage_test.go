@@ -88,12 +88,14 @@ func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 		within := func(d time.Duration) *caller {
 			return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
 		}
+		start := time.Now()
 		patient, impatient := within(time.Minute), within(5*time.Second)
 		wait(4 * time.Second)
 		require.False(t, impatient.done())
 		wait(2 * time.Second)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, impatient.failed(), &tooLong)
+		assert.Equal(t, 5*time.Second, impatient.at.Sub(start).Truncate(time.Millisecond))
 		require.False(t, patient.done())
 		wait(time.Minute)
 		require.ErrorAs(t, patient.failed(), &tooLong)

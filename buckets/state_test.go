@@ -395,6 +395,9 @@ func TestStateThatIsDamagedChangesNothing(t *testing.T) {
 		}
 		failing := errors.New("no disk")
 		assert.ErrorIs(t, m.RestoreState(io.MultiReader(bytes.NewReader(state[:9]), failingReader{failing})), failing)
+		full, w := io.Pipe()
+		full.CloseWithError(failing)
+		assert.ErrorIs(t, m.WriteState(w), failing)
 		newer := bytes.Clone(state)
 		newer[1] = 99
 		assert.ErrorContains(t, m.RestoreState(bytes.NewReader(newer)), "version 99")
