@@ -318,6 +318,11 @@ var regressions = map[string]play{
 		latency: 20 * time.Millisecond, jitter: 100 * time.Millisecond, global: 3, world: "error bucket",
 		poll: 100 * time.Millisecond, extreme: "no global limit",
 	},
+	"a 429 of a sub-limit forgot that lost requests are counted": {
+		seed: 23882, requests: 60, channels: 3, spread: 100 * time.Millisecond, quota: discordsim.Leaky(5, time.Second),
+		latency: 20 * time.Millisecond, jitter: 100 * time.Millisecond, global: 50, cancelled: 10, troubles: 50,
+		world: "cancel storm at a sub-limit", poll: 80 * time.Second, skew: time.Hour,
+	},
 	"a channel stayed behind when the rest of its route moved": {
 		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond, quota: discordsim.Fixed(2, 2*time.Second),
 		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out", poll: 80 * time.Second,

@@ -185,7 +185,8 @@ func (l *ledger) unknownReset() bool {
 }
 
 // dropUnsure takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
-// the others there cannot be more than the rest. Nobody knows which, so those go that come back first.
+// the others there cannot be more than the rest. Nobody knows which, so those go that come back first, but what their responses had counted
+// is still known.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -193,12 +194,14 @@ func (l *ledger) dropUnsure(now time.Duration, most int32) {
 			most -= list[i].sure
 		}
 	}
-	excess := max(l.unsure-most, 0)
+	excess, counted := max(l.unsure-most, 0), int32(0)
 	for _, c := range list {
 		off := min(c.n-c.sure, excess)
 		excess -= off
 		l.total, l.unsure = l.total-off, l.unsure-off
+		counted = max(counted, c.counted)
 		if c.n -= off; c.n > 0 {
+			c.counted = counted
 			list[kept] = c
 			kept++
 		}

@@ -290,3 +290,20 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
 	b.left(4550*ms, 3)
 }
+
+// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken off for it.
+func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
+	t.Parallel()
+	for lost := range 4 {
+		b := leaky(t)
+		b.exchange(10*second, ok(5, 4, 200*ms))
+		for range 3 {
+			b.Lost(10*second, b.send(10*second))
+		}
+		b.exchange(10*second, ratelimits.Response{
+			Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 4 - lost,
+			ResetAfter: time.Duration(1+lost) * 200 * ms, HasRetryAfter: true, RetryAfter: time.Minute,
+		})
+		b.left(10*second, 4-lost)
+	}
+}
