@@ -109,7 +109,7 @@
 //
 // A manager does nothing before Start. Close ends all waits with [ErrClosed]; nothing keeps running after it. Shutdown
 // first lets waiting requests and those in flight finish. While it runs, a garbage collector evicts buckets that are idle
-// and whose reset has passed, so that an eviction cannot cause a 429.
+// and whose reset has passed, and the hidden limit that a 429 may have shown, so that an eviction cannot cause a 429.
 //
 // A manager forgets everything when it is closed, but for what [RESTBucketManager.WriteState] has written: the next one, in the same
 // process or another, goes on from there ([RESTBucketManager.RestoreState]). Package httpclient/statefile keeps that in a file.

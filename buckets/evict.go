@@ -25,8 +25,8 @@ func (m *RESTBucketManager) collect() {
 	m.tellCollected(Collected{Evicted: evicted, Left: m.buckets.size()})
 }
 
-// evict removes a bucket if it is idle, holds nothing back, and its reset lies long enough in the past: then nothing is
-// forgotten that could cause a 429.
+// evict removes a bucket if it is idle, holds nothing back, and has not been needed for long enough: then nothing is forgotten
+// that could cause a 429.
 func (m *RESTBucketManager) evict(b *bucket) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (m *RESTBucketManager) evict(b *bucket) bool {
 		return false
 	}
 	now := b.now()
-	return b.window.Reset()+m.settings.expireAfter <= now && m.remove(b)
+	return b.window.Needed()+m.settings.expireAfter <= now && m.remove(b)
 }
 
 // remove removes a bucket, which is locked, unless it has to stay.

@@ -273,3 +273,51 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A hidden limit that a 429 has shown is not forgotten with the hold: the next burst would draw as many 429s as the first.
+func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, often(time.Second)...)
+		burst := func() (left []*caller) {
+			var all []*caller
+			for range 5 {
+				all = append(all, call(background, m, buckets.Request{Route: message(1)}))
+			}
+			wait(0)
+			if all[0].granted() {
+				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold it goes first
+				wait(0)
+			}
+			for _, c := range all[1:] {
+				if c.granted() {
+					left = append(left, c)
+				} else {
+					c.cancel()
+				}
+			}
+			wait(0)
+			return left
+		}
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		wait(2 * time.Second)
+		left := burst()
+		require.Len(t, left, 4)
+		left[0].update(limited("messages", 5, 3, time.Second))
+		for _, c := range left[1:] {
+			c.update(inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
+		}
+		wait(50 * time.Second)
+		left = burst()
+		require.Len(t, left, 1, "with the first as many as were let through")
+		for _, c := range left {
+			c.update(limited("messages", 5, 3, time.Second))
+		}
+		wait(time.Hour)
+		leftOver := 0
+		for range m.Buckets() {
+			leftOver++
+		}
+		require.Zero(t, leftOver, "what nobody needs is forgotten")
+	})
+}

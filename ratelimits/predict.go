@@ -137,3 +137,12 @@ func (w *Window) WaitClass(now time.Duration) Class {
 func (w *Window) Reset() time.Duration {
 	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
 }
+
+// Needed returns until when it could cause a 429 to forget the window: Reset, or when a hidden limit that is known is forgotten. It does
+// not count requests in flight either.
+func (w *Window) Needed() time.Duration {
+	if hidden := &w.readRare().hidden; hidden.room > 0 {
+		return max(w.Reset(), hidden.until)
+	}
+	return w.Reset()
+}
