@@ -116,7 +116,11 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 // learn takes in the state that is kept now, and what it grants. b.mu is held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt = s, kept, now
-	b.knownUntil = now + s.window.Reset() - b.session.engineTime(now)
+	rest := s.window.Period() // as restart waits out what is of an earlier era
+	if at, ok := b.session.engineTimeOf(s.era, now); ok {
+		rest = s.window.Reset() - at
+	}
+	b.knownUntil = now + rest
 	b.looks = 0
 	at := func(session string, number uint64) int {
 		if session != b.session.id {

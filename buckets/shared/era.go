@@ -78,7 +78,7 @@ func (s *session) entered(r *reply) (lost bool) {
 	number := r.values[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number == s.era.number || r.sent < s.era.since && s.era.number > number { // the latter was overtaken
+	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // the latter was overtaken
 		return false
 	}
 	lost = s.era.number != 0

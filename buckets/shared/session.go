@@ -159,6 +159,13 @@ func (s *session) engineTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
+// engineTimeOf is engineTime as long as the era lasts, and false when another one has begun: then nothing shows the clock of that one.
+func (s *session) engineTimeOf(era int64, t time.Duration) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.earliest(t), s.era.number == era
+}
+
 // engineLatest returns a time of the server's that is certainly not earlier than t of ours.
 func (s *session) engineLatest(t time.Duration) time.Duration {
 	s.mu.Lock()

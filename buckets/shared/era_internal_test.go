@@ -1,0 +1,55 @@
+package shared
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// inEras gives a session that has been in era 1, and has heard at ten seconds that the clock was set back by an hour, and era 2 has begun.
+func inEras(t *testing.T) *session {
+	t.Helper()
+	store, err := New(nowhere{})
+	require.NoError(t, err)
+	s := newSession(store, clockwork.NewFakeClock(), clockwork.NewFakeClock().Now())
+	t.Cleanup(s.Close)
+	s.entered(&reply{values: []int64{1}, engine: 2 * time.Hour})
+	heard := 10 * time.Second
+	require.True(t, s.entered(&reply{values: []int64{2}, engine: time.Hour + heard, sent: heard, received: heard}))
+	return s
+}
+
+// A reply of the era before that comes late is not another change of eras, even if its call was sent when the new one was heard of.
+func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
+	for name, sent := range map[string]time.Duration{"before": 9 * time.Second, "at the same time": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			s := inEras(t)
+			require.False(t, s.entered(&reply{values: []int64{1}, engine: 2*time.Hour + sent, sent: sent, received: 11 * time.Second}))
+			require.EqualValues(t, 2, s.eraNumber())
+		})
+	}
+	s := inEras(t) // but a server that was rolled back is
+	require.True(t, s.entered(&reply{values: []int64{1}, sent: 11 * time.Second, received: 11 * time.Second}))
+	require.EqualValues(t, 1, s.eraNumber())
+}
+
+// A state whose era ended while it was read says nothing in terms of the new one's clock. It is waited out like all of an era that is over.
+func TestStateOfTheEraBeforeIsNotReadByTheNewClock(t *testing.T) {
+	s := inEras(t)
+	b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, engine := 11*time.Second, 2*time.Hour+11*time.Second
+	known := state{version: version{1, 1}, era: 1, window: ratelimits.NewWindow(engine, ratelimits.State{Limit: 1, Period: 5 * time.Second})}
+	known.window.HoldFor(engine, time.Second, ratelimits.ClassUser)
+	b.learn(&known, known.encode(), now)
+	require.LessOrEqual(t, b.knownUntil, now+5*time.Second)
+	b.outdate()
+	require.Nil(t, b.known)
+	require.LessOrEqual(t, b.recalls.until, now+5*time.Second)
+}
