@@ -24,16 +24,16 @@ type bucket struct {
 
 	mu sync.Mutex
 	source
-	inFlight  *held // in flight
-	queues    *queues
-	arrived   time.Duration // when the latest request did
-	limit     int32         // that the latest response named, and the route that it was for
-	reading   int32         // refusals of which only the headers are known
-	limitOf   *routeEntry
-	namings   naming         // one for each route whose responses have named the bucket's hash, as most have but one
-	sent      uint32         // requests that have been sent from here, wrapping
-	busy      busyPlace      // in the list of its authentication
-	discovery *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
+	inFlight      *held // in flight
+	queues        *queues
+	arrived       time.Duration // when the latest request did
+	limit         int32         // that the latest response named, and the route that it was for
+	reading       int32         // refusals of which only the headers are known
+	limitOf       *routeEntry
+	namings       naming         // one for each route whose responses have named the bucket's hash, as most have but one
+	sent          uint32         // requests that have been sent from here, wrapping
+	busy          busyPlace      // in the list of its authentication
+	discoveryLink *discoveryLink // nil if it is not an UNKNOWN bucket that is shared
 
 	nextInGroup, previousInGroup *bucket // guarded by the limit group's lock
 }
@@ -53,7 +53,7 @@ func (b *bucket) complete() {
 		}
 		b.mu.Unlock()
 	}()
-	b.link, b.discovery = b.manager().newSharedLink(b), b.manager().newDiscoveryLink(b)
+	b.link, b.discoveryLink = b.manager().newSharedLink(b), b.manager().newDiscoveryLink(b)
 	now := b.now()
 	b.hold(now, b.server().holdWait(now, b.resource()), ratelimits.ClassShared)
 	completed = true

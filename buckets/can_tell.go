@@ -16,7 +16,7 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 		if f := b.link.remote.Predict(now, n.all); !f.Own && (w == nil || !f.Certain) {
 			return false
 		}
-	case b.discovery != nil && !b.discovery.canTell():
+	case b.discoveryLink != nil && !b.discoveryLink.canTell():
 		return false
 	}
 	if w != nil && b.leaves(now) {
@@ -52,7 +52,7 @@ func (m *RESTBucketManager) outage() error {
 // unreachable returns why nobody can be asked at the moment, nil if an ask in the bucket does not wait for that.
 func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
-	discovers := b.discovery == nil || b.discovery.may || b.discovery.probing
+	discovers := b.discoveryLink == nil || b.discoveryLink.may || b.discoveryLink.probing
 	alone := func(d *declaredLimit) bool { return d.alone(now) }
 	if err == nil || b.link.alone(now) && discovers && a.limits.each(alone) && (a.exempt || b.group.authentication.global.certain(now)) {
 		return nil
@@ -65,8 +65,8 @@ func (b *bucket) waitError() error {
 	switch {
 	case b.link != nil:
 		return b.link.remote.Err()
-	case b.discovery != nil && !b.discovery.may:
-		return b.discovery.remote.Err()
+	case b.discoveryLink != nil && !b.discoveryLink.may:
+		return b.discoveryLink.remote.Err()
 	}
 	return nil
 }

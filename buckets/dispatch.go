@@ -31,7 +31,7 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 	if b.awaitsOutcome(a) {
 		return 0, false
 	}
-	if at, ok = b.nextPermit(now); ok && at <= now && !b.discovery.allows(now) {
+	if at, ok = b.nextPermit(now); ok && at <= now && !b.discoveryLink.allows(now) {
 		return 0, false
 	}
 	return at, ok
@@ -55,7 +55,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 		}
 		return Lease{}, false
 	}
-	b.discovery.probeSent()
+	b.discoveryLink.probeSent()
 	h := leases.Get().(*held)
 	h.grant = grant{
 		permit: permit, ctx: a.ctx, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
@@ -92,7 +92,7 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 //	other processes have something new to say
 func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	if b.grantQueued(now, p); b.queues == nil {
-		b.discovery.release(now)
+		b.discoveryLink.release(now)
 	}
 	b.probeOver(now)
 	b.tell(now)
@@ -166,7 +166,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 
 // dispatchNow dispatches with what it can take by itself, and gives back what is left.
 func (b *bucket) dispatchNow(now time.Duration) {
-	if b.queues == nil && b.link == nil && b.discovery == nil { // as mostly
+	if b.queues == nil && b.link == nil && b.discoveryLink == nil { // as mostly
 		return
 	}
 	var p gatePermits

@@ -46,7 +46,7 @@ func (m *RESTBucketManager) remove(b *bucket) bool {
 	b.noteBusy()
 	b.group.remove(b)
 	b.link.close() // before there can be another bucket of that name
-	b.discovery.close()
+	b.discoveryLink.close()
 	m.buckets.remove(b)
 	return true
 }

@@ -219,7 +219,7 @@ func (h *held) lock() *bucket {
 func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	b.removeInFlight(h)
 	if b.inFlight == nil { // else the one that finds out may still be under way
-		b.discovery.found(now, "")
+		b.discoveryLink.found(now, "")
 	}
 	if !o.sent {
 		b.giveBack(now, &h.permit)

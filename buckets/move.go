@@ -40,7 +40,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	b.mu.Lock()
 	now = b.now()
 	charge.remove(now, scope == eitherCounts)
-	b.discovery.found(now, target.hash)
+	b.discoveryLink.found(now, target.hash)
 	b.dispatchNow(now)
 	b.mu.Unlock()
 	there.mu.Lock()
@@ -216,7 +216,7 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 	permit := h.permit
 	to.adoptInFlight(h, b)
 	b.report(now, &permit, &ratelimits.Response{})
-	b.discovery.found(now, to.group.hash)
+	b.discoveryLink.found(now, to.group.hash)
 	h.unchargeFrom(to)
 }
 
