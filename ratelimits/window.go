@@ -211,7 +211,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		return
 	}
 	switch {
-	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible && !w.impossible(&r):
+	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
@@ -239,12 +239,6 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	case ClassShared:
 		w.meet(received, p, &r)
 	}
-}
-
-// impossible reports that a response to an accepted request says of the bucket that is known that nothing was counted, not even the
-// request itself. Nothing else that it says of the bucket is believed, either, rather than to doubt what others have said.
-func (w *Window) impossible(r *Response) bool {
-	return r.Class == ClassOK && r.Remaining >= r.Limit && w.origin == learnt && int32(r.Limit) == w.limit
 }
 
 // land takes a request out of those in flight.

@@ -150,14 +150,3 @@ func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
 	b.exchange(now, failed)
 	b.burst(now+second, 1)
 }
-
-// A request that was accepted is counted itself. A response that says otherwise is wrong, and casts no doubt on those of others.
-func TestResponseThatCountsNothingKeepsNoPlaceOfOthers(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	b.exchange(300*ms, ok(5, 3, second)) // it slides
-	b.exchange(500*ms, ok(5, 2, second))
-	b.exchange(600*ms, ok(5, 5, second))
-	b.left(1001*ms+rounding, 2)
-	b.left(1500*ms+rounding, 4)
-}
