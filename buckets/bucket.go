@@ -136,6 +136,9 @@ func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucke
 		}
 		period := time.Duration(group.lastPeriod.Load())
 		b.window.Recall(int(group.lastLimit.Load()), period)
+		if late := group.lastLate.Load(); late > 0 {
+			b.window.ExpectLate(m.now(), time.Duration(late-1))
+		}
 		m.doubt(b, period)
 		group.add(b)
 		return b

@@ -106,7 +106,8 @@ func (g *gate) takeOne(now time.Duration) (p gatePermit, wait time.Duration, kno
 	case now < g.probeUntil:
 		return gatePermit{}, g.probeUntil - now, true
 	}
-	if p.slot, wait = g.limit.Take(now); wait == 0 && g.probing {
+	tries := g.limit.Tries(now)
+	if p.slot, wait = g.limit.Take(now); wait == 0 && (g.probing || tries) {
 		p.probe, g.probeUntil = true, now+g.probeTimeout
 	}
 	return p, wait, true
@@ -164,6 +165,12 @@ func (g *gate) finish(now time.Duration, p gatePermit, sent time.Duration, o *ou
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch accepted := g.accepted(&o.response); {
+	case accepted:
+		g.limit.Accepted(p.slot)
+	case o.response.Class == ratelimits.ClassGlobal:
+		g.limit.Refused(now, p.slot, o.response.AskedWait())
+	}
 	if o.response.Status == 0 {
 		g.limit.Lost(p.slot)
 	} else {

@@ -234,8 +234,9 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		h.subLimit.refusals.Accepted(h.permit.Sent())
 	}
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
+	late, punctual := b.window.Late()
 	b.report(now, &h.permit, r)
-	if b.window.Limit() != limit {
+	if by, known := b.window.Late(); b.window.Limit() != limit || by != late || known != punctual {
 		b.tellGroup()
 	}
 	switch {

@@ -30,6 +30,7 @@ type limitGroup struct {
 	// What became known of one of them last, or was known when it was forgotten: what to expect of the next.
 	lastLimit  atomic.Int64
 	lastPeriod atomic.Int64
+	lastLate   atomic.Int64 // nanoseconds that a bucket opened late, plus one; 0 if it is not known
 
 	secret atomic.Bool // the hash contains a token, as far as requests that came here can tell
 
@@ -334,6 +335,9 @@ func (e *routeEntry) unassign(byMajor *xsync.Map[major, *limitGroup], m major) {
 
 // tellGroup lets the limit group know what is known of the bucket's limit, as what to expect of the next one.
 func (b *bucket) tellGroup() {
+	if late, known := b.window.Late(); known {
+		b.group.lastLate.Store(int64(late) + 1)
+	}
 	if limit := b.window.Limit(); limit > 0 {
 		b.group.lastLimit.Store(int64(limit))
 		b.group.lastPeriod.Store(int64(b.window.Period()))

@@ -86,6 +86,7 @@ type invalidState struct {
 
 type gateState struct {
 	until, busy time.Duration
+	late        time.Duration // that the seconds of the limit open
 	row         int
 	probing     bool
 }
@@ -103,7 +104,7 @@ type groupState struct {
 	groupKey
 	buckets       []*bucketState
 	limit, latest int
-	period        time.Duration
+	period, late  time.Duration
 }
 
 type bucketState struct {
@@ -161,7 +162,7 @@ func (s *state) groupKey() groupKey {
 func (k groupKey) usable() bool { return k.route.IsZero() == (k.kind == hashGroup) }
 
 func (s *state) gate() gateState {
-	return gateState{until: s.at(), busy: s.at(), row: s.Int(255), probing: s.Flag()}
+	return gateState{until: s.at(), busy: s.at(), row: s.Int(255), probing: s.Flag(), late: s.Time(time.Nanosecond)}
 }
 
 // decode reads a state.
@@ -229,7 +230,8 @@ func (s *state) readAuthentication() authenticationState {
 		for s.Flag() {
 			group.buckets = append(group.buckets, s.bucket())
 		}
-		group.limit, group.period, group.latest = s.Int(mostRequests), s.Time(time.Nanosecond), s.Int(math.MaxInt32)
+		group.limit, group.period = s.Int(mostRequests), s.Time(time.Nanosecond)
+		group.late, group.latest = s.Time(time.Nanosecond), s.Int(math.MaxInt32)
 		a.groups = append(a.groups, group)
 	}
 	for s.Flag() {
@@ -308,6 +310,7 @@ func (g *gate) restore(now time.Duration, s gateState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit.Hold(now, max(s.until, s.busy)-now)
+	g.limit.ExpectLate(now, s.late)
 	for range s.row {
 		g.refusals.Again(now, false)
 	}
@@ -345,6 +348,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		}
 		group.lastLimit.Store(int64(state.limit))
 		group.lastPeriod.Store(int64(min(max(state.period, 0), ratelimits.LongestTrust)))
+		group.lastLate.Store(int64(min(max(state.late, 0), ratelimits.LongestTrust)))
 	}
 	for i := range s.entries {
 		state := &s.entries[i]

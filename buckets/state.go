@@ -22,7 +22,7 @@ var ErrState = wire.ErrState
 
 const (
 	stateKind    = 'B'
-	stateVersion = 2
+	stateVersion = 3
 	bucketSize   = 128 // of a bucket in the state, as most are
 )
 
@@ -198,6 +198,7 @@ func (s *stateWriter) gate(g *gate) {
 	s.time(now + g.limit.Busy(now))
 	s.number(uint64(g.refusals.Row()))
 	s.flag(g.probing)
+	s.time(g.limit.Late())
 }
 
 func (s *stateWriter) authentication(m *RESTBucketManager, a *authentication) {
@@ -220,6 +221,7 @@ func (s *stateWriter) authentication(m *RESTBucketManager, a *authentication) {
 		s.flag(false)
 		s.number(uint64(group.lastLimit.Load()))
 		s.time(time.Duration(group.lastPeriod.Load()))
+		s.time(time.Duration(group.lastLate.Load()))
 		s.number(uint64(group.latestLimit.Load()))
 	}
 	for _, e := range entries {

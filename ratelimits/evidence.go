@@ -78,6 +78,7 @@ func (w *Window) judge(s *sample) verdict {
 // contradict begins again. If it has to do so often, the bucket works otherwise than it did, and the response is the first of that.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
+	w.doubtLateness(s.received)
 	if s.received >= rare.leftOutUntil {
 		e.leftOut = 0
 	}

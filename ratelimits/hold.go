@@ -19,6 +19,7 @@ type rare struct {
 	loweredAt    time.Duration // when a response named a lower limit; those to requests of before name the one that was
 	raisedAt     time.Duration
 	hidden       hiddenLimit
+	late         lateness
 }
 
 // noRare is what is read of a window that has met none of it. Nothing writes to it.

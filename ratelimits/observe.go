@@ -98,12 +98,19 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 		known = w.ledger.within(s)
 	}
 	n := max(s.spent-1-w.inflight-known, 0)
-	w.evidence.others = w.evidence.others || n > 0 && !anew
+	reset := c.reset
+	switch by, _ := w.Late(); {
+	case n == 0 || anew || w.evidence.others:
+	case by > 0 && !w.evidence.windows(): // they seemed to have come back, and are later than others were
+		reset = interval{c.received, c.received}
+	default:
+		w.evidence.others = true
+	}
 	if anew || n > 0 { // those in flight need not have been counted yet, nor those answered since it was sent
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
-		w.charge(&charge{received: c.received, reset: c.reset, n: n, counted: s.spent, others: true})
+		w.charge(&charge{received: c.received, reset: reset, n: n, counted: s.spent, others: true})
 	}
 	w.charge(c)
 }

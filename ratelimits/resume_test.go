@@ -22,6 +22,7 @@ func written(t *testing.T, w *ratelimits.Window) ratelimits.Window {
 // used returns a window of 5 per 10 s of which a number of places were used at the time of an hour, and more are in flight.
 func used(n, inFlight int) (w ratelimits.Window, now time.Duration) {
 	now = time.Hour
+	w.ExpectLate(now, 0)
 	for i := range n {
 		p, _ := w.Take(now)
 		now += time.Millisecond
@@ -108,6 +109,7 @@ func TestWindowOfAKnownKindIsNotProbedAfterAPeriod(t *testing.T) {
 	t.Parallel()
 	var before ratelimits.Window
 	now := time.Hour
+	before.ExpectLate(now, 0)
 	for i := range 4 { // that all end at the same time shows that the window is fixed
 		p, ok := before.Take(now)
 		require.True(t, ok)

@@ -66,7 +66,7 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && w.origin != unlimited:
 		s.Used = int(w.uncounted) // somebody else may know of what
 	case s.Used > 0:
-		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
+		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick) + rare.late.by
 	}
 	return s
 }

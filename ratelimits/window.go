@@ -45,11 +45,17 @@ type Window struct {
 	probing     probing
 	probeOut    bool // the one request that goes first is in flight
 	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
+	punctual    bool // the bucket has opened when it said, as far as one request has tried it
+
+	openedWithin uint16 // the announced reset was so many milliseconds before opened at the earliest
+	returned     int32  // places that have come back and were not taken again
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
 
 	outcome  time.Duration // when the latest outcome came
+	opened   time.Duration // the latest announced reset of a charge that has come back
+	accepted time.Duration // when the latest request was sent that was let through
 	ledger   ledger
 	evidence evidence
 	rare     *rare // only after something that needs it
@@ -80,6 +86,7 @@ const mostCounted = 100_000_000
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
 	sent      time.Duration
+	opened    time.Duration // the announced reset of the place that it takes, 0 if there are others
 	answered  uint32
 	expired   uint32
 	probe     bool
@@ -96,6 +103,10 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 		return Permit{}, false
 	}
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
+	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
+		w.probing, p.probe = probes, true
+	}
+	w.returned = max(w.returned-1, 0)
 	w.probeOut = p.probe
 	w.inflight++
 	w.evidence.fixed.count = w.windowCount(now) + 1
@@ -115,7 +126,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
-		return w.ledger.last(), true
+		return w.opening(w.ledger.last()), true
 	case w.origin == unlimited:
 		return now, true
 	case w.limit == 0:
@@ -124,13 +135,13 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	missing := w.ledger.total + w.inflight + 1 - w.limit
 	switch {
 	case w.windowCount(now) >= w.limit:
-		return w.evidence.fixed.until, true
+		return w.opening(w.evidence.fixed.until), true
 	case missing <= 0:
 		return now, true
 	case missing > w.ledger.total:
 		return 0, false
 	}
-	return w.ledger.nth(missing), true
+	return w.opening(w.ledger.nth(missing)), true
 }
 
 // charged is how many requests the server may count, those in flight included.
@@ -140,7 +151,7 @@ func (w *Window) charged(now time.Duration) int32 {
 
 // windowCount is how many the server certainly counts if nothing comes back before the reset that was spoken of.
 func (w *Window) windowCount(now time.Duration) int32 {
-	if f := &w.evidence.fixed; now < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
+	if f := &w.evidence.fixed; w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
 		return f.count
 	}
 	return 0
@@ -148,8 +159,9 @@ func (w *Window) windowCount(now time.Duration) int32 {
 
 // advance takes off what has come back.
 func (w *Window) advance(now time.Duration) {
-	if w.ledger.total > 0 && w.ledger.next() <= now {
-		sure, worst := w.ledger.expire(now)
+	if w.ledger.total > 0 && w.ledger.next() <= w.announced(now) {
+		n, sure, last, worst := w.ledger.expire(w.announced(now))
+		w.reopen(n, last)
 		w.expired += uint32(sure)
 		if worst > withLimits { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
 			w.probing = probes
@@ -234,7 +246,14 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		if w.rare != nil {
 			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)
 		}
+		if r.Status > 0 && r.Status < 500 {
+			w.accept(p)
+		}
 	case ClassUser:
+		if by, ok := w.refusedLate(received, p, &r); ok {
+			w.refuseLate(received, p, by, &r)
+			break
+		}
 		w.refuse(received, &r)
 	case ClassShared:
 		w.meet(received, p, &r)
