@@ -8,6 +8,7 @@
 // those two times: a request is charged to a limit until it is certain that the server has forgotten it. That allows
 // several requests in flight in one bucket without causing a 429. No header says how a bucket refills: every kind
 // counts as possible until a response has ruled it out. Each kind has a file of its own (fixed, log, next, leaky).
+// A reset that a response names is when a bucket opens at the earliest; late.go learns from 429s how much later it does.
 //
 // # Shape
 //

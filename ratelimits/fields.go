@@ -144,7 +144,7 @@ func (e *fixedEvidence) visit(v visitor) {
 func (r *rare) visit(v visitor) {
 	for _, t := range []*time.Duration{
 		&r.hold.until, &r.full, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
-		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until, &r.late.tryAt, &r.late.shownAt,
+		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until, &r.late.tryAt, &r.late.shownAt, &r.late.sureAt,
 	} {
 		v.high(t, *t != 0)
 	}

@@ -12,11 +12,13 @@ import (
 
 const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
-	// At 32 a bucket that stays late draws two such 429s in a hundred periods.
+	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
 	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
 	punctualTries = 3
-	// doubtfulPeriods is for how many periods lateness is doubted.
+	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
+	variation = 16
+	// doubtfulPeriods is for how many periods the first lateness of a bucket is doubted.
 	doubtfulPeriods = 4
 	// plausible is how late a bucket opens at most that is not known to be late. Real ones were 0.4 s late.
 	plausible = time.Second
@@ -27,6 +29,7 @@ type lateness struct {
 	by       time.Duration // requests leave so long after the announced reset
 	tryAt    time.Duration // from then on requests try the announced reset; means nothing if by is 0
 	shownAt  time.Duration // when the latest 429 came that showed lateness
+	sureAt   time.Duration // until then it may have been something else
 	vain     uint8         // tries that were refused since by has grown
 	punctual uint8         // tries in a row that were accepted
 }
@@ -51,8 +54,10 @@ func (l *lateness) wait(now, period time.Duration) {
 func (l *lateness) show(now, by, period time.Duration, try bool) {
 	switch {
 	case by > l.by:
-		if l.by > 0 { // it varies
-			by += by / 16
+		if l.by > 0 {
+			by += by / variation
+		} else {
+			l.sureAt = now + times(doubtfulPeriods, period)
 		}
 		l.by, l.vain = by, 0
 	case try:
@@ -74,7 +79,7 @@ func (l *lateness) keep() (over bool) {
 // doubtLateness forgets lateness that was shown shortly before a response which no kind can have given: the bucket had
 // begun to count in another way, and that looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
-	if late := &w.rare.late; late.by > 0 && now < late.shownAt+doubtfulPeriods*w.longest {
+	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
 		*late = lateness{}
 	}
 }

@@ -23,8 +23,9 @@ const LongestTrust = 24 * time.Hour
 //	unlimited responses carry no limit (Unlimit): everything is sent, until a response carries a limit
 //	declared  the limit is not the server's (Declare): responses only say when a request was over
 //	held      nothing is sent until a time, after a 429 or by Hold
-//	probing   after a hold, an outcome that nobody knows, or a recalled limit: one request is sent, the others when it
-//	          has succeeded
+//	probing   after a hold, an outcome that nobody knows, a recalled limit, or at an opening that may be late: one
+//	          request is sent, the others when it has succeeded
+//	late      a 429 has shown that the bucket opens later than its responses say
 //	hidden    a 429 has shown another limit than that of the headers: as many are sent as that let through last time
 //
 // Take, Next and all that asks get the present time, which must not decrease from call to call. Report, Lost and Return
