@@ -69,6 +69,9 @@ const (
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
 	becausePeriod        = "no answer had named the whole period"
+	becauseLate          = "the limit opened later than announced, and no refusal had shown so much"
+	becauseTried         = "the limit was tried earlier than it had been seen to open, after long enough"
+	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
 // gate is one place where requests are counted or held up, and what the client has been told about it.
@@ -93,11 +96,26 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	}
 	if x.who == Own {
 		g.note(x.call.Request.SentAt, now)
+		g.accept(now, quotaOf(g.counter).Period)
+		if opened := g.opened(); !opened.IsZero() && now.Before(opened.Add(g.largest(now))) {
+			x.early = append(x.early, g)
+		}
 		if g.pace != nil {
 			g.pace.add(now, Own)
 		}
 	}
 	return 0, true
+}
+
+// opened is when the client expected the place that came back last; zero: none has.
+func (g *gate) opened() time.Time {
+	switch {
+	case g.pace != nil:
+		return g.pace.opened()
+	case g.counter != nil:
+		return g.counter.opened()
+	}
+	return time.Time{}
 }
 
 // idle reports whether the gate can be forgotten without making a difference to anybody.
@@ -121,7 +139,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	// In favour of the client: it may have acted on an answer at once.
 	var period time.Duration
 	if g.counter != nil {
-		period = g.counter.Quota().Period
+		period = g.counter.Quota().longest()
 	}
 	last := g.overtaken(sent)
 	if reason := cmp.Or(g.excuse(sent, period), g.excuse(last, period)); reason != "" {
@@ -141,7 +159,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 	case ClassGlobal:
 		if own {
-			return Avoidable, becauseOwn
+			return w.judgeLate(x, q)
 		}
 		if g.pace.OwnUsed(x.call.Now) >= g.pace.quota.Limit {
 			return Avoidable, becauseOwnPace
@@ -157,14 +175,14 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 	switch {
 	case !w.foreseen(x):
 		return Excused, becauseUnpredictable
-	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.Period) < quota.Limit:
+	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.longest()) < quota.Limit:
 		return Excused, becauseStray
 	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
 		return Excused, becauseKind
 	case quota.NamesNext && g.hurries(x.call.Now, &quota):
 		return Excused, becausePeriod
 	}
-	return Avoidable, becauseOwn
+	return w.judgeLate(x, q)
 }
 
 // foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.

@@ -220,7 +220,7 @@ func TestVerdicts(t *testing.T) {
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
 		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
-		becauseKind: Excused,
+		becauseKind: Excused, becauseLate: Excused, becauseTried: Excused, becauseLateTold: Avoidable,
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quota := drawQuota(t)
+		quota := drawQuota(t).punctual()
 		quota.Extend = 0        // what a refusal extends, nobody knows before it has been read
 		quota.NamesNext = false // at first it looks like a fixed window
 		w, err := NewWorld(start, Config{
@@ -338,7 +338,7 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 			response := w.Handle(now.Add(in), request)
 			now = now.Add(in + out)
 			w.Deliver(response, now)
-			now = now.Add(obey(response))
+			now = now.Add(obey(response) + quota.Lateness.By + quota.Lateness.Random)
 		}
 		for _, refusal := range w.Refusals() {
 			require.NotEqual(t, Avoidable, refusal.Verdict, "%+v", refusal)

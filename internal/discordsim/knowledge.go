@@ -40,8 +40,10 @@ type lesson struct {
 	shape string
 	// made is when the answer was.
 	made     time.Time
-	measures bool     // shows how long a place is taken
-	reading  *reading // of a log that names its next place; nil: none
+	measures bool          // shows how long a place is taken
+	reading  *reading      // of a log that names its next place; nil: none
+	late     time.Duration // by which a refusal shows that the limit opens later than announced
+	early    bool          // the request was accepted earlier than such refusals made expect
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -74,6 +76,7 @@ type knowledge struct {
 	lies      []lie
 	strays    []*stray
 	evidence  *evidence // only of a log that names its next place
+	revealed
 }
 
 // change notes that the limit is no longer what the client may have learnt.
@@ -121,6 +124,12 @@ func (k *knowledge) learn(l lesson, received, at time.Time) {
 		}
 		l.reading.read = at
 		k.evidence.learn(*l.reading)
+	}
+	if l.late > 0 {
+		k.show(l.late, at)
+	}
+	if l.early {
+		k.accepted(l.made, at)
 	}
 	if l.wait > 0 {
 		k.remember(fact{

@@ -157,7 +157,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 func (w *World) gate(key gateKey, quota Quota) *gate {
 	g := w.gates[key]
 	if g == nil {
-		g = &gate{counter: newCounter(quota)}
+		g = &gate{counter: newLateCounter(quota, newDraws(w.config.Seed, key.major))}
 		w.gates[key] = g
 	}
 	g.lastUse = w.now
@@ -167,17 +167,20 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
 	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
+	draws := newDraws(w.config.Seed, key.major)
 	b := w.buckets[key]
 	if b == nil {
-		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
+		b = &bucket{gate: gate{counter: newLateCounter(x.quota, draws)}}
 		if x.rule.changes > 0 && x.rule.described.IsZero() {
 			b.change(x.call.Now)
 		}
 		w.buckets[key] = b
 	}
 	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
-		b.counter = resized(b.counter, x.call.Now, x.quota)
-		b.change(x.call.Now)
+		b.counter = resized(b.counter, x.call.Now, x.quota, draws)
+		if current.punctual() != x.quota.punctual() { // the first refusal that shows lateness is excused anyway
+			b.change(x.call.Now)
+		}
 	}
 	b.lastUse = x.call.Now
 	return b

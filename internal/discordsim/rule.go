@@ -62,7 +62,7 @@ type Rule struct {
 	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach
 	// them. Nil: by chance.
 	Server func(Call) float64
-	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [ErrorBucket] and [ByMessageAge].
+	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [LateFor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
@@ -100,9 +100,10 @@ type SharedLimit struct {
 
 // Variant replaces parts of a rule for one request. Zero fields keep the rule's.
 type Variant struct {
-	Hash   string
-	Quota  Quota
-	Status int
+	Hash     string
+	Quota    Quota
+	Lateness Lateness // of the quota, whichever that is
+	Status   int
 	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
 	Unpredictable bool
 }

@@ -17,6 +17,12 @@ func (w *World) teach(response *Response, x *exchange) {
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
 		hold.shape = x.shape()
+		if hold.honesty == honest {
+			hold.late = x.late
+		}
+	}
+	for _, g := range x.early {
+		response.addLesson(lesson{gate: g, early: true, made: x.call.Now})
 	}
 	b := x.bucket
 	if b == nil || b.counter == nil {

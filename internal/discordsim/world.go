@@ -107,6 +107,10 @@ type exchange struct {
 
 	bucket  *bucket // nil before the request has come so far
 	refusal refusal
+
+	late      time.Duration // by which the refusing limit opens later than announced, if that is why it refused
+	firstLate bool          // no other request had been refused at that opening
+	early     []*gate       // the limits that accepted it earlier than refusals had made expect
 }
 
 // refusal is why a request is not let through.
@@ -184,6 +188,9 @@ func (w *World) applyRule(x *exchange) {
 		x.status = cmp.Or(variant.Status, x.status)
 		if variant.Quota.Kind != KindNone {
 			x.quota = variant.Quota
+		}
+		if variant.Lateness != (Lateness{}) && x.quota.limited() {
+			x.quota.Lateness = variant.Lateness
 		}
 		x.unpredictable = x.unpredictable || variant.Unpredictable
 	}
@@ -266,7 +273,7 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
-	if x.refusal.decreed && x.refusal.class == ClassUser {
+	if x.refusal.class == ClassUser { // what is longer than the headers knew: lateness, or a block
 		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
 	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
