@@ -148,7 +148,7 @@ func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
 	burst := func(sent time.Duration) (steps []step) { return slices.Repeat([]step{trip(sent)}, 5) }
 	// Windows open at 0.05, 5.45, 10.8 and 15.95 s. That of 10.8 s is punctual, and the client sees that.
 	_, reasons := tell(w, slices.Concat(
-		burst(0), burst(5100*ms)[:1], burst(5400*ms), burst(10_750*ms), burst(15_900*ms), burst(21*second))...)
+		burst(0), burst(5100 * ms)[:1], burst(5400*ms), burst(10_750*ms), burst(15_900*ms), burst(21*second))...)
 	assert.Equal(t, append([]string{becauseLate}, slices.Repeat([]string{becauseTried}, 5)...), reasons)
 }
 
