@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
 // Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
@@ -20,6 +21,8 @@ type Rule struct {
 	fault discordsim.Fault // of an answer or a fault
 	world func(*discordsim.Config)
 	wrong error // the first mistake
+
+	preset *measured.Options // of Discord; nil: it is another rule
 
 	header         http.Header // to be added to an answer
 	hidden, shared bool
