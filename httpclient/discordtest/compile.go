@@ -46,6 +46,8 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 			return config, errNoRule
 		case r.preset != nil:
 			others = measured.Rules(*r.preset)
+		case r.listen != "":
+			s.address = r.listen
 		case r.kind == setting:
 			r.world(&config)
 		case r.kind == limiting:

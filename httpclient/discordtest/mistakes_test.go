@@ -74,6 +74,8 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 		{[]discordtest.Rule{discordtest.Discord().WebhooksIn("1")}, "discordtest.Discord: WebhooksIn needs a channel and its webhooks"},
 		{[]discordtest.Rule{window(me).WebhooksIn("1", "2")}, "WebhooksIn is for Discord"},
 		{[]discordtest.Rule{discordtest.Discord().Hidden()}, "Hidden is for limits"},
+		{[]discordtest.Rule{discordtest.Listen("8090")}, `discordtest.Listen: "8090" is no address: want a host and a port`},
+		{[]discordtest.Rule{discordtest.Listen("127.0.0.1:x")}, "discordtest: listen tcp"},
 		{[]discordtest.Rule{{}}, "empty Rule"},
 	} {
 		fake := &tb{}
