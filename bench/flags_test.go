@@ -37,7 +37,8 @@ func TestFlagsInEveryForm(t *testing.T) {
 func TestFlagsThatReplaceTheMeasuredLimits(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]bool{
-		"": true, "-requests 5 -buckets 3 -latency 50ms": true, "-limit 5": false, "-window 1s": false, "-kind fixed": false,
+		"": true, "-requests 5 -buckets 3 -latency 50ms": true,
+		"-limit 5": false, "-window 1s": false, "-kind fixed": false,
 	} {
 		selected, err := parsed(t, strings.Fields(arguments)...)
 		require.NoError(t, err, arguments)

@@ -31,7 +31,8 @@ func onlyIDs(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// drawDiscord may give all operations that have no other rule the limits of the measured Discord, and adds some of its operations.
+// drawDiscord may give all operations that have no other rule the limits of the measured Discord, and adds some of
+// its operations.
 func (r *rules) drawDiscord(t *rapid.T) {
 	if !rapid.Bool().Draw(t, "measured Discord") {
 		return

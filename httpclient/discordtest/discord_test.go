@@ -66,8 +66,8 @@ func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
 			for _, want := range []string{want.first, want.second} {
 				header := ask(t, server, on).header
-				got := fmt.Sprint(header.Get("X-RateLimit-Limit"), " ", header.Get("X-RateLimit-Remaining"), " ", header.Get("X-RateLimit-Reset-After"))
-				assert.Equal(t, want, got, on)
+				got := header.Get("X-RateLimit-Limit") + " " + header.Get("X-RateLimit-Remaining")
+				assert.Equal(t, want, got+" "+header.Get("X-RateLimit-Reset-After"), on)
 			}
 		}, discordtest.Discord())
 	}
@@ -77,10 +77,16 @@ func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
 func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
 	t.Parallel()
 	for name, family := range map[string][]string{
-		"reactions": {"PUT /channels/1/messages/2/reactions/a/@me", "DELETE /channels/1/messages/3/reactions", "DELETE /channels/1/messages/3/reactions/b/5"},
-		"channel":   {"PUT /channels/1/permissions/2", "PATCH /channels/1", "DELETE /channels/1/permissions/2"},
-		"webhook":   {"GET /webhooks/1/secret", "PATCH /webhooks/1/secret/messages/2", "DELETE /webhooks/1/secret/messages/@original"},
-		"commands":  {"POST /applications/1/commands", "POST /applications/1/guilds/2/commands"},
+		"reactions": {
+			"PUT /channels/1/messages/2/reactions/a/@me", "DELETE /channels/1/messages/3/reactions",
+			"DELETE /channels/1/messages/3/reactions/b/5",
+		},
+		"channel": {"PUT /channels/1/permissions/2", "PATCH /channels/1", "DELETE /channels/1/permissions/2"},
+		"webhook": {
+			"GET /webhooks/1/secret", "PATCH /webhooks/1/secret/messages/2",
+			"DELETE /webhooks/1/secret/messages/@original",
+		},
+		"commands": {"POST /applications/1/commands", "POST /applications/1/guilds/2/commands"},
 	} {
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
 			hashes := make(map[string]bool)
@@ -89,7 +95,8 @@ func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
 				a := ask(t, server, on)
 				hashes[a.header.Get("X-RateLimit-Bucket")] = true
 				remaining := a.header.Get("X-RateLimit-Remaining")
-				assert.NotEqual(t, i == 0 || name == "reactions", remaining < before, "%s: %s after %s", on, remaining, before)
+				first := i == 0 || name == "reactions"
+				assert.NotEqual(t, first, remaining < before, "%s: %s after %s", on, remaining, before)
 				assert.Equal(t, i > 0 && name == "reactions", a.status == 429, on)
 				before = remaining
 			}
@@ -102,7 +109,8 @@ func TestDiscordCountsWebhooksByTheirToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		for _, want := range []struct{ path, authorization, remaining string }{
-			{"/webhooks/1/secret", "Bot a", "4"}, {"/webhooks/1/secret", "", "3"}, {"/webhooks/1/secret", "Bot b", "2"}, {"/webhooks/1/other", "", "4"},
+			{"/webhooks/1/secret", "Bot a", "4"}, {"/webhooks/1/secret", "", "3"}, {"/webhooks/1/secret", "Bot b", "2"},
+			{"/webhooks/1/other", "", "4"},
 		} {
 			a := ask(t, server, "GET "+want.path, "Authorization", want.authorization)
 			assert.Equal(t, want.remaining, a.header.Get("X-RateLimit-Remaining"), want)
@@ -134,7 +142,8 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 			n, refused := accepted(t, server, on)
 			assert.Equal(t, c.n, n, on)
 			assert.Equal(t, c.refused, limited(t, refused), on)
-			assert.Equal(t, c.says, refused.header.Get("X-RateLimit-Limit")+" "+refused.header.Get("X-RateLimit-Remaining"), on)
+			header := refused.header
+			assert.Equal(t, c.says, header.Get("X-RateLimit-Limit")+" "+header.Get("X-RateLimit-Remaining"), on)
 		}, discordtest.Discord())
 	}
 }
@@ -170,7 +179,8 @@ func TestRulesReplaceThoseOfDiscord(t *testing.T) {
 		n, refused := accepted(t, server, "GET /guilds/1/roles")
 		assert.Equal(t, 3, n)
 		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"), "on top of its limit")
-	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(), discordtest.Answer("GET /users/@me", 404, nil),
+	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
+		discordtest.Answer("GET /users/@me", 404, nil),
 		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())
 }
 

@@ -194,8 +194,8 @@ func Latency(roundTrip time.Duration) Rule {
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
 }
 
-// Listen sets the address at which the server listens, such as "127.0.0.1:8090", in place of a free port of the loopback interface.
-// In a testing/synctest bubble, where a server does not listen, it has no effect.
+// Listen sets the address at which the server listens, such as "127.0.0.1:8090", in place of a free port of the
+// loopback interface. In a testing/synctest bubble, where a server does not listen, it has no effect.
 func Listen(address string) Rule {
 	r := Rule{name: "Listen", listen: address}
 	_, _, err := net.SplitHostPort(address)

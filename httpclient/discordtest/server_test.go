@@ -84,7 +84,9 @@ func TestServerListensWhereItIsTold(t *testing.T) {
 	assert.Equal(t, 200, get(t, second.Client(), "/users/@me").status)
 	fake := &tb{}
 	assert.Panics(t, func() { discordtest.NewServer(fake, discordtest.Listen(address)) }, "the port is in use")
-	inBubble(t, func(t *testing.T, server *discordtest.Server) { assert.Equal(t, "http://discord.com", server.URL) }, discordtest.Listen(address))
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, "http://discord.com", server.URL)
+	}, discordtest.Listen(address))
 }
 
 // A bot is given a client, or a base URL, and in both ways meets the same server.

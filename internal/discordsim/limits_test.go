@@ -347,7 +347,8 @@ func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing
 // Discord counts the requests of a webhook's token together, with and without an authorization.
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
-	rule := Rule{Hash: "h", Quota: Fixed(2, time.Second), AnyAuthorization: true, SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second)}}}
+	rule := Rule{Hash: "h", Quota: Fixed(2, time.Second), AnyAuthorization: true}
+	rule.SubLimits = []SubLimit{{Quota: Fixed(1, 10*time.Second)}}
 	w := messages(t, rule)
 	anonymous := post
 	anonymous.Authorization = ""
@@ -365,7 +366,8 @@ func TestSubLimitWithACondition(t *testing.T) {
 	old := func(call Call) bool { return call.Request.Path == "/channels/1/messages/5" }
 	edit := Request{Method: "PATCH", Path: "/channels/1/messages/6", Authorization: "Bot a"}
 	w := newWorld(t, Config{Rules: []Rule{{
-		Path: "/channels/{id}/messages/{id}", Quota: Fixed(9, time.Second), SubLimits: []SubLimit{{When: old, Quota: Fixed(1, time.Minute), Code: 30046}},
+		Path: "/channels/{id}/messages/{id}", Quota: Fixed(9, time.Second),
+		SubLimits: []SubLimit{{When: old, Quota: Fixed(1, time.Minute), Code: 30046}},
 	}}})
 	assert.Equal(t, []int{200, 200, 200}, statuses(send(w, 0, 3, edit)))
 	oldEdits := send(w, 0, 2, with(edit, "/channels/1/messages/5"))

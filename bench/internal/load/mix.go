@@ -8,8 +8,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// mix is what a load sends to a Discord with measured limits, in turn. Requests to a token bucket, a fixed window and routes that only
-// the global limit holds are among them; buckets of one request are not, because they open late, which the ideal does not know.
+// mix is what a load sends to a Discord with measured limits, in turn. Requests to a token bucket, a fixed window
+// and routes that only the global limit holds are among them; buckets of one request are not, because they open
+// late, which the ideal does not know.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",

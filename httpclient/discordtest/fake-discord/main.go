@@ -1,5 +1,6 @@
-// Command fake-discord serves the fake Discord of package discordtest, with the limits that were measured at the real one, for programs
-// in any language that take a base URL. It prints that URL, and in the end (Ctrl-C) what it refused. It keeps all requests until then.
+// Command fake-discord serves the fake Discord of package discordtest, with the limits that were measured at the
+// real one, for programs in any language that take a base URL. It prints that URL, and in the end (Ctrl-C) what it
+// refused. It keeps all requests until then.
 //
 //	go run ./httpclient/discordtest/fake-discord
 package main
@@ -28,7 +29,7 @@ func main() {
 func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fake-discord", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	listen := flags.String("listen", "127.0.0.1:8090", "`address` to listen at; the default cannot be reached from other machines")
+	listen := flags.String("listen", "127.0.0.1:8090", "`address`; other machines cannot reach the default")
 	latency := flags.Duration("latency", 100*time.Millisecond, "round trip")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):

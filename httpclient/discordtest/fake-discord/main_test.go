@@ -48,7 +48,9 @@ func TestServesTheMeasuredDiscordUntilTheEnd(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	for arguments, want := range map[string]int{"-h": 0, "-nope": 2, "word": 2, "-listen 127.0.0.1:x": 1, "-listen 8090": 1, "-latency -1s": 1} {
+	for arguments, want := range map[string]int{
+		"-h": 0, "-nope": 2, "word": 2, "-listen 127.0.0.1:x": 1, "-listen 8090": 1, "-latency -1s": 1,
+	} {
 		var stderr bytes.Buffer
 		assert.Equal(t, want, run(t.Context(), strings.Fields(arguments), io.Discard, &stderr), arguments)
 		assert.NotEmpty(t, stderr.String(), arguments)

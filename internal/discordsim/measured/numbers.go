@@ -14,8 +14,8 @@ const (
 	webhookToken = "webhook-token"
 )
 
-// typical are the limits of routes whose numbers are not known: of the usual size, but for "unlimited", which is measured. Its limit is
-// one that the global limit never lets anybody reach.
+// typical are the limits of routes whose numbers are not known: of the usual size, but for "unlimited", which is
+// measured. Its limit is one that the global limit never lets anybody reach.
 var typical = map[string]discordsim.Quota{
 	"token":     discordsim.Leaky(5, 5*time.Second),
 	"fixed":     discordsim.Fixed(5, 5*time.Second),
@@ -30,7 +30,8 @@ var numbers = map[string]discordsim.Quota{
 	reactions: discordsim.Fixed(1, 250*time.Millisecond),
 	// Measured: Reset-After grows by 1.67 s with each request.
 	"POST /invites/{code}/target-users/bulk-add": discordsim.Leaky(3, 5*time.Second),
-	// Said by Discord's staff in 2017 of posts; that they share a bucket with the other routes of the token is measured.
+	// Said by Discord's staff in 2017 of posts; that they share a bucket with the other routes of the token is
+	// measured.
 	webhookToken: discordsim.Leaky(5, 2*time.Second),
 	// Reported by client authors.
 	"POST /channels/{channel_id}/messages/{message_id}/crosspost": discordsim.Fixed(10, time.Hour),

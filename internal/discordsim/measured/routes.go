@@ -44,12 +44,14 @@ func (r *route) rule() discordsim.Rule {
 	if !ok {
 		quota = typical[r.kind]
 	}
-	rule := discordsim.Rule{Method: r.method, Path: pattern(r.path), Quota: quota, AnyAuthorization: r.family == webhookToken}
+	rule := discordsim.Rule{Method: r.method, Path: pattern(r.path), Quota: quota}
+	rule.AnyAuthorization = r.family == webhookToken
 	if quota.Kind != discordsim.KindUnlimited {
 		rule.Hash = hash(r.name())
 	}
 	return rule
 }
 
-// pattern is a path template for the simulator, which takes a segment for variable only if it looks so: the name of a file does not.
+// pattern is a path template for the simulator, which takes a segment for variable only if it looks so: the name of
+// a file does not.
 func pattern(path string) string { return strings.ReplaceAll(path, "{upload_filename}", "*") }

@@ -13,8 +13,8 @@ type Options struct {
 	Channels map[string]string
 }
 
-// Rules returns the rules of all routes. They need the global limit of 50 per second beside them, which holds the routes
-// that have none of their own.
+// Rules returns the rules of all routes. They need the global limit of 50 per second beside them, which holds the
+// routes that have none of their own.
 func Rules(options Options) []discordsim.Rule {
 	var rules []discordsim.Rule
 	for _, r := range readTable() {
@@ -27,7 +27,10 @@ func Rules(options Options) []discordsim.Rule {
 
 // unmeasured are the rules of the routes that the table does not have.
 func (o *Options) unmeasured() []discordsim.Rule {
-	webhook := discordsim.Rule{Path: "/webhooks/{id}/{token}/**", Hash: hash(webhookToken), Quota: numbers[webhookToken], AnyAuthorization: true}
+	webhook := discordsim.Rule{
+		Path: "/webhooks/{id}/{token}/**", Hash: hash(webhookToken), Quota: numbers[webhookToken],
+		AnyAuthorization: true,
+	}
 	slack, github := webhook, webhook
 	slack.Method, slack.Path = http.MethodPost, "/webhooks/{id}/{token}/slack"
 	github.Method, github.Path = http.MethodPost, "/webhooks/{id}/{token}/github"

@@ -78,7 +78,8 @@ func TestOneRequestToEachRoute(t *testing.T) {
 	require.NoError(t, err)
 	for _, r := range readTable() {
 		now = now.Add(10 * time.Second)
-		response := world.Handle(now, discordsim.Request{Method: r.method, Path: "/api/v10" + example(r.path), Authorization: "Bot a"})
+		request := discordsim.Request{Method: r.method, Path: "/api/v10" + example(r.path), Authorization: "Bot a"}
+		response := world.Handle(now, request)
 		assert.Equal(t, 200, response.Status, r)
 		limit := response.Header.Get("X-RateLimit-Limit")
 		switch r.kind {
@@ -87,8 +88,9 @@ func TestOneRequestToEachRoute(t *testing.T) {
 		case "one":
 			assert.Equal(t, "1", limit, r)
 		case "unlimited":
-			assert.Equal(t, []string{"1000", "999", "0.001"},
-				[]string{limit, response.Header.Get("X-RateLimit-Remaining"), response.Header.Get("X-RateLimit-Reset-After")}, r)
+			assert.Equal(t, "1000", limit, r)
+			assert.Equal(t, "999", response.Header.Get("X-RateLimit-Remaining"), r)
+			assert.Equal(t, "0.001", response.Header.Get("X-RateLimit-Reset-After"), r)
 		default:
 			assert.NotEmpty(t, limit, r)
 		}
