@@ -45,6 +45,13 @@ func TestKnownLimitsApplyToWhatTheySay(t *testing.T) {
 				{path: "POST /webhooks/1/token/github"}},
 			[]asked{{path: "POST /webhooks/2/token"}},
 			[]asked{{path: "POST /webhooks/1/" + interaction}, {path: "PATCH /webhooks/1/token/messages/2"}, {path: "POST /channels/1/messages"}}},
+		WebhookCreates: {50, time.Hour,
+			[]asked{{path: "POST /channels/1/webhooks"}, {path: "POST /channels/1/webhooks", authorization: "Bot a"}},
+			[]asked{{path: "POST /channels/2/webhooks"}},
+			[]asked{{path: "GET /channels/1/webhooks"}, {path: "POST /webhooks/1/token"}}},
+		Prunes: {1, 15 * time.Minute,
+			[]asked{{path: "POST /guilds/1/prune"}, {path: "POST /guilds/1/prune", authorization: "Bot a"}},
+			[]asked{{path: "POST /guilds/2/prune"}}, []asked{{path: "GET /guilds/1/prune"}}},
 		Crossposts: {10, time.Hour,
 			[]asked{{path: "POST /channels/1/messages/2/crosspost"}, {path: "POST /channels/1/messages/3/crosspost"}},
 			[]asked{{path: "POST /channels/2/messages/2/crosspost"}}, []asked{{path: "POST /channels/1/messages"}}},
@@ -93,7 +100,7 @@ func TestEveryKnownLimitCanBeUsedTogetherAndNoneIsOnByItself(t *testing.T) {
 	t.Parallel()
 	m := declaring(t, WithKnownLimits(KnownLimits()...), WithWebhookChannels(func(string) string { return "" }))
 	assert.Len(t, m.settings.limits, len(KnownLimits())+1)
-	assert.Len(t, KnownLimits(), 10)
+	assert.Len(t, KnownLimits(), 12)
 	assert.Empty(t, declaring(t, WithKnownLimits()).settings.limits)
 	assert.Empty(t, declaring(t).settings.limits)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 type rules struct {
 	all         []discordtest.Rule
 	text        []string
+	operations  []string // to be requested
 	global      int
 	credentials int
 }
@@ -39,7 +41,8 @@ var limitedOperations = []string{
 }
 
 func drawRules(t *rapid.T) rules {
-	r := rules{credentials: rapid.IntRange(1, 2).Draw(t, "credentials")}
+	r := rules{operations: slices.Clone(limitedOperations), credentials: rapid.IntRange(1, 2).Draw(t, "credentials")}
+	r.drawDiscord(t)
 	for _, on := range limitedOperations {
 		r.drawLimit(t, on)
 		switch rapid.IntRange(0, 9).Draw(t, "fault") {
@@ -93,11 +96,11 @@ func drawLoad(t *rapid.T) randomLoad {
 }
 
 // send sends them all, and returns when all have been answered.
-func (l randomLoad) send(client *http.Client, credentials int) {
+func (l randomLoad) send(client *http.Client, credentials int, operations []string) {
 	random := rand.New(rand.NewPCG(l.seed, 0))
 	var all sync.WaitGroup
 	for range l.requests {
-		method, path, _ := strings.Cut(limitedOperations[random.IntN(len(limitedOperations))], " ")
+		method, path, _ := strings.Cut(operations[random.IntN(len(operations))], " ")
 		path = strings.Replace(path, "{id}", fmt.Sprint(100+random.IntN(l.channels)), 1)
 		r, err := http.NewRequestWithContext(context.Background(), method, "https://discord.com/api/v10"+strings.ReplaceAll(path, "{id}", "7"), http.NoBody)
 		if err != nil {
@@ -127,7 +130,7 @@ func TestNoRulesMakeTheTransportSendTooMuch(t *testing.T) {
 			transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport), httpclient.WithMaxRateLimit(time.Hour),
 				httpclient.WithBuckets(buckets.WithGlobalLimit(r.global)))
 			defer transport.Close()
-			load.send(&http.Client{Transport: transport}, r.credentials)
+			load.send(&http.Client{Transport: transport}, r.credentials, r.operations)
 			avoidable, requests = server.Avoidable(), server.Requests()
 		})
 		if len(avoidable) > 0 {

@@ -3,11 +3,13 @@ package discordtest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
 // Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
@@ -20,6 +22,9 @@ type Rule struct {
 	fault discordsim.Fault // of an answer or a fault
 	world func(*discordsim.Config)
 	wrong error // the first mistake
+
+	preset *measured.Options // of Discord; nil: it is another rule
+	listen string            // of Listen; "": it is another rule
 
 	header         http.Header // to be added to an answer
 	hidden, shared bool
@@ -187,6 +192,14 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
+}
+
+// Listen sets the address at which the server listens, such as "127.0.0.1:8090", in place of a free port of the
+// loopback interface. In a testing/synctest bubble, where a server does not listen, it has no effect.
+func Listen(address string) Rule {
+	r := Rule{name: "Listen", listen: address}
+	_, _, err := net.SplitHostPort(address)
+	return r.check(err == nil, "%q is no address: want a host and a port", address)
 }
 
 var errNoRule = errors.New("discordtest: empty Rule: make rules with the functions of this package")

@@ -200,6 +200,6 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 
 // forbidden reports whether a request was known not to get through if it is counted under a name.
 func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
-	b := w.buckets[bucketKey{counters, x.call.Major, x.call.Request.Authorization}]
+	b := w.buckets[x.bucketKey(counters)]
 	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})
 }

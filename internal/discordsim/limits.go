@@ -130,14 +130,12 @@ func (w *World) routeRefuses(x *exchange) bool {
 // hiddenLimits lists what a request counts for that no header shows, each as the refusal it would be.
 func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	for i, sub := range x.rule.SubLimits {
-		if len(sub.Fields) > 0 && !slices.ContainsFunc(sub.Fields, func(field string) bool {
-			return slices.Contains(x.call.Request.Fields, field)
-		}) {
+		if !sub.counts(x.call) {
 			continue
 		}
 		key := gateKey{
 			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
-			major: x.call.Major, authorization: x.call.Request.Authorization,
+			major: x.call.Major, authorization: x.bucketKey(x.counters).authorization,
 		}
 		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
@@ -154,6 +152,16 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	return hidden
 }
 
+// counts reports whether a request counts for the sub-limit.
+func (s *SubLimit) counts(call Call) bool {
+	if s.When != nil && !s.When(call) {
+		return false
+	}
+	return len(s.Fields) == 0 || slices.ContainsFunc(s.Fields, func(field string) bool {
+		return slices.Contains(call.Request.Fields, field)
+	})
+}
+
 func (w *World) gate(key gateKey, quota Quota) *gate {
 	g := w.gates[key]
 	if g == nil {
@@ -164,9 +172,18 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
+// bucketKey names the bucket of a request in the given counters.
+func (x *exchange) bucketKey(counters string) bucketKey {
+	key := bucketKey{counters, x.call.Major, x.call.Request.Authorization}
+	if x.rule.AnyAuthorization {
+		key.authorization = ""
+	}
+	return key
+}
+
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
+	key := x.bucketKey(x.counters)
 	draws := newDraws(w.config.Seed, key.major)
 	b := w.buckets[key]
 	if b == nil {

@@ -57,6 +57,9 @@ type Rule struct {
 	Announce string
 	// Quota is the limit of each (hash, major parameter, authorization). Without one, answers carry no limit headers.
 	Quota Quota
+	// AnyAuthorization counts by hash and major parameter alone, whatever the authorization: Discord counts addresses
+	// that contain a webhook's token so (measured in 2026).
+	AnyAuthorization bool
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
 	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach
@@ -81,7 +84,8 @@ type Rule struct {
 // the scope "user" and headers that show places left; the place taken there stays taken (Discord's staff).
 // If that place was the last one, the headers look like those of an ordinary refusal.
 type SubLimit struct {
-	Fields []string // body fields any of which makes the request count; none: every request counts
+	Fields []string        // body fields any of which makes the request count; none: every request counts
+	When   func(Call) bool // further condition for a request to count; nil: none
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
 	// Silent refusals name no time, neither in Retry-After nor in the body.

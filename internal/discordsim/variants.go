@@ -14,6 +14,11 @@ func SnowflakeAt(t time.Time) uint64 {
 	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
 }
 
+// SnowflakeTime is when Discord gave out an id.
+func SnowflakeTime(id uint64) time.Time {
+	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
+}
+
 // Alternate flips between two hashes from one request to the next.
 func Alternate(first, second string) func(Call) Variant {
 	return func(call Call) Variant {
@@ -73,8 +78,7 @@ func ByMessageAge(ages Ages) func(Call) Variant {
 			variant.Status = 404
 			return variant
 		}
-		created := discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
-		switch age := call.Clock.Sub(created); {
+		switch age := call.Clock.Sub(SnowflakeTime(id)); {
 		case age < 10*time.Second:
 			return ages.Young
 		case age > 14*24*time.Hour:
