@@ -155,7 +155,10 @@ func (r *rare) visit(v visitor) {
 	number(v, &r.hidden.room, mostCounted)
 	number(v, &r.hidden.vain, maxVain)
 	v.span(&r.hidden.span)
-	v.span(&r.late.by)
+	for _, d := range []*time.Duration{&r.late.by, &r.late.shown.least, &r.late.shown.trips, &r.late.trip} {
+		v.span(d)
+	}
+	number(v, &r.late.trips, enoughTrips)
 	number(v, &r.late.vain, maxVain)
 	number(v, &r.late.punctual, punctualTries)
 	r.hidden.passed.visit(v)

@@ -18,6 +18,8 @@ const (
 	punctualTries = 3
 	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
 	variation = 16
+	// enoughTrips show how long round trips take at least.
+	enoughTrips = 16
 	// doubtfulPeriods is for how many periods the first lateness of a bucket is doubted.
 	doubtfulPeriods = 4
 	// plausible is how late a bucket opens at most that is not known to be late. Real ones were 0.4 s late.
@@ -27,11 +29,36 @@ const (
 // lateness is how much later than announced a bucket opens. The zero value is that of a bucket that has not shown any.
 type lateness struct {
 	by       time.Duration // requests leave so long after the announced reset
+	shown    measurement   // the largest
+	trip     time.Duration // shortest round trip seen since there is one
+	trips    uint8         // round trips seen since, counted until there are enough
 	tryAt    time.Duration // from then on requests try the announced reset; means nothing if by is 0
 	shownAt  time.Duration // when the latest 429 came that showed lateness
 	sureAt   time.Duration // until then it may have been something else
 	vain     uint8         // tries that were refused since by has grown
 	punctual uint8         // tries in a row that were accepted
+}
+
+// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced the
+// reset taken no time, and both of these round trips. The server may have processed the requests at any moment of them.
+type measurement struct{ least, trips time.Duration }
+
+// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is open
+// for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
+func (l *lateness) expect(m measurement) time.Duration {
+	if l.trips >= enoughTrips {
+		m.trips = max(m.trips-2*(l.trip/4*3), 0)
+	}
+	return m.least + m.trips
+}
+
+// travel records a round trip.
+func (l *lateness) travel(trip time.Duration) {
+	if l.trips == 0 || trip < l.trip {
+		l.trip = trip
+	}
+	l.trips = min(l.trips+1, enoughTrips)
+	l.by = l.expect(l.shown)
 }
 
 // announced returns the latest reset that has passed at a time: charges with an announced reset up to it have come back.
@@ -51,20 +78,25 @@ func (l *lateness) wait(now, period time.Duration) {
 }
 
 // show records that a 429 showed a lateness. A try is a request that left before the bucket was expected to open.
-func (l *lateness) show(now, by, period time.Duration, try bool) {
+func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 	switch {
-	case by > l.by:
+	case l.expect(m) > l.by:
 		if l.by > 0 {
-			by += by / variation
+			m.least += m.least / variation
 		} else {
 			l.sureAt = now + times(doubtfulPeriods, period)
 		}
-		l.by, l.vain = by, 0
+		l.shown, l.by, l.vain = m, l.expect(m), 0
 	case try:
 		l.vain = min(l.vain+1, maxVain)
 	}
 	l.wait(now, period+l.by)
 	l.shownAt = now
+}
+
+// tried reports that a request left in the time of tries, and earlier than the bucket was expected to open.
+func (l *lateness) tried(sent, opened time.Duration) bool {
+	return sent >= l.tryAt && sent < opened+l.by
 }
 
 // keep records that a try was accepted, and reports whether so many were in a row that the lateness is over.
@@ -96,6 +128,7 @@ func (w *Window) ExpectLate(now, by time.Duration) {
 	if w.punctual = by <= 0; !w.punctual {
 		late := &w.writeRare().late
 		late.by = min(by, LongestTrust)
+		late.shown.least = late.by
 		late.wait(now, max(w.longest, time.Second))
 	}
 }
@@ -152,45 +185,45 @@ func (w *Window) tests(now time.Duration) bool {
 }
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
-func (w *Window) accept(p Permit) {
+func (w *Window) accept(now time.Duration, p Permit) {
 	w.accepted = max(w.accepted, p.sent)
+	if w.rare != nil && w.rare.late.by > 0 {
+		w.rare.late.travel(now - p.sent)
+	}
 	switch by, known := w.Late(); {
 	case p.opened == 0:
 	case !known && p.sent <= p.opened+plausible:
 		w.punctual = true
-	case by > 0 && p.sent < p.opened+by:
-		w.punctual = w.writeRare().late.keep()
+	case by > 0 && w.rare.late.tried(p.sent, p.opened):
+		w.punctual = w.rare.late.keep()
 	}
 }
 
-// refusedLate returns how late the bucket opens by a 429, and whether lateness is the only explanation: the request left
+// refusedLate measures how late the bucket opens by a 429, and whether lateness is the only explanation: the request left
 // after the announced reset, nothing that left after it was accepted before, and another client's request would have
 // taken the place for longer. What was in flight together with a request that showed lateness shows the same.
-func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (by time.Duration, ok bool) {
+func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
 		wait = min(wait, r.ResetAfter+tick) // Retry-After may be rounded up to a second
 	}
-	by = p.sent - p.opened + wait + (now-p.sent)/latenessMargin
+	m.least = p.sent - p.opened + wait
+	m.trips = now - p.sent + time.Duration(w.openedWithin)*time.Millisecond
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit:
 	case r.Limited && r.ResetAfter >= w.longest-tick: // the bucket has counted the request: a limit beyond it refused
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
-		return by, by < 2*w.longest
+		return m, m.least < 2*w.longest
 	case rare.late.by == 0 && w.accepted >= p.opened, w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
-		return by, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
+		return m, m.least+m.trips < w.shortestStay()
 	default:
-		return by, by < w.longest
+		return m, m.least < w.longest
 	}
-	return 0, false
+	return m, false
 }
-
-// latenessMargin is the part of a round trip by which a measured lateness is exceeded, as the next request may travel
-// faster.
-const latenessMargin = 4
 
 // shortestStay is for how long another client's request keeps its place at least, for all that is known.
 func (w *Window) shortestStay() time.Duration {
@@ -201,11 +234,11 @@ func (w *Window) shortestStay() time.Duration {
 }
 
 // refuseLate records a 429 that shows how late the bucket opens, and nothing else.
-func (w *Window) refuseLate(now time.Duration, p Permit, by time.Duration, r *Response) {
+func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
-	try := p.sent < p.opened+late.by && p.sent > late.shownAt
+	try := late.tried(p.sent, p.opened)
 	w.punctual, w.evidence.others = false, false
-	late.show(now, by, w.longest, try)
+	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {
 		f.count = 0 // of the window that has closed late
 	}
@@ -222,6 +255,7 @@ func (g *Global) Late() time.Duration { return g.late.by }
 func (g *Global) ExpectLate(now, by time.Duration) {
 	if by > 0 {
 		g.late.by = min(by, mostLateSecond)
+		g.late.shown.least = g.late.by
 		g.late.wait(now, globalPeriod)
 	}
 }
@@ -250,7 +284,7 @@ func (g *Global) reliesOn(now time.Duration) time.Duration {
 
 // Accepted records that a request was let through. Call it before Report.
 func (g *Global) Accepted(slot Slot) {
-	if s := g.held(slot); s != nil && s.opened > 0 && s.at < s.opened+g.late.by {
+	if s := g.held(slot); s != nil && s.opened > 0 && g.late.tried(s.at, s.opened) {
 		g.late.keep()
 	}
 }
@@ -262,8 +296,9 @@ func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
 	if s == nil || s.opened == 0 {
 		return
 	}
-	by := s.at - s.opened + wait + (now-s.at)/latenessMargin
-	if by < mostLateSecond {
-		g.late.show(now, by, globalPeriod, s.at < s.opened+g.late.by && s.at > g.late.shownAt)
+	trip := now - s.at
+	m := measurement{least: s.at - s.opened + wait, trips: max(2*trip-g.credit(), 0)}
+	if m.least < mostLateSecond {
+		g.late.show(now, globalPeriod, m, g.late.tried(s.at, s.opened))
 	}
 }

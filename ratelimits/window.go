@@ -248,11 +248,11 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)
 		}
 		if r.Status > 0 && r.Status < 500 {
-			w.accept(p)
+			w.accept(received, p)
 		}
 	case ClassUser:
-		if by, ok := w.refusedLate(received, p, &r); ok {
-			w.refuseLate(received, p, by, &r)
+		if m, ok := w.refusedLate(received, p, &r); ok {
+			w.refuseLate(received, p, m, &r)
 			break
 		}
 		w.refuse(received, &r)
