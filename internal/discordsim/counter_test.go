@@ -15,7 +15,7 @@ func drawQuota(t *rapid.T) Quota {
 	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
 	quota := rapid.SampledFrom([]Quota{
 		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period), Leaky(limit, period),
-		Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
+		Lagging(limit, period), Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
 	}).Draw(t, "quota")
 	return drawLateness(t, quota)
 }

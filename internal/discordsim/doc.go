@@ -47,6 +47,14 @@
 //  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, what others
 //     have used up, and a block that a refusal has extended which had not been read.
 //
+// An answer to an accepted request with nothing remaining and nothing to wait for is neither true nor falsified: it
+// describes a window that is over, and says nothing of the present one. It excuses only as long as no other answer has
+// told when a window ends. Then a client is not blamed either for what fits into the longest time that it has been told. A leaky bucket whose Remaining names a place too many ([Lagging]) tells the truth in
+// Reset-After. That excuses one request too many until such an answer has been read after another one: then the client
+// knows by how much a request moves the reset. A refusal by a limit of errors ([ErrorLimit]) is avoidable if an answer
+// to the same operation had named that limit before, and the latest refusal that named it says that its time is not
+// over; otherwise it is unavoidable.
+//
 // Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
 // Headers that say less than the truth are no excuse.
 //

@@ -68,6 +68,7 @@ const (
 	becauseStray         = "nothing had told that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
+	becauseLag           = "Remaining had named a place too many, and nothing had told so"
 	becausePeriod        = "no answer had named the whole period"
 	becauseLate          = "the limit opened later than announced, and no refusal had shown so much"
 	becauseTried         = "the limit was tried earlier than it had been seen to open, after long enough"
@@ -130,6 +131,9 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
 	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery, knows: x.discovery.knows(x, sent)}
+	if x.refusal.named != "" {
+		return w.judgeErrors(x, q)
+	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
@@ -179,7 +183,9 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 		return Excused, becauseStray
 	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
 		return Excused, becauseKind
-	case quota.NamesNext && g.hurries(x.call.Now, &quota):
+	case quota.Lags && g.believesLag(q.sent) && g.counter.OwnUsed(x.call.Now) == quota.Limit:
+		return Excused, becauseLag
+	case g.hurries(q.sent, x.call.Now, &quota):
 		return Excused, becausePeriod
 	}
 	return w.judgeLate(x, q)

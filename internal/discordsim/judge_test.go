@@ -267,8 +267,8 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t).punctual()
-		quota.Extend = 0        // what a refusal extends, nobody knows before it has been read
-		quota.NamesNext = false // at first it looks like a fixed window
+		quota.Extend = 0                           // what a refusal extends, nobody knows before it has been read
+		quota.NamesNext, quota.Lags = false, false // at first they look like a fixed window, or are believed
 		w, err := NewWorld(start, Config{
 			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
 			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),

@@ -88,6 +88,9 @@ func globalKey(x *exchange) (key gateKey, counts bool) {
 // routeRefuses counts a request in its bucket, then in its sub-limits and in the limit of the resource. The latter two
 // are only taken together.
 func (w *World) routeRefuses(x *exchange) bool {
+	if w.errorsRefuse(x) {
+		return true
+	}
 	b := w.bucketOf(x)
 	x.bucket = b
 	if x.faults.uncounted() {

@@ -42,7 +42,7 @@ func (k Kind) String() string {
 }
 
 // Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky] or [Unlimited].
+// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky], [Lagging] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
@@ -55,6 +55,8 @@ type Quota struct {
 	NamesNext bool
 	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
 	Extend time.Duration
+	// Lags makes Remaining name one place too many as long as any is taken, while Reset-After is true (KindLeaky only).
+	Lags bool
 	// Lateness is how much later places come back than headers announce.
 	Lateness Lateness
 }
@@ -91,6 +93,12 @@ func Leaky(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
 }
 
+// Lagging is a leaky bucket whose Remaining lags behind its level: a request leaves it as it was and makes Reset-After
+// longer by the time of a place (measured on Discord).
+func Lagging(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindLeaky, Limit: limit, Period: period, Lags: true}
+}
+
 // Unlimited says explicitly that there is no limit; answers then carry no limit headers.
 func Unlimited() Quota { return Quota{Kind: KindUnlimited} }
 
@@ -125,6 +133,8 @@ func (q Quota) validate() error {
 		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
 	case q.NamesNext && q.Kind != KindSliding:
 		return fmt.Errorf("%w: only a sliding log can name its next place", ErrConfig)
+	case q.Lags && q.Kind != KindLeaky:
+		return fmt.Errorf("%w: only the headers of a leaky bucket can lag", ErrConfig)
 	case q.Extend < 0 || q.Extend > 0 && (q.Kind != KindFixed || q.Aligned):
 		return fmt.Errorf("%w: only fixed windows that are not aligned can be extended", ErrConfig)
 	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
@@ -173,8 +183,11 @@ func stated(counter Counter, now time.Time) State {
 	state := counter.State(now)
 	state.ResetAfter = max(state.ResetAfter-state.ResetLate, 0)
 	state.NextAfter = max(state.NextAfter-state.NextLate, 0)
-	if counter.Quota().NamesNext {
+	switch quota := counter.Quota(); {
+	case quota.NamesNext:
 		state.ResetAfter = state.NextAfter
+	case quota.Lags && state.Remaining < quota.Limit:
+		state.Remaining = min(state.Remaining+1, quota.Limit-1)
 	}
 	return state
 }

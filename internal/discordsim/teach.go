@@ -43,6 +43,10 @@ func (w *World) teach(response *Response, x *exchange) {
 	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
 		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}
 	}
+	if x.refusal.gate == nil && description.honesty == honest {
+		description.timed = truth.ResetAfter
+		description.lags = truth.Remaining > b.counter.State(x.call.Now).Remaining
+	}
 	switch {
 	case hold.gate == description.gate:
 		response.addLesson(bothLessons(hold, description))

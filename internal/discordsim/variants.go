@@ -3,6 +3,7 @@ package discordsim
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,6 +43,14 @@ func EachTime(prefix string) func(Call) Variant {
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
+	}
+}
+
+// HashByPath gives every URL a hash of its own, which never changes: compatible servers name buckets by URL. The quota
+// is that of each URL. Requests are judged as with [HashByMajor].
+func HashByPath(prefix string) func(Call) Variant {
+	return func(call Call) Variant {
+		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}
 	}
 }
 

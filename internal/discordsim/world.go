@@ -121,6 +121,7 @@ type refusal struct {
 	code   int
 	page   Page
 	silent bool
+	named  string // the bucket that the refusal names, if that is not the route's; "": it is
 	// decreed: a block from a moment to another, and not a counter that is full.
 	decreed bool
 }
@@ -252,6 +253,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 			w.writeRefusal(response, x)
 		} else {
 			w.writeAnswer(response, x)
+			w.countError(x, response)
 		}
 		x.faults.spoil(x.call, response)
 	}
@@ -268,6 +270,10 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 
 // writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
 func (w *World) writeDescription(response *Response, x *exchange) {
+	if x.refusal.named != "" {
+		w.describe(response.Header, x.call.Now, x.refusal.named, stated(x.refusal.gate.counter, x.call.Now))
+		return
+	}
 	status, _ := x.faults.answer()
 	if x.bucket.counter == nil || x.refusal.gate == nil && status >= http.StatusInternalServerError {
 		return
