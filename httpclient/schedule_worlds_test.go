@@ -20,7 +20,7 @@ var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
 	// Compatible and old servers, and what else has been observed.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "stale first answer", "next place",
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
 }
@@ -140,9 +140,6 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
 	case "hash by channel":
 		rule.Vary = discordsim.HashByMajor("messages")
-	case "stale first answer":
-		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
-		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
 	case "next place":
 		rule.Quota = discordsim.SlidingNext(p.quota.Limit, p.quota.Period)
 	case "hidden limit without headers":
@@ -195,6 +192,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 	case "cancel storm at the global limit":
 		rule.Quota = discordsim.Unlimited()
+	default:
+		p.measured(c, rule)
 	}
 }
 
@@ -237,7 +236,7 @@ func (p play) foreignHost() discordsim.Config {
 // channelCount is how many channels are written to: where channels differ there have to be some.
 func (p play) channelCount() int {
 	switch p.world {
-	case "hash by channel", "401 by channel":
+	case "hash by channel", "401 by channel", "late in some channels":
 		return max(p.channels, 3)
 	case "cancel storm at the global limit":
 		return 10
@@ -272,7 +271,9 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 		}
 	case p.world == "hash by channel" && i%2 == 1 && p.bits(16, 1) == 1:
 		method, body = "GET", ""
-	case p.world == "error bucket":
+	case p.world == "hash by URL":
+		method, path = "PATCH", "/messages/"+strconv.Itoa(i%10)
+	case p.world == "error bucket", p.world == "errors of an address":
 		method, path, body = "GET", "/messages/1", ""
 		if i%3 == 0 {
 			path, s.wants = "/messages/404", http.StatusNotFound
@@ -348,7 +349,8 @@ func (p play) blames() bool {
 // before it is known that they belong to one bucket, or for a limit of their own.
 func (p play) promisesOrder() bool {
 	switch p.world {
-	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "error bucket", "roll-out":
+	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",
+		"error bucket", "errors of an address", "roll-out":
 		return false
 	}
 	return p.ordered && p.troubles == 0 && !p.named() && !p.storms()

@@ -257,6 +257,37 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
+// The worlds that schedules draw in addition, once a Window passes them.
+const (
+	lateSchedules = false // buckets that open later than announced
+	lagSchedules  = false // leaky buckets whose Remaining lags
+)
+
+// measured draws what has been measured on Discord: how much later than announced a bucket opens at first and perhaps
+// from a later moment on, and whether its Remaining lags.
+func measured(t *rapid.T, rule discordsim.Rule) discordsim.Rule {
+	if lagSchedules && rule.Quota.Kind == discordsim.KindLeaky {
+		rule.Quota.Lags = rapid.Bool().Draw(t, "lags")
+	}
+	if !lateSchedules || rapid.IntRange(0, 2).Draw(t, "punctual") > 0 {
+		return rule
+	}
+	punctual := rule.Quota
+	late := func() discordsim.Quota { // less than a period, as otherwise another client may be the reason
+		by := rapid.SampledFrom([]time.Duration{50, 0, 5, 20}).Draw(t, "late by") * punctual.Period / 100
+		random := rapid.SampledFrom([]time.Duration{0, 0, 5, 25}).Draw(t, "late at random by") * punctual.Period / 100
+		return punctual.Late(by, random)
+	}
+	rule.Quota = late()
+	if rapid.Bool().Draw(t, "for a time") {
+		other := rapid.SampledFrom([]discordsim.Quota{punctual, late()}).Draw(t, "then")
+		rule.Changes = []discordsim.Change{
+			{At: 10 * punctual.Period, Quota: other}, {At: 30 * punctual.Period, Quota: rule.Quota},
+		}
+	}
+	return rule
+}
+
 // travel draws latencies and fates.
 func travel(t *rapid.T) func(*flight) {
 	base := rapid.SampledFrom([]int{10, 0, 1, 50, 150}).Draw(t, "latency") // ms, one way
@@ -287,7 +318,7 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 // play plays a random load on a window, on a stage that may be changed before.
 func play(t *rapid.T, window player, change ...func(*stage)) *stage {
 	config := discordsim.Config{
-		Rules:    []discordsim.Rule{{Path: "**", Quota: quotas(t)}},
+		Rules:    []discordsim.Rule{measured(t, discordsim.Rule{Path: "**", Quota: quotas(t)})},
 		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
 	}
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms
