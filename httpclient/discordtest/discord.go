@@ -11,7 +11,8 @@ import (
 //
 //   - which routes have a limit, which kind it is of, and which routes share one: all routes that change a
 //     channel's reactions, all routes of a webhook's token, and others;
-//   - buckets of one request, and routes whose headers announce 1000 requests in a millisecond, which only the
+//   - buckets of one request, which open later than their headers say: 0.3 s, and 0.2 s for reactions (see Punctual);
+//   - routes whose headers announce 1000 requests in a millisecond, which only the
 //     global limit holds;
 //   - hidden limits: changes of a channel's name or topic, edits of messages older than an hour, messages of a
 //     channel's webhooks, a prune in 15 minutes, about 50 new webhooks in a row;
@@ -21,6 +22,11 @@ import (
 // and the deletion of messages have the known numbers. Rules about operations replace its limits.
 func Discord() Rule {
 	return Rule{name: "Discord", preset: &measured.Options{}}
+}
+
+// Punctual lets all buckets of a rule of Discord open when their headers said they would.
+func (r Rule) Punctual() Rule {
+	return r.refine("Punctual", func(o *measured.Options) { o.Punctual = true })
 }
 
 // WebhooksIn tells a rule of Discord the channel of some webhooks, which share the limit of 30 messages in a

@@ -69,7 +69,7 @@ func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
 				got := header.Get("X-RateLimit-Limit") + " " + header.Get("X-RateLimit-Remaining")
 				assert.Equal(t, want, got+" "+header.Get("X-RateLimit-Reset-After"), on)
 			}
-		}, discordtest.Discord())
+		}, discordtest.Discord().Punctual())
 	}
 }
 
@@ -167,6 +167,47 @@ func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "no message")
 		assert.Equal(t, 429, ask(t, server, "POST /webhooks/2/secret/slack").status)
 	}, discordtest.Discord().WebhooksIn("9", "1").WebhooksIn("9", "2"))
+}
+
+// Buckets of one request open later than their headers say, and the 429 says by how much.
+func TestBucketsOfDiscordAreLate(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		on           string
+		period, late time.Duration
+		rules        []discordtest.Rule
+	}{
+		{"GET /users/@me/guilds", 5 * time.Second, 300 * ms, []discordtest.Rule{discordtest.Discord()}},
+		{"PUT /channels/1/messages/2/reactions/a/@me", 250 * ms, 200 * ms, []discordtest.Rule{discordtest.Discord()}},
+		{"GET /users/@me/guilds", 5 * time.Second, 0, []discordtest.Rule{discordtest.Discord().Punctual()}},
+		{"GET /users/@me", time.Second, 40 * ms, []discordtest.Rule{
+			discordtest.Discord().Punctual(), discordtest.Window("GET /users/@me", 1, time.Second).Late(40*ms, 40*ms),
+		}},
+		{"GET /users/@me", time.Second, 40 * ms, []discordtest.Rule{
+			discordtest.Leaky("GET /users/@me", 1, time.Second).Late(40*ms, 40*ms),
+		}},
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			first := ask(t, server, c.on)
+			assert.Equal(t, fmt.Sprintf("%.3f", c.period.Seconds()), first.header.Get("X-RateLimit-Reset-After"), c.on)
+			time.Sleep(c.period)
+			second := ask(t, server, c.on)
+			if c.late == 0 {
+				assert.Equal(t, 200, second.status, c.on)
+				return
+			}
+			require.Equal(t, 429, second.status, c.on)
+			var body struct {
+				RetryAfter float64 `json:"retry_after"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(second.body), &body))
+			assert.InDelta(t, c.late.Seconds(), body.RetryAfter, 0.001, c.on)
+			assert.False(t, server.Refused()[0].Avoidable, c.on)
+			time.Sleep(c.late)
+			assert.Equal(t, 200, ask(t, server, c.on).status, c.on)
+		}, c.rules...)
+	}
 }
 
 // Other rules work as they do without the preset.

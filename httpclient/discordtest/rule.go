@@ -133,6 +133,14 @@ func (r Rule) Bucket(name string) Rule {
 	return r.check(r.isQuota(), "Bucket is for limits").check(name != "", "Bucket needs a name")
 }
 
+// Late makes a limit return places later than announced, by a time between least and most, drawn anew each time. Only
+// the Retry-After of a 429 shows it. Buckets of the real Discord do that: see [Discord].
+func (r Rule) Late(least, most time.Duration) Rule {
+	r.quota = r.quota.Late(least, most-least)
+	return r.check(r.isQuota(), "Late is for limits").
+		check(least >= 0 && most >= least, "want 0 or more, and the larger one last, not %v and %v", least, most)
+}
+
 // isQuota reports whether the rule limits an operation.
 func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
 

@@ -116,7 +116,7 @@ func (c *Config) about() []string {
 	}
 	limits := LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit)
 	if c.Measured {
-		limits = "7 routes with limits as measured at Discord, no bucket that opens late; " + globalText(c.GlobalLimit)
+		limits = "8 routes with limits as measured at Discord, reactions open late; " + globalText(c.GlobalLimit)
 	}
 	return []string{
 		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),

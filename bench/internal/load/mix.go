@@ -8,9 +8,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// mix is what a load sends to a Discord with measured limits, in turn. Requests to a token bucket, a fixed window
-// and routes that only the global limit holds are among them; buckets of one request are not, because they open
-// late, which the ideal does not know.
+// mix is what a load sends to a Discord with measured limits, in turn: to token buckets, fixed windows, a bucket of one
+// request that opens later than it says (reactions), and routes that only the global limit holds.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",
@@ -21,7 +20,7 @@ var mix = [...]string{
 	"GET /channels/$/messages",
 	"GET /channels/$",
 	"PATCH /channels/$",
-	"GET /guilds/$/roles",
+	"PUT /channels/$/messages/900000000000000001/reactions/a/@me",
 }
 
 // mixed sends the mix, each round of it to another of some channels (or guilds), of a Discord with measured limits.

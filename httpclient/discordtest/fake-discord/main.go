@@ -31,6 +31,7 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 	flags.SetOutput(stderr)
 	listen := flags.String("listen", "127.0.0.1:8090", "`address`; other machines cannot reach the default")
 	latency := flags.Duration("latency", 100*time.Millisecond, "round trip")
+	punctual := flags.Bool("punctual", false, "no bucket opens later than its headers say")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -40,7 +41,11 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 		fmt.Fprintf(stderr, "fake-discord: %q is not a flag\n", flags.Arg(0))
 		return 2
 	}
-	server, err := start(discordtest.Discord(), discordtest.Latency(*latency), discordtest.Listen(*listen))
+	limits := discordtest.Discord()
+	if *punctual {
+		limits = limits.Punctual()
+	}
+	server, err := start(limits, discordtest.Latency(*latency), discordtest.Listen(*listen))
 	if err != nil {
 		fmt.Fprintf(stderr, "fake-discord: %v\n", err)
 		return 1

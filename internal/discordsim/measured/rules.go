@@ -9,6 +9,8 @@ import (
 
 // Options are what differs between simulations.
 type Options struct {
+	// Punctual buckets open when they said they would. Without it, some are late, as was measured.
+	Punctual bool
 	// Channels are the channels of webhooks, by the ids of these. Each other webhook is alone in its channel.
 	Channels map[string]string
 }
@@ -20,6 +22,9 @@ func Rules(options Options) []discordsim.Rule {
 	for _, r := range readTable() {
 		rule := r.rule()
 		options.hide(r.name(), &rule)
+		if options.Punctual {
+			rule.Quota.Lateness = discordsim.Lateness{}
+		}
 		rules = append(rules, rule)
 	}
 	return append(rules, options.unmeasured()...)
