@@ -20,7 +20,7 @@ var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
 	// Compatible and old servers, and what else has been observed.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "stale first answer", "next place",
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
 }
@@ -143,6 +143,10 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	case "stale first answer":
 		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
 		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
+	case "reset alone":
+		c.Faults = []discordsim.Fault{
+			[]discordsim.Fault{discordsim.ResetAlone(), discordsim.WholeReset(true), discordsim.ResetAlone(), discordsim.WholeReset(false)}[p.bits(16, 2)],
+		}
 	case "next place":
 		rule.Quota = discordsim.SlidingNext(p.quota.Limit, p.quota.Period)
 	case "hidden limit without headers":

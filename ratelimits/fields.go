@@ -122,6 +122,7 @@ func (e *evidence) visit(v visitor) {
 	known := e.reset != interval{}
 	e.reset.visit(v, known)
 	v.high(&e.at, known)
+	v.span(&e.rounding)
 	e.fixed.visit(v)
 	v.span(&e.leaky.slot.low)
 	v.span(&e.leaky.slot.high)

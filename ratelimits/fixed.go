@@ -29,6 +29,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 }
 
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
+	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
 	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
@@ -39,7 +40,7 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
 		refuted = s.sent >= e.closes.high ||
-			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
+			s.spent > e.leastSpent && s.after > e.least+doubt || s.spent < e.leastSpent && s.after < e.least-doubt
 		alone := e.until <= e.closes.high
 		if e.closes = e.closes.intersect(s.reset); alone {
 			e.until = e.closes.high

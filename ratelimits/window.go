@@ -277,7 +277,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
 func (w *Window) charge(c *charge) {
 	switch {
 	case w.evidence.windows() && c.answer == withLimits:
-		w.ledger.window(c, w.longest)
+		w.ledger.window(c, w.leastPeriod())
 		return
 	case w.evidence.mayBeNext():
 		c.reset.high = max(c.reset.high, c.received+w.longest+tick)
