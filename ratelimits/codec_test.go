@@ -29,7 +29,7 @@ func everything() Window {
 		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
 		evidence: evidence{
-			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(), rounding: span(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
