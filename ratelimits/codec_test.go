@@ -27,7 +27,7 @@ func everything() Window {
 	w := Window{
 		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
 		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
-		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
+		longest: span(), recent: span(), recentSince: next(), outcome: next(), uncountedAt: next(), ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(), rounding: span(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
@@ -200,7 +200,7 @@ func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 15 { // what is before the ledger
+	for range 16 { // what is before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)

@@ -49,6 +49,7 @@ func (w *Window) visit(v visitor) {
 	v.span(&w.recent)
 	v.high(&w.recentSince, w.recentSince != 0)
 	v.high(&w.outcome, w.outcome != 0 || w.answered > 0)
+	v.high(&w.uncountedAt, w.uncountedAt != 0)
 	w.ledger.visit(v)
 	w.evidence.visit(v)
 	unusual := w.rare != nil

@@ -20,6 +20,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
 	w.uncounted = min(w.uncounted, since) // whatever was answered before it was sent is in its count
+	if p.sent >= w.uncountedAt {
+		w.uncounted = 0
+	}
 	if p.elsewhere {
 		w.uncounted = max(w.uncounted, 1)
 	}
@@ -114,7 +117,12 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
 	}
-	if w.inflight == 0 && w.uncounted == 0 {
+	w.dropOthers()
+}
+
+// dropOthers takes off what can only be others', if the responses to all requests are known and have counted less.
+func (w *Window) dropOthers() {
+	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }

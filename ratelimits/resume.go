@@ -10,7 +10,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
 	if w.limit == 0 || w.origin == unlimited {
-		w.uncounted += n
+		w.leaveUncounted(n, now)
 		return
 	}
 	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky

@@ -49,10 +49,12 @@ type Window struct {
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
 
-	outcome  time.Duration // when the latest outcome came
-	ledger   ledger
-	evidence evidence
-	rare     *rare // only after something that needs it
+	outcome time.Duration // when the latest outcome came
+	// When the latest of uncounted came: a response to a request that was sent later has it in its count, if it was counted.
+	uncountedAt time.Duration
+	ledger      ledger
+	evidence    evidence
+	rare        *rare // only after something that needs it
 }
 
 // limitOrigin is where a limit is from.
@@ -171,6 +173,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
+	w.dropOthers()
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
@@ -192,7 +195,9 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
 	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
-	p.elsewhere = elsewhere > 0
+	if p.elsewhere = elsewhere > 0; p.elsewhere {
+		w.uncountedAt = max(w.uncountedAt, now)
+	}
 	return p
 }
 
@@ -215,7 +220,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
-		w.uncounted++
+		w.leaveUncounted(1, received)
 	case r.Class == ClassOK:
 		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500)
 	default: // it was not counted
@@ -256,9 +261,15 @@ func (w *Window) uncount(p Permit) {
 	}
 }
 
+// leaveUncounted takes in that so many requests are over, which no response has certainly counted.
+func (w *Window) leaveUncounted(n int32, received time.Duration) {
+	w.uncounted += n
+	w.uncountedAt = max(w.uncountedAt, received)
+}
+
 // chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not.
 func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
-	w.uncounted++
+	w.leaveUncounted(1, now)
 	closes := w.evidence.fixed.closes
 	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, answer: withoutLimits}
 	if lost {
