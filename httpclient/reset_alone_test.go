@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// TestServerThatSendsResetAloneRefusesNothing sends 300 requests at once to servers that send Reset and Date only. Each period may
-// last longer by as much as those are rounded, and no longer.
+// TestServerThatSendsResetAloneRefusesNothing sends 300 requests at once to servers that send Reset and Date only. Each
+// period may last longer by as much as those are rounded, and no longer.
 func TestServerThatSendsResetAloneRefusesNothing(t *testing.T) {
 	for name, dialect := range map[string]struct {
 		fault    discordsim.Fault
@@ -42,7 +42,9 @@ func TestServerThatSendsResetAloneRefusesNothing(t *testing.T) {
 }
 
 // sendToResetAlone returns how long 300 requests take, and how long they would take a client that knows the server.
-func sendToResetAlone(t *testing.T, quota discordsim.Quota, dialect discordsim.Fault, skew time.Duration) (took, certain time.Duration) {
+func sendToResetAlone(
+	t *testing.T, quota discordsim.Quota, dialect discordsim.Fault, skew time.Duration,
+) (took, certain time.Duration) {
 	trip := 40 * time.Millisecond
 	server := newDiscord(t, discordsim.Config{
 		Rules:  []discordsim.Rule{{Path: "**", Quota: quota, Faults: []discordsim.Fault{dialect}}},

@@ -127,13 +127,15 @@ func (w *Window) refute(s *sample) {
 // leastPeriod is the shortest that the period can be, by the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.evidence.rounding }
 
-// enough responses that all fit a sliding bucket, which is easily refuted unless resets are rounded, make that more likely than others who use the bucket.
+// enough responses that all fit a sliding bucket, which is easily refuted unless resets are rounded, make that more likely
+// than others who use the bucket.
 const enough = 4
 
 // slides reports that somebody else would be needed to explain what a fixed window has counted, and nobody if the bucket is a sliding one.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
-	return e.seen > enough && e.rounding == 0 && !e.others && e.refuted&fixed == 0 && e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
+	return e.seen > enough && e.rounding == 0 && !e.others && e.refuted&fixed == 0 &&
+		e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 

@@ -37,8 +37,8 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		if since == 0 { // what was sent before and is not in its count never will be
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser { // others' times are not the bucket's
-		w.longest = max(w.longest, s.after)
+	} else if r.Class == ClassUser && w.longest == 0 { // other classes' times are not the bucket's; refusals may extend it
+		w.longest = s.after
 	}
 	switch {
 	case r.Class == ClassUser: // it was not counted
@@ -73,6 +73,9 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	next := w.evidence.mayBeNext()
 	if next || longer {
 		w.ledger.occupy(w.longest, next)
+	}
+	if w.evidence.windows() && w.ledger.unsure > 0 {
+		w.ledger.settle(s.reset)
 	}
 	w.recentWhole = w.recentWhole || s.spent == 1
 	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {

@@ -50,7 +50,7 @@ type Window struct {
 	longest, recent, recentSince time.Duration
 
 	outcome time.Duration // when the latest outcome came
-	// When the latest of uncounted came: a response to a request that was sent later has it in its count, if it was counted.
+	// When the latest of uncounted came: what a response to a later request has counted includes it, if anything does.
 	uncountedAt time.Duration
 	ledger      ledger
 	evidence    evidence
@@ -211,6 +211,10 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
+	if r.Limited && w.isOutdated(&r) {
+		w.noteOutdated(&r)
+		r.Limited = false
+	}
 	if w.origin == declared {
 		w.chargeDeclared(received, p, &r)
 		return

@@ -218,8 +218,8 @@ func TestRecalledWindowIsNotExceededWhenNobodySaysAnything(t *testing.T) {
 	assert.True(t, more)
 }
 
-// Two routes of one bucket, both in use when the first response names it: the other request is charged here as it may belong here, and
-// once more before that charge is taken off, when it does. The first response has counted both.
+// Two routes of one bucket, both in use when the first response names it: the other request is charged here as it may
+// belong here, and once more before that charge is taken off, when it does. The first response has counted both.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -233,7 +233,8 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 	b.left(130*ms, 1)
 }
 
-// A request without limits that was answered before others were sent is in their count, if it was counted, also if it is told after that.
+// An answer without limits that came before other requests were sent is in their count, if it was counted, also where it
+// is told later.
 func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -106,8 +106,8 @@ func StaleFirst() Fault {
 	}}
 }
 
-// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. It lets other
-// faults apply to the same request, too.
+// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. It lets
+// other faults apply to the same request, too.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
 // WholeReset is ResetAlone with Reset in whole seconds: raised to them, or cut, which is too early.

@@ -249,8 +249,8 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedReset is the longest reset-after in seconds that headers can mean: it is named, or the difference of Reset and Date, which
-// is cut to whole seconds.
+// statedReset is the longest reset-after in seconds that headers can mean: it is named, or the difference between Reset
+// and Date, which is cut to whole seconds.
 func statedReset(header http.Header) (after float64, ok bool) {
 	if _, named := header[headerResetAfter]; named {
 		return readNumber(header.Get(headerResetAfter))
