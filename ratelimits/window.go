@@ -173,7 +173,9 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
-	w.dropOthers()
+	if w.origin == learnt && w.evidence.leftOut == 0 { // else what is not sure is not only what responses may have counted
+		w.dropOthers()
+	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
