@@ -20,7 +20,8 @@ var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
 	// Compatible and old servers, and what else has been observed.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "next place",
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows", "hash by channel",
+	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
 }
@@ -132,14 +133,23 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		c.Faults = []discordsim.Fault{
 			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(), discordsim.HeadersUntilFull()}[p.bits(16, 2)],
 		}
-	case "block that grows":
+	case "block that grows", "stale block that grows":
 		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
 		c.Faults = []discordsim.Fault{discordsim.WithoutScope()}
+		if p.world != "block that grows" {
+			c.Faults = append(c.Faults, discordsim.StaleFirst())
+		}
 		p.useOfOthers(c)
 		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more would keep the block up for ever
 		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
 	case "hash by channel":
 		rule.Vary = discordsim.HashByMajor("messages")
+	case "stale first answer":
+		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
+		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
+	case "reset alone":
+		whole := discordsim.WholeReset(p.bits(17, 1) == 1)
+		c.Faults = []discordsim.Fault{[]discordsim.Fault{discordsim.ResetAlone(), whole}[p.bits(16, 1)]}
 	case "next place":
 		rule.Quota = discordsim.SlidingNext(p.quota.Limit, p.quota.Period)
 	case "hidden limit without headers":

@@ -26,8 +26,9 @@ func everything() Window {
 	}
 	w := Window{
 		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, openedWithin: 18, returned: 19,
-		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), accepted: next(), ledger: list(3),
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, open: true, openedWithin: 18, returned: 19,
+		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
+		ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
@@ -36,8 +37,9 @@ func everything() Window {
 		rare: &rare{
 			hold: Throttle{next()}, holdClass: ClassShared, full: next(), refusals: Refusals{3, next()}, suspected: next(),
 			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
-			hidden: hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
-			late:   lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
+			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
+			rounding: span(),
+			late:     lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
 		},
 	}
 	return w
@@ -202,7 +204,7 @@ func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 19 { // what is before the ledger
+	for range 20 { // what is before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)

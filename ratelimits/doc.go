@@ -20,8 +20,8 @@
 // timer, so they can be driven through any schedule without waiting. They are not safe for concurrent use; package
 // buckets puts a mutex, a queue and a timer around them.
 //
-// Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks, the
-// server's or ours, are not used.
+// Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks are not
+// used, but for the difference between two times of the server's in one response, where it sends no Reset-After.
 //
 // A Window that several processes share travels as bytes ([Window.Append], [DecodeWindow]), and moves from the clock of
 // one to that of another one with [Window.Shift], whose distance need be known only roughly.

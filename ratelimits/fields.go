@@ -44,7 +44,7 @@ func (w *Window) visit(v visitor) {
 	number(v, &w.expired, math.MaxUint32)
 	number(v, &w.origin, int64(declared))
 	number(v, &w.probing, int64(probesAlone))
-	flags(v, &w.probeOut, &w.recentWhole, &w.punctual)
+	flags(v, &w.probeOut, &w.recentWhole, &w.punctual, &w.open)
 	v.span(&w.longest)
 	v.span(&w.recent)
 	v.high(&w.recentSince, w.recentSince != 0)
@@ -52,7 +52,7 @@ func (w *Window) visit(v visitor) {
 	if v.high(&w.opened, w.opened != 0); w.opened != 0 {
 		v.trip(&w.openedWithin)
 	}
-	v.high(&w.accepted, w.accepted != 0)
+	v.high(&w.uncountedAt, w.uncountedAt != 0)
 	w.ledger.visit(v)
 	w.evidence.visit(v)
 	unusual := w.rare != nil
@@ -155,6 +155,7 @@ func (r *rare) visit(v visitor) {
 	number(v, &r.hidden.room, mostCounted)
 	number(v, &r.hidden.vain, maxVain)
 	v.span(&r.hidden.span)
+	v.span(&r.rounding)
 	for _, d := range []*time.Duration{&r.late.by, &r.late.shown.least, &r.late.shown.trips, &r.late.trip} {
 		v.span(d)
 	}

@@ -20,6 +20,7 @@ type rare struct {
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
+	rounding     time.Duration // by how much a reset-after, and so the period, may have seemed too long
 }
 
 // noRare is what is read of a window that has met none of it. Nothing writes to it.

@@ -155,7 +155,7 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
-		w.opened = opened.high
+		w.opened, w.open = opened.high, false
 		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
 	}
 	w.returned = min(w.returned+n, w.limit)
@@ -176,7 +176,7 @@ func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
 	switch {
-	case w.accepted >= w.opened || now > w.opened+by+plausible:
+	case w.open || now > w.opened+by+plausible:
 		return false
 	case by > 0 && now < late.tryAt:
 		return w.returned > 1
@@ -186,7 +186,7 @@ func (w *Window) tests(now time.Duration) bool {
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
-	w.accepted = max(w.accepted, p.sent)
+	w.open = w.open || p.sent >= w.opened
 	if w.rare != nil && w.rare.late.by > 0 {
 		w.rare.late.travel(now - p.sent)
 	}
@@ -216,7 +216,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case r.Limited && r.ResetAfter >= w.longest-tick: // the bucket has counted the request: a limit beyond it refused
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
 		return m, m.least < 2*w.longest
-	case rare.late.by == 0 && w.accepted >= p.opened, w.evidence.leftOut > 0 && now < rare.leftOutUntil:
+	case rare.late.by == 0 && w.open && p.opened == w.opened, w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, m.least+m.trips < w.shortestStay()
 	default:

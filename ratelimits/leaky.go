@@ -9,7 +9,7 @@ import "time"
 type leakyEvidence struct{ slot interval }
 
 func (e *leakyEvidence) refutes(s *sample, latest interval) bool {
-	slot := interval{(s.after - tick) / time.Duration(s.spent), (s.after + tick) / time.Duration(max(s.spent-1, 1))}
+	slot := interval{(s.after - s.rounding - tick) / time.Duration(s.spent), (s.after + tick) / time.Duration(max(s.spent-1, 1))}
 	if e.slot.high == 0 {
 		e.slot = slot
 		return false

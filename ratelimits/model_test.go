@@ -2,6 +2,7 @@ package ratelimits
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ type stage struct {
 	flying []*flight // by the time of their next event
 	draw   func(*flight)
 	quota  discordsim.Quota
-	late   func() time.Duration // how long after an answer was received it is reported; nil: at once
+	late   func() time.Duration                          // how long after an answer was received it is reported; nil: at once
+	spoil  func(processed time.Time, header http.Header) // changes how an answer says what it says; nil: not at all
 
 	sent, answered int
 	trace          []string
@@ -168,6 +170,9 @@ func (s *stage) step() {
 		f.response = s.world.Handle(at, discordsim.Request{
 			Method: "POST", Path: "/channels/1/messages", Sequence: f.sequence, SentAt: s.start.Add(f.permit.Sent()),
 		})
+		if s.spoil != nil {
+			s.spoil(at, f.response.Header)
+		}
 		s.flying = s.flying[1:]
 		if s.late != nil {
 			f.late = s.late()

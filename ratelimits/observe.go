@@ -20,6 +20,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
 	w.uncounted = min(w.uncounted, since) // whatever was answered before it was sent is in its count
+	if p.sent >= w.uncountedAt {
+		w.uncounted = 0
+	}
 	if p.elsewhere {
 		w.uncounted = max(w.uncounted, 1)
 	}
@@ -34,8 +37,8 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		if since == 0 { // what was sent before and is not in its count never will be
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser { // others' times are not the bucket's
-		w.longest = max(w.longest, s.after)
+	} else if r.Class == ClassUser && w.longest == 0 { // other classes' times are not the bucket's; refusals may extend it
+		w.longest = s.after
 	}
 	switch {
 	case r.Class == ClassUser: // it was not counted
@@ -70,6 +73,9 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	next := w.evidence.mayBeNext()
 	if next || longer {
 		w.ledger.occupy(w.longest, next)
+	}
+	if w.evidence.windows() && w.ledger.unsure > 0 {
+		w.ledger.settle(s.reset)
 	}
 	w.recentWhole = w.recentWhole || s.spent == 1
 	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {
@@ -121,7 +127,12 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
 	}
-	if w.inflight == 0 && w.uncounted == 0 {
+	w.dropOthers()
+}
+
+// dropOthers takes off what can only be others', if the responses to all requests are known and have counted less.
+func (w *Window) dropOthers() {
+	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }

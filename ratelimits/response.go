@@ -17,6 +17,7 @@ const (
 	headerRemaining  = "X-Ratelimit-Remaining"
 	headerResetAfter = "X-Ratelimit-Reset-After"
 	headerReset      = "X-Ratelimit-Reset"
+	headerDate       = "Date"
 	headerGlobal     = "X-Ratelimit-Global"
 	headerScope      = "X-Ratelimit-Scope"
 	headerRetryAfter = "Retry-After"
@@ -32,7 +33,8 @@ type Response struct {
 	// Class is ClassOK unless Status is 429.
 	Class Class
 	// Limited reports that Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion, a
-	// reset within a week. Otherwise they are zero.
+	// reset within a week. Otherwise they are zero. A server that sends no Reset-After, but Reset and its own Date, has
+	// named the difference.
 	Limited bool
 	// HasRetryAfter reports that RetryAfter was present. Discord sends it with a 429, seldom with a 202 or a 503. In
 	// other successes it is ignored.
@@ -47,6 +49,9 @@ type Response struct {
 	Remaining int
 	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
 	ResetAfter time.Duration
+	// ResetRounding is by how much ResetAfter may be too long, as it was computed from times that are rounded to whole
+	// seconds. It is 0 if the server has named ResetAfter itself.
+	ResetRounding time.Duration
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
 	// of the body, unless that and the header contradict each other.
 	RetryAfter time.Duration
@@ -58,7 +63,11 @@ type Response struct {
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
 func ParseStamp(header http.Header) int64 {
-	f, _ := parseDecimal(first(header[headerReset]))
+	return parseStamp(first(header[headerReset]))
+}
+
+func parseStamp(text string) int64 {
+	f, _ := parseDecimal(text)
 	if f > math.MaxInt32*1000 {
 		return 0
 	}
@@ -151,6 +160,7 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 // fields are the raw header values that matter here, "" where absent.
 type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
+	reset, date                                      string // only if there is a limit without resetAfter
 	global, scope, via, contentType                  string // of a refusal only
 }
 
@@ -174,6 +184,9 @@ func (f *fields) read(header http.Header, status int) {
 		f.via = first(header[headerVia])
 		f.contentType = first(header[headerType])
 	}
+	if f.limit != "" && f.resetAfter == "" {
+		f.reset, f.date = first(header[headerReset]), first(header[headerDate])
+	}
 	if f.bucket == "" && f.limit == "" {
 		f.readOtherCases(header)
 	}
@@ -186,6 +199,9 @@ func (f *fields) readOtherCases(header http.Header) {
 			*value = first(values)
 		}
 	}
+	if f.limit == "" || f.resetAfter != "" {
+		f.reset, f.date = "", ""
+	}
 }
 
 // named returns where the values of a name belong that is written in any case, nil if they do not matter.
@@ -197,11 +213,16 @@ func (f *fields) named(name string) *string {
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // which is that of headerScope
+	case len(headerLimit): // which is that of headerScope and of headerReset
 		canonical, value = headerLimit, &f.limit
-		if strings.EqualFold(name, headerScope) {
+		switch {
+		case strings.EqualFold(name, headerScope):
 			return &f.scope
+		case strings.EqualFold(name, headerReset):
+			return &f.reset
 		}
+	case len(headerDate):
+		canonical, value = headerDate, &f.date
 	case len(headerRemaining):
 		canonical, value = headerRemaining, &f.remaining
 	case len(headerResetAfter):
@@ -224,11 +245,15 @@ func (f *fields) parseLimit(r *Response) {
 	limit, okLimit := parseCount(f.limit)
 	remaining, okRemaining := parseCount(f.remaining)
 	resetAfter, okReset := parseSeconds(f.resetAfter)
+	rounding := time.Duration(0)
+	if f.reset != "" && f.resetAfter == "" {
+		resetAfter, rounding, okReset = untilReset(f.reset, f.date)
+	}
 	if okLimit && okRemaining && okReset && limit >= 1 && limit <= largestSensible && resetAfter <= longestSensible {
 		r.Limited = true
 		r.Limit = limit
 		r.Remaining = min(remaining, limit)
-		r.ResetAfter = resetAfter
+		r.ResetAfter, r.ResetRounding = resetAfter, rounding
 	}
 }
 

@@ -30,18 +30,22 @@ func readSimply(header http.Header) fields {
 		}
 		return lower(name)
 	}
-	return fields{
+	f := fields{
 		bucket: value(headerBucket), limit: value(headerLimit), remaining: value(headerRemaining),
 		resetAfter: value(headerResetAfter), retryAfter: value(headerRetryAfter), global: value(headerGlobal),
 		scope: value(headerScope), via: value(headerVia), contentType: value(headerType),
 	}
+	if f.limit != "" && f.resetAfter == "" {
+		f.reset, f.date = value(headerReset), value(headerDate)
+	}
+	return f
 }
 
 func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		headerBucket, headerLimit, headerRemaining, headerResetAfter, headerRetryAfter, headerGlobal, headerScope, headerVia, headerType,
-		"Date", "X-Ratelimit-Reset", "X-Ratelimit-Globes",
+		headerReset, headerDate, "X-Ratelimit-Globes",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		header := http.Header{}

@@ -9,8 +9,8 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	w.advance(now)
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
+	w.leaveUncounted(n, now)
 	if w.limit == 0 || w.origin == unlimited {
-		w.uncounted += n
 		return
 	}
 	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky

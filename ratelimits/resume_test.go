@@ -57,6 +57,24 @@ func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
 	assert.Equal(t, 5, w.Remaining(now+time.Second))
 }
 
+func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
+	t.Parallel()
+	before, now := ratelimits.Window{}, time.Hour
+	for i := range 2 { // of a sliding log
+		p, _ := before.Take(now)
+		before.Report(now, p, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 10 * time.Second})
+		now += time.Second
+	}
+	before.Take(now)
+	before.Take(now)
+	w := written(t, &before)
+	w.Resume(now, true)
+	p, ok := w.Take(now)
+	require.True(t, ok)
+	w.Return(now, p)
+	assert.Equal(t, 1, w.Remaining(now))
+}
+
 func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 5} {

@@ -37,7 +37,7 @@ func NewWindow(now time.Duration, s State) Window {
 			w.origin = declared
 		}
 		if s.Used > 0 && s.Reset > 0 {
-			w.uncounted = int32(min(s.Used, mostCounted))
+			w.leaveUncounted(int32(min(s.Used, mostCounted)), now)
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.uncounted})
 		}
 	}

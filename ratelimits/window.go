@@ -47,6 +47,7 @@ type Window struct {
 	probeOut    bool // the one request that goes first is in flight
 	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
 	punctual    bool // the bucket has opened when it said, as far as one request has tried it
+	open        bool // a request that was sent after opened has been accepted
 
 	openedWithin uint16 // the announced reset was so many milliseconds before opened at the earliest
 	returned     int32  // places that have come back and were not taken again
@@ -54,12 +55,13 @@ type Window struct {
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
 
-	outcome  time.Duration // when the latest outcome came
-	opened   time.Duration // the latest announced reset of a charge that has come back
-	accepted time.Duration // when the latest request was sent that was let through
-	ledger   ledger
-	evidence evidence
-	rare     *rare // only after something that needs it
+	outcome time.Duration // when the latest outcome came
+	opened  time.Duration // the latest announced reset of a charge that has come back
+	// When the latest of uncounted came: what a response to a later request has counted includes it, if anything does.
+	uncountedAt time.Duration
+	ledger      ledger
+	evidence    evidence
+	rare        *rare // only after something that needs it
 }
 
 // limitOrigin is where a limit is from.
@@ -184,6 +186,9 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
+	if w.origin == learnt && w.evidence.leftOut == 0 { // else what is not sure is not only what responses may have counted
+		w.dropOthers()
+	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
@@ -205,7 +210,9 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
 	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
-	p.elsewhere = elsewhere > 0
+	if p.elsewhere = elsewhere > 0; p.elsewhere {
+		w.uncountedAt = max(w.uncountedAt, now)
+	}
 	return p
 }
 
@@ -219,6 +226,10 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
+	if r.Limited && w.isOutdated(&r) {
+		w.noteOutdated(&r)
+		r.Limited = false
+	}
 	if w.origin == declared {
 		w.chargeDeclared(received, p, &r)
 		return
@@ -228,7 +239,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
-		w.uncounted++
+		w.leaveUncounted(1, received)
 	case r.Class == ClassOK:
 		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500)
 	default: // it was not counted
@@ -276,9 +287,15 @@ func (w *Window) uncount(p Permit) {
 	}
 }
 
+// leaveUncounted takes in that so many requests are over, which no response has certainly counted.
+func (w *Window) leaveUncounted(n int32, received time.Duration) {
+	w.uncounted += n
+	w.uncountedAt = max(w.uncountedAt, received)
+}
+
 // chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not.
 func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
-	w.uncounted++
+	w.leaveUncounted(1, now)
 	closes := w.evidence.fixed.closes
 	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, answer: withoutLimits}
 	if lost {
@@ -297,7 +314,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
 func (w *Window) charge(c *charge) {
 	switch {
 	case w.evidence.windows() && c.answer == withLimits:
-		w.ledger.window(c, w.longest)
+		w.ledger.window(c, w.leastPeriod())
 		return
 	case w.evidence.mayBeNext():
 		c.reset.high = max(c.reset.high, c.received+w.longest+tick)

@@ -272,7 +272,7 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 func compareDescription(header http.Header, truth State) honesty {
 	limit, ok1 := readNumber(header.Get(headerLimit))
 	remaining, ok2 := readNumber(header.Get(headerRemaining))
-	reset, ok3 := readNumber(header.Get(headerResetAfter))
+	reset, ok3 := statedReset(header)
 	switch {
 	case !ok1 || !ok2 || !ok3 || limit < 1:
 		return silent
@@ -283,6 +283,17 @@ func compareDescription(header http.Header, truth State) honesty {
 		return falsified
 	}
 	return honest
+}
+
+// statedReset is the longest reset-after in seconds that headers can mean: it is named, or the difference between Reset
+// and Date, which is cut to whole seconds.
+func statedReset(header http.Header) (after float64, ok bool) {
+	if _, named := header[headerResetAfter]; named {
+		return readNumber(header.Get(headerResetAfter))
+	}
+	reset, ok := readNumber(header.Get(headerReset))
+	date, err := http.ParseTime(header.Get("Date"))
+	return reset - float64(date.Unix()), ok && err == nil
 }
 
 // statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,
