@@ -78,7 +78,6 @@ func (w *Window) judge(s *sample) verdict {
 // contradict begins again. If it has to do so often, the bucket works otherwise than it did, and the response is the first of that.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
-	w.doubtLateness(s.received)
 	if s.received >= rare.leftOutUntil {
 		e.leftOut = 0
 	}
@@ -88,6 +87,9 @@ func (w *Window) contradict(s *sample) verdict {
 		return believed
 	}
 	onlyNext := e.refuted != everyKind
+	if !onlyNext {
+		w.doubtLateness(s.received)
+	}
 	e.forget()
 	e.fixed, e.leftOut = fixedEvidence{}, e.leftOut+1
 	rare.leftOutUntil = max(s.reset.high, w.ledger.last())
@@ -112,7 +114,7 @@ func (w *Window) refute(s *sample) {
 	if e.refuted&(fixed|next) != fixed|next && e.fixed.refutes(s, longest) {
 		e.refuted |= fixed
 	}
-	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset) {
+	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset, w.readRare().late.by) {
 		e.refuted |= leaky
 	}
 	if e.refuted&log == 0 && refutesLog(s, w.longest) {

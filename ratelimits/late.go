@@ -208,17 +208,18 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 		wait = min(wait, r.ResetAfter+tick) // Retry-After may be rounded up to a second
 	}
 	m.least = p.sent - p.opened + wait
-	m.trips = now - p.sent + time.Duration(w.openedWithin)*time.Millisecond
+	m.trips = min(now-p.sent+time.Duration(w.openedWithin)*time.Millisecond, w.longest/2)
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit:
 	case r.Limited && r.ResetAfter >= w.longest-tick: // the bucket has counted the request: a limit beyond it refused
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
+		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, m.least < 2*w.longest
 	case rare.late.by == 0 && w.open && p.opened == w.opened, w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
-		return m, m.least+m.trips < w.shortestStay()
+		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
 	default:
 		return m, m.least < w.longest
 	}

@@ -46,7 +46,7 @@ type player interface {
 
 // String is for the story of a failure.
 func (w *Window) String() string {
-	text := fmt.Sprintf("%d of %d, in flight %d, uncounted %d, %v, refuted %b, count %d until %v, longest %v, probing %v", w.charged(0), w.limit, w.inflight, w.uncounted,
+	text := fmt.Sprintf("late %v (%d of %d), %d of %d, in flight %d, uncounted %d, %v, refuted %b, count %d until %v, longest %v, probing %v", w.readRare().late.by, w.returned, w.opened, w.charged(0), w.limit, w.inflight, w.uncounted,
 		w.Kind(), w.evidence.refuted, w.evidence.fixed.count, w.evidence.fixed.until, w.longest, w.probing)
 	for _, c := range w.ledger.list() {
 		text += fmt.Sprintf("\n             %+v", c)
@@ -227,7 +227,7 @@ func (s *stage) finish() {
 
 func (s *stage) story() string {
 	var b []byte
-	for _, line := range s.trace[max(len(s.trace)-120, 0):] {
+	for _, line := range s.trace[max(len(s.trace)-900, 0):] {
 		b = append(append(b, line...), '\n')
 	}
 	return string(b)
@@ -262,28 +262,15 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
-// The worlds that schedules draw in addition, once a Window passes them.
-const (
-	lateSchedules = false // buckets that open later than announced
-	lagSchedules  = false // leaky buckets whose Remaining lags
-)
-
-// measured draws what has been measured on Discord: how much later than announced a bucket opens at first and perhaps
-// from a later moment on, and whether its Remaining lags.
-func measured(t *rapid.T, rule discordsim.Rule) discordsim.Rule {
-	if lagSchedules && rule.Quota.Kind == discordsim.KindLeaky {
-		rule.Quota.Lags = rapid.Bool().Draw(t, "lags")
-	}
-	if !lateSchedules || rapid.IntRange(0, 2).Draw(t, "punctual") > 0 {
-		return rule
-	}
-	punctual := rule.Quota
+// lateRule draws how much later than announced a bucket opens at first, and perhaps from a later moment on.
+func lateRule(t *rapid.T) discordsim.Rule {
+	punctual := quotas(t)
 	late := func() discordsim.Quota { // less than a period, as otherwise another client may be the reason
-		by := rapid.SampledFrom([]time.Duration{50, 0, 5, 20}).Draw(t, "late by") * punctual.Period / 100
-		random := rapid.SampledFrom([]time.Duration{0, 0, 5, 25}).Draw(t, "late at random by") * punctual.Period / 100
+		by := rapid.SampledFrom([]time.Duration{20, 0, 5, 1}).Draw(t, "late by") * punctual.Period / 100
+		random := rapid.SampledFrom([]time.Duration{0, 0, 5, 20}).Draw(t, "late at random by") * punctual.Period / 100
 		return punctual.Late(by, random)
 	}
-	rule.Quota = late()
+	rule := discordsim.Rule{Path: "**", Quota: late()}
 	if rapid.Bool().Draw(t, "for a time") {
 		other := rapid.SampledFrom([]discordsim.Quota{punctual, late()}).Draw(t, "then")
 		rule.Changes = []discordsim.Change{
@@ -291,6 +278,14 @@ func measured(t *rapid.T, rule discordsim.Rule) discordsim.Rule {
 		}
 	}
 	return rule
+}
+
+// lagRule draws a leaky bucket whose Remaining lags behind its level.
+func lagRule(t *rapid.T) discordsim.Rule {
+	quota := quotas(t)
+	leaky := discordsim.Leaky(quota.Limit, quota.Period)
+	leaky.Lags = true
+	return discordsim.Rule{Path: "**", Quota: leaky}
 }
 
 // travel draws latencies and fates.
@@ -320,14 +315,31 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
 }
 
+// The bucket opens later than announced. Only refusals that show more of that than the client knew are excused.
+func TestNoScheduleOfALateBucketDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) { playRule(t, lateRule, &Window{}).check() })
+}
+
+// The bucket's Remaining lags behind its level.
+func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
+}
+
 // play plays a random load on a window, on a stage that may be changed before.
 func play(t *rapid.T, window player, change ...func(*stage)) *stage {
+	return playRule(t, func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }, window, change...)
+}
+
+func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window player, change ...func(*stage)) *stage {
 	config := discordsim.Config{
-		Rules:    []discordsim.Rule{measured(t, discordsim.Rule{Path: "**", Quota: quotas(t)})},
+		Rules:    []discordsim.Rule{rule(t)},
 		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
 	}
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms
-	if config.Rules[0].Quota.NamesNext {                                           // no answer need ever name the period of such a log if others use it
+	lateness := config.Rules[0].Quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
+	if config.Rules[0].Quota.NamesNext || lateness { // if others use it, no answer need ever tell the period of such a log, or lateness
 		others = 0
 	}
 	if others > 0 {
@@ -345,7 +357,7 @@ func play(t *rapid.T, window player, change ...func(*stage)) *stage {
 			}
 		}
 	}
-	if config.Rules[0].Quota.NamesNext { // nor, without all of them, what such a log counts
+	if config.Rules[0].Quota.NamesNext || lateness || config.Rules[0].Quota.Lags { // nor, without all of them, what such a log counts, or how late it is
 		all := draw
 		draw = func(f *flight) {
 			if all(f); f.fate != unsent {
