@@ -26,7 +26,7 @@ func everything() Window {
 	}
 	w := Window{
 		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, open: true, openedWithin: 18, returned: 19,
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, opening: tried, openedWithin: 18, returned: 19,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
 		ledger: list(3),
 		evidence: evidence{

@@ -26,6 +26,15 @@ const (
 	plausible = time.Second
 )
 
+// openingState is what is known of the latest opening.
+type openingState uint8
+
+const (
+	untried     openingState = iota // one place came back
+	untriedMany                     // several places came back at once
+	tried                           // a request that was sent after it has been accepted
+)
+
 // lateness is how much later than announced a bucket opens. The zero value is that of a bucket that has not shown any.
 type lateness struct {
 	by       time.Duration // requests leave so long after the announced reset
@@ -108,11 +117,11 @@ func (l *lateness) keep() (over bool) {
 	return over
 }
 
-// doubtLateness forgets lateness that was shown shortly before a response which no kind can have given: the bucket had
-// begun to count in another way, and that looked like lateness.
+// doubtLateness lets lateness be tried soon that was shown shortly before a response which no kind can have given: perhaps
+// the bucket has begun to count in another way, and that looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
-		*late = lateness{}
+		late.tryAt = min(late.tryAt, now+w.longest)
 	}
 }
 
@@ -133,8 +142,8 @@ func (w *Window) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// opening returns when a bucket opens that has announced its reset for at.
-func (w *Window) opening(at time.Duration) time.Duration {
+// opens returns when the bucket opens that has announced its reset for at.
+func (w *Window) opens(at time.Duration) time.Duration {
 	if w.rare == nil {
 		return at
 	}
@@ -155,16 +164,18 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
-		w.opened, w.open = opened.high, false
+		if w.opened, w.opening = opened.high, untried; n > 1 {
+			w.opening = untriedMany
+		}
 		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
 	}
 	w.returned = min(w.returned+n, w.limit)
 }
 
-// reliesOn returns the announced reset of the place that the next request takes, if that has just come back; else 0.
+// reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
 func (w *Window) reliesOn(now time.Duration) time.Duration {
 	late := w.readRare().late.by
-	if w.origin != learnt || w.returned == 0 || w.returned+w.ledger.total+w.inflight < w.limit || now >= w.opened+late+w.longest {
+	if w.origin != learnt || w.returned+w.ledger.total+w.inflight < w.limit || now >= w.opened+late+w.longest {
 		return 0
 	}
 	return w.opened
@@ -176,17 +187,19 @@ func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
 	switch {
-	case w.open || now > w.opened+by+plausible:
+	case w.opening == tried || now > w.opened+by+plausible:
 		return false
 	case by > 0 && now < late.tryAt:
-		return w.returned > 1
+		return w.opening == untriedMany
 	}
 	return !known || by > 0
 }
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
-	w.open = w.open || p.sent >= w.opened
+	if p.sent >= w.opened {
+		w.opening = tried
+	}
 	if w.rare != nil && w.rare.late.by > 0 {
 		w.rare.late.travel(now - p.sent)
 	}
@@ -200,8 +213,8 @@ func (w *Window) accept(now time.Duration, p Permit) {
 }
 
 // refusedLate measures how late the bucket opens by a 429, and whether lateness is the only explanation: the request left
-// after the announced reset, nothing that left after it was accepted before, and another client's request would have
-// taken the place for longer. What was in flight together with a request that showed lateness shows the same.
+// after the announced reset, and another client's request would have taken the place for longer. What was in flight
+// together with a request that showed lateness shows the same.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -213,11 +226,11 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	switch {
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit:
-	case r.Limited && r.ResetAfter >= w.longest-tick: // the bucket has counted the request: a limit beyond it refused
+	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // the bucket has counted the request: a limit beyond it refused
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, m.least < 2*w.longest
-	case rare.late.by == 0 && w.open && p.opened == w.opened, w.evidence.leftOut > 0 && now < rare.leftOutUntil:
+	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
 	default:
@@ -238,6 +251,9 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
+	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: perhaps that is what reset-after speaks of
+		w.suspect(now, w.longest)
+	}
 	w.punctual, w.evidence.others = false, false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {

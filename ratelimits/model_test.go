@@ -264,11 +264,17 @@ func quotas(t *rapid.T) discordsim.Quota {
 
 // lateRule draws how much later than announced a bucket opens at first, and perhaps from a later moment on.
 func lateRule(t *rapid.T) discordsim.Rule {
-	punctual := quotas(t)
-	late := func() discordsim.Quota { // less than a period, as otherwise another client may be the reason
-		by := rapid.SampledFrom([]time.Duration{20, 0, 5, 1}).Draw(t, "late by") * punctual.Period / 100
-		random := rapid.SampledFrom([]time.Duration{0, 0, 5, 20}).Draw(t, "late at random by") * punctual.Period / 100
-		return punctual.Late(by, random)
+	punctual, unit := quotas(t), time.Duration(0)
+	if punctual.Aligned || punctual.NamesNext { // whose first reset says less than a period, which another client's place takes
+		punctual = discordsim.Fixed(punctual.Limit, punctual.Period)
+	}
+	if unit = punctual.Period / 100; punctual.Kind == discordsim.KindLeaky { // so does a slot there
+		unit /= time.Duration(punctual.Limit)
+	}
+	late := func() discordsim.Quota {
+		by := rapid.SampledFrom([]time.Duration{30, 0, 5, 1}).Draw(t, "late by")
+		random := rapid.SampledFrom([]time.Duration{0, 0, 5, 30}).Draw(t, "late at random by")
+		return punctual.Late(by*unit, random*unit)
 	}
 	rule := discordsim.Rule{Path: "**", Quota: late()}
 	if rapid.Bool().Draw(t, "for a time") {
@@ -355,6 +361,13 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window player, ch
 			if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
 				f.fate = brokenUncounted
 			}
+		}
+	}
+	if lateness { // and what is slow meets openings of which it cannot know
+		all := draw
+		draw = func(f *flight) {
+			all(f)
+			f.there, f.back = f.there%second, f.back%second
 		}
 	}
 	if config.Rules[0].Quota.NamesNext || lateness || config.Rules[0].Quota.Lags { // nor, without all of them, what such a log counts, or how late it is

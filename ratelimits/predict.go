@@ -41,9 +41,9 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	at := now + period // with those that are in flight
 	switch {
 	case n <= total:
-		at = max(now, w.opening(w.ledger.nth(int32(n))))
+		at = max(now, w.opens(w.ledger.nth(int32(n))))
 	case total > 0 && n > total+inflight:
-		at = max(now, w.opening(w.ledger.last()))
+		at = max(now, w.opens(w.ledger.last()))
 	}
 	return at + times(rounds, period)
 }

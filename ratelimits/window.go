@@ -47,10 +47,10 @@ type Window struct {
 	probeOut    bool // the one request that goes first is in flight
 	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
 	punctual    bool // the bucket has opened when it said, as far as one request has tried it
-	open        bool // a request that was sent after opened has been accepted
+	opening     openingState
 
 	openedWithin uint16 // the announced reset was so many milliseconds before opened at the earliest
-	returned     int32  // places that have come back and were not taken again
+	returned     int32  // places that have come back of late: at or shortly before opened
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
@@ -109,7 +109,6 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
 		w.probing, p.probe = probes, true
 	}
-	w.returned = max(w.returned-1, 0)
 	w.probeOut = p.probe
 	w.inflight++
 	w.evidence.fixed.count = w.windowCount(now) + 1
@@ -129,7 +128,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
-		return w.opening(w.ledger.last()), true
+		return w.opens(w.ledger.last()), true
 	case w.origin == unlimited:
 		return now, true
 	case w.limit == 0:
@@ -138,13 +137,13 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	missing := w.ledger.total + w.inflight + 1 - w.limit
 	switch {
 	case w.windowCount(now) >= w.limit:
-		return w.opening(w.evidence.fixed.until), true
+		return w.opens(w.evidence.fixed.until), true
 	case missing <= 0:
 		return now, true
 	case missing > w.ledger.total:
 		return 0, false
 	}
-	return w.opening(w.ledger.nth(missing)), true
+	return w.opens(w.ledger.nth(missing)), true
 }
 
 // charged is how many requests the server may count, those in flight included.
