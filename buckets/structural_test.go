@@ -48,6 +48,7 @@ type crossing struct {
 	limits  map[string]allowance
 	demands []demand
 	same    bool          // the tenants of all demands are the same ones
+	shared  int           // processes that share the limits, each with the same demand; 0: one alone
 	trip    time.Duration // from sending to the response
 	span    time.Duration
 }
@@ -65,11 +66,13 @@ func (f *flow) send(now time.Duration) {
 	f.wait, f.last = max(f.wait, now-f.last), now
 }
 
-// flows returns a flow for each tenant of each demand, which has sent nothing.
+// flows returns a flow for each tenant of each demand in each process, which has sent nothing.
 func (c *crossing) flows() (all []*flow) {
-	for _, d := range c.demands {
-		for range max(d.tenants, 1) {
-			all = append(all, &flow{needs: d.needs})
+	for range max(c.shared, 1) {
+		for _, d := range c.demands {
+			for range max(d.tenants, 1) {
+				all = append(all, &flow{needs: d.needs})
+			}
 		}
 	}
 	return all
@@ -181,15 +184,22 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 				buckets.PerKey(func(r *buckets.Request) string { return c.applies(name, r) })))
 		}
 	}
-	m := started(t, options...)
-	for i, d := range c.demands {
-		discover(t, m, message(i+1), c.answer(d))
-		wait(c.longestPeriod() + time.Second) // until nothing is charged any more
+	if c.shared > 0 {
+		options = append(options, buckets.WithShared(newHub(t)))
+	}
+	var managers []*buckets.RESTBucketManager
+	for range max(c.shared, 1) {
+		m := started(t, options...)
+		managers = append(managers, m)
+		for i, d := range c.demands {
+			discover(t, m, message(i+1), c.answer(d))
+			wait(c.longestPeriod() + time.Second) // until nothing is charged any more
+		}
 	}
 	start, lock, over := time.Now(), sync.Mutex{}, false
 	flows = c.flows()
-	var arrive func(f *flow, d demand, channel int, tenant string)
-	arrive = func(f *flow, d demand, channel int, tenant string) {
+	var arrive func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string)
+	arrive = func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string) {
 		request := &buckets.Request{Route: message(channel), Authorization: bot, Group: tenant}
 		m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
 			if err != nil {
@@ -203,22 +213,18 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 			}
 			f.send(time.Since(start))
 			time.AfterFunc(c.trip+time.Duration(random.IntN(2000))*time.Microsecond, func() { lease.Update(c.answer(d)) })
-			time.AfterFunc(0, func() { arrive(f, d, channel, tenant) })
+			time.AfterFunc(0, func() { arrive(m, f, d, channel, tenant) })
 		})
 	}
 	number := 0
 	var first []func()
-	for i, d := range c.demands {
-		for tenant := range max(d.tenants, 1) {
-			f, name := flows[number], ""
-			if d.tenants > 0 {
-				name = "tenant " + strconv.Itoa(tenant)
-				if !c.same {
-					name += " of " + strconv.Itoa(i)
-				}
+	for _, m := range managers {
+		for i, d := range c.demands {
+			for tenant := range max(d.tenants, 1) {
+				f, name := flows[number], c.tenant(d, i, tenant)
+				number++
+				first = append(first, func() { arrive(m, f, d, i+1, name) })
 			}
-			number++
-			first = append(first, func() { arrive(f, d, i+1, name) })
 		}
 	}
 	for range 5 {
@@ -232,12 +238,25 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	lock.Lock()
 	over = true
 	lock.Unlock()
-	require.NoError(t, m.Close())
+	for _, m := range managers {
+		require.NoError(t, m.Close())
+	}
 	wait(c.trip + time.Second)
 	for _, f := range flows {
 		f.wait = max(f.wait, c.span-f.last)
 	}
 	return flows
+}
+
+// tenant returns the name of a tenant of a demand, empty if the demand has none.
+func (c *crossing) tenant(d demand, number, tenant int) string {
+	switch {
+	case d.tenants == 0:
+		return ""
+	case c.same:
+		return "tenant " + strconv.Itoa(tenant)
+	}
+	return "tenant " + strconv.Itoa(tenant) + " of " + strconv.Itoa(number)
 }
 
 // applies returns the key of a declared limit for a request, empty if it does not need the limit.

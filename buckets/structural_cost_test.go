@@ -1,0 +1,205 @@
+package buckets_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// A time that is asserted fails by chance, so these are benchmarks: each does the same beside few and beside many of something in one run, and
+// reports how many times longer it took beside many ("x"), and how long ("ms"). What is wanted, and what it is today, is in the comments.
+
+// cost compares what a manager takes for what act does, after prepare has let it know so many of something.
+func cost(b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func()), options ...buckets.Option) {
+	structural(b)
+	took := func(n int) time.Duration {
+		m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithGlobalLimit(0),
+			buckets.WithInvalidBudget(0, 0, 0)}, options...)...)
+		require.NoError(b, m.Start())
+		defer m.Close()
+		act := prepare(m, n)
+		start := time.Now()
+		act()
+		return time.Since(start)
+	}
+	var small, large time.Duration
+	for range b.N {
+		small += took(few)
+		large += took(many)
+	}
+	b.ReportMetric(float64(large)/float64(small), "x")
+	b.ReportMetric(large.Seconds()*1000/float64(b.N), "ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// acquired returns n leases of a route, for which nothing waits.
+func acquired(b *testing.B, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) (leases []buckets.Lease) {
+	b.Helper()
+	for range n {
+		lease, err := m.Acquire(buckets.ContextWithMaxWait(background, 0), route, bot)
+		require.NoError(b, err)
+		leases = append(leases, lease)
+	}
+	return leases
+}
+
+// waiting lets n requests wait, which are ended at once when they are granted.
+func waiting(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, n int) {
+	for i := range n {
+		m.AcquireFunc(background, request(route(i)), func(lease buckets.Lease, err error) {
+			if err == nil {
+				lease.Return()
+			}
+		})
+	}
+}
+
+// endings are how many requests in flight end, and how.
+var endings = map[string]struct {
+	n      int
+	global bool
+	end    func(lease buckets.Lease)
+}{
+	"300 refused by the bucket": {300, false, func(l buckets.Lease) {
+		l.Update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 301, 0, time.Minute))
+	}},
+	"300 refused by the resource": {300, false, func(l buckets.Lease) {
+		l.Update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 301, 0, time.Minute))
+	}},
+	"49 refused by the global limit": {49, true, func(l buckets.Lease) { l.Update(refused(ratelimits.ClassGlobal, time.Hour)) }},
+	"300 lost":                       {300, false, buckets.Lease.Release},
+}
+
+// Wanted: x <= 10 in each.
+//
+// today:
+func BenchmarkStructuralOutcomesBesideWaiters(b *testing.B) {
+	for name, e := range endings {
+		b.Run(name, func(b *testing.B) {
+			cost(b, 1_000, 100_000, func(m *buckets.RESTBucketManager, n int) func() {
+				limit := e.n + 1
+				if e.global {
+					limit = 1_000_000
+				}
+				acquired(b, m, message(1), 1)[0].Update(limited("messages", limit, limit-1, time.Minute))
+				leases := acquired(b, m, message(1), e.n)
+				if e.global {
+					m.Throttle(10 * time.Minute)
+				}
+				waiting(m, always(message(1)), n)
+				require.Equal(b, n, m.Stats().Waiting)
+				return func() {
+					for _, lease := range leases {
+						e.end(lease)
+					}
+				}
+			})
+		})
+	}
+}
+
+// manyRoutes are routes with one major parameter.
+func manyRoutes(b *testing.B, n int) (all []routes.CompiledRoute) {
+	for i := range n {
+		route, err := routes.New("POST", "/channels/{channel_id}/thing-"+strconv.Itoa(i))
+		require.NoError(b, err)
+		all = append(all, compile(route, "1"))
+	}
+	return all
+}
+
+// Fifty routes of one major parameter are used for the first time beside 50, and 2,000, known ones.
+//
+// Wanted: x <= 2.
+//
+// today:
+func BenchmarkStructuralNewRoutesBesideKnownOnes(b *testing.B) {
+	cost(b, 50, 2_000, func(m *buckets.RESTBucketManager, n int) func() {
+		all := manyRoutes(b, n+50)
+		use := func(routes []routes.CompiledRoute) {
+			var leases []buckets.Lease
+			for _, route := range routes {
+				leases = append(leases, acquired(b, m, route, 1)...)
+			}
+			for i, lease := range leases {
+				lease.Update(limited(routes[i].Route().String(), 5, 4, time.Hour))
+			}
+		}
+		use(all[:n])
+		return func() { use(all[n:]) }
+	})
+}
+
+// A 429 of the shared class holds one resource; other credentials that never used it cost nothing.
+//
+// Wanted: x <= 2.
+//
+// today:
+func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
+	cost(b, 200, 20_000, func(m *buckets.RESTBucketManager, n int) func() {
+		acquire := func(credential string, route routes.CompiledRoute) buckets.Lease {
+			lease, err := m.Acquire(background, route, credential)
+			require.NoError(b, err)
+			return lease
+		}
+		for i := range n {
+			acquire("Bot "+strconv.Itoa(i), message(i+2)).Update(limited("messages", 5, 4, time.Hour))
+		}
+		acquire(bot, message(1)).Update(limited("messages", 100, 99, time.Hour))
+		lease := acquire(bot, message(1))
+		return func() {
+			lease.Update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Hour))
+		}
+	})
+}
+
+// The bucket of a route is learnt while many requests to it wait, in as many channels. Meanwhile other credentials send their first request.
+//
+// Wanted: worst-ms <= 10.
+//
+// today:
+func BenchmarkStructuralFirstRequestsDuringADiscovery(b *testing.B) {
+	for _, n := range []int{300, 30_000, 100_000} {
+		b.Run(strconv.Itoa(n)+" waiting", func(b *testing.B) {
+			structural(b)
+			var worst time.Duration
+			for range b.N {
+				worst = max(worst, firstRequests(b, n))
+			}
+			b.ReportMetric(worst.Seconds()*1000, "worst-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// firstRequests returns the longest time that the first request of a credential takes while a route is discovered for which n requests wait.
+func firstRequests(b *testing.B, n int) (worst time.Duration) {
+	m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
+	require.NoError(b, m.Start())
+	defer m.Close()
+	probe := acquired(b, m, message(1), 1)
+	waiting(m, func(i int) routes.CompiledRoute { return message(i + 1) }, n)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		probe[0].Update(limited("messages", 1, 0, time.Hour))
+	}()
+	for i := 0; ; i++ {
+		select {
+		case <-over:
+			return worst
+		default:
+		}
+		start := time.Now()
+		lease, err := m.Acquire(background, list(1), "Bot other "+strconv.Itoa(i))
+		worst = max(worst, time.Since(start))
+		require.NoError(b, err)
+		lease.Update(limited("lists", 5, 4, time.Hour))
+	}
+}
