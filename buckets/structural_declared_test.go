@@ -14,7 +14,8 @@ const (
 	useMargin = 0.02
 )
 
-// wanted returns how much of a limit has to be used. It is a limit that some requests need alone, so there is always something to send.
+// wanted returns how much of a limit has to be used. It is a limit that some requests need alone, so there is always
+// something to send.
 func (c *crossing) wanted(name string, ideal []*flow) float64 {
 	return min(leastUse, c.use(name, ideal)-useMargin)
 }
@@ -180,8 +181,8 @@ func TestStructuralTwoTenantsDoNotStandStill(t *testing.T) {
 	assert.Zero(t, still, "of %d rounds", rounds)
 }
 
-// Limits and demands of any sizes: two or three limits of one period, or of different ones, with tenants or without, sometimes beside a busy
-// global limit.
+// Limits and demands of any sizes: two or three limits of one period, or of different ones, with tenants or without,
+// sometimes beside a busy global limit.
 //
 // today: 23 of 60 worlds with equal periods, and 28 of 60 with unequal ones; in 7 and 8 a tenant sends nothing for 75 s
 func TestStructuralRandomLimitsThatCross(t *testing.T) {
@@ -219,7 +220,8 @@ func TestStructuralRandomLimitsThatCross(t *testing.T) {
 func randomCrossing(r *rand.Rand, equal bool) *crossing {
 	period := func() time.Duration { return time.Duration(1+r.IntN(5)) * time.Second }
 	all := period()
-	c := &crossing{limits: map[string]allowance{}, trip: time.Duration(r.IntN(3)) * 25 * time.Millisecond, span: 150 * time.Second}
+	trip := time.Duration(r.IntN(3)) * 25 * time.Millisecond
+	c := &crossing{limits: map[string]allowance{}, trip: trip, span: 150 * time.Second}
 	names := []string{"a", "b", "c"}[:2+r.IntN(2)]
 	for _, name := range names {
 		a := allowance{1 + r.IntN(3), all}

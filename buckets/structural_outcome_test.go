@@ -14,7 +14,8 @@ import (
 // longestOutcome is how long other requests wait for the outcome of one.
 const longestOutcome = 15 * time.Second
 
-// outcomes are requests for the outcome of which others wait. Each function sends one, with a manager that knows nothing.
+// outcomes are requests for the outcome of which others wait. Each function sends one, with a manager that knows
+// nothing.
 var outcomes = map[string]func(t *testing.T, m *buckets.RESTBucketManager) *caller{
 	"probe of a route": func(_ *testing.T, m *buckets.RESTBucketManager) *caller { return ask(m, message(1)) },
 	"first after a hold of the bucket": func(t *testing.T, m *buckets.RESTBucketManager) *caller {

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// behindOthers returns a manager with a declared limit of five per second, in whose line 150 requests stand, of which their bucket allows
-// one in two seconds.
+// behindOthers returns a manager with a declared limit of five per second, in whose line 150 requests stand, of which
+// their bucket allows one in two seconds.
 func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 5, time.Second))
 	narrow, ample := limited("messages", 1, 0, 2*time.Second), limited("lists", 1_000_000, 999_999, time.Second)

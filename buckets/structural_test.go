@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// structural marks a test of a fault that is known and not mended yet: the test fails, so it is skipped unless the environment variable
-// RATELIGHT_STRUCTURAL is 1. Remove the call when the fault is gone.
+// structural marks a test of a fault that is known and not mended yet: the test fails, so it is skipped unless the
+// environment variable RATELIGHT_STRUCTURAL is 1. Remove the call when the fault is gone.
 //
 //	RATELIGHT_STRUCTURAL=1 go test ./buckets -run Structural
 //	RATELIGHT_STRUCTURAL=1 go test ./buckets -run '^$' -bench Structural -benchtime 1x
@@ -36,14 +36,15 @@ type allowance struct {
 	period time.Duration
 }
 
-// demand is requests of one kind, without end: each tenant always has several waiting. All of one kind are sent to one channel.
+// demand is requests of one kind, without end: each tenant always has several waiting. All of one kind are sent to one
+// channel.
 type demand struct {
 	needs   string // names of the limits, a letter each
 	tenants int    // groups; 0: one tenant without a group
 }
 
-// crossing is a world of limits of which some requests need several. A name in lower case is a declared limit, "G" the global limit, and any
-// other capital the bucket of the only kind that needs it.
+// crossing is a world of limits of which some requests need several. A name in lower case is a declared limit, "G" the
+// global limit, and any other capital the bucket of the only kind that needs it.
 type crossing struct {
 	limits  map[string]allowance
 	demands []demand
@@ -97,8 +98,9 @@ func longest(flows []*flow) (wait time.Duration) {
 	return wait
 }
 
-// ideal simulates the same demand without a manager, by backfilling: the tenant that has waited longest, and needs several limits, has a
-// reservation at the instant at which all of them will be open; others are sent before if they do not delay that.
+// ideal simulates the same demand without a manager, by backfilling: the tenant that has waited longest, and needs
+// several limits, has a reservation at the instant at which all of them will be open; others are sent before if they do
+// not delay that.
 func (c *crossing) ideal() []*flow {
 	flows := c.flows()
 	back := map[string][]time.Duration{} // when places of a limit come back
@@ -170,8 +172,8 @@ func (c *crossing) ideal() []*flow {
 	return flows
 }
 
-// run lets a manager send what is demanded. The order in which limits are declared, the one in which tenants come at first, and how long each
-// round trip takes (up to 2 ms more) are drawn from the seed.
+// run lets a manager send what is demanded. The order in which limits are declared, the one in which tenants come at
+// first, and how long each round trip takes (up to 2 ms more) are drawn from the seed.
 func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -13,12 +13,15 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// busyTenants returns a manager with a bucket of one request per second, in which 40 requests of tenant a and 120 of tenant b wait, whose
-// weight is 3. The global limit is busy with requests to other buckets.
-func busyTenants(t *testing.T, others func(i int) routes.CompiledRoute) (*buckets.RESTBucketManager, *sentLog, ratelimits.Response) {
+// busyTenants returns a manager with a bucket of one request per second, in which 40 requests of tenant a and 120 of
+// tenant b wait, whose weight is 3. The global limit is busy with requests to other buckets.
+func busyTenants(
+	t *testing.T, others func(i int) routes.CompiledRoute,
+) (*buckets.RESTBucketManager, *sentLog, ratelimits.Response) {
 	m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(5),
 		buckets.WithGroupWeights(func(group string) int { return map[string]int{"b": 3}[group] }))
-	used, ample, sent := limited("messages", 1, 0, time.Second), limited("lists", 1_000_000, 999_999, time.Second), &sentLog{}
+	used, ample := limited("messages", 1, 0, time.Second), limited("lists", 1_000_000, 999_999, time.Second)
+	sent := &sentLog{}
 	discover(t, m, message(1), used)
 	discover(t, m, list(1), ample)
 	wait(3 * time.Second)
@@ -33,7 +36,8 @@ var busyWith = map[string]func(i int) routes.CompiledRoute{
 	"one other bucket": always(list(1)), "many other buckets": func(i int) routes.CompiledRoute { return list(1 + i%30) },
 }
 
-// A weight counts in a bucket also while its requests have to wait for the global limit, too. (Should weights go, this test goes with them.)
+// A weight counts in a bucket also while its requests have to wait for the global limit, too. (Should weights go, this
+// test goes with them.)
 //
 // today: 10 of a and 10 of b in 40 s
 func TestStructuralWeightsWhileTheGlobalLimitIsBusy(t *testing.T) {
