@@ -1,8 +1,12 @@
+//go:build unix
+
 package buckets_test
 
 import (
 	"math"
+	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,8 +18,8 @@ import (
 )
 
 // A time that is asserted fails by chance, so these are benchmarks. Each does the same beside few and beside many of
-// something in one run, and reports how many times longer it took beside many ("x"), and how long ("ms"), each time the
-// shortest of all rounds. What is wanted, and what it is today, is in the comments.
+// something in one run. It reports how many times more processor time that took beside many ("x"), and how much
+// ("cpu-ms"), each time the least of all rounds. What is wanted, and what it is today, is in the comments.
 
 // cost compares what a manager takes for what act does, after prepare has let it know so many of something.
 func cost(b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func())) {
@@ -24,20 +28,28 @@ func cost(b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager
 		m := patientManager(b)
 		defer m.Close()
 		act := prepare(m, n)
-		start := time.Now()
+		runtime.GC()
+		start := processorTime(b)
 		act()
-		return time.Since(start)
+		return processorTime(b) - start
 	}
 	small, large := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for range b.N {
-		for range 5 { // it is short, and something else that runs would count for much
+		for range 5 { // it is short, so what else the process does would count for much
 			small = min(small, took(few))
 		}
 		large = min(large, took(many))
 	}
 	b.ReportMetric(float64(large)/float64(small), "x")
-	b.ReportMetric(large.Seconds()*1000, "ms")
+	b.ReportMetric(large.Seconds()*1000, "cpu-ms")
 	b.ReportMetric(0, "ns/op")
+}
+
+// processorTime returns how much processor time the process has used.
+func processorTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // patientManager returns a manager that lets requests wait for a day, and has no global limit.
@@ -90,7 +102,7 @@ var endings = map[string]struct {
 
 // Wanted: x <= 10 in each.
 //
-// today:
+// today: x = 130 to 145, lost: 315; 2.9 s refused by the bucket or the resource, .7 s by the global limit, 1.4 s lost
 func BenchmarkStructuralOutcomesBesideWaiters(b *testing.B) {
 	for name, e := range endings {
 		b.Run(name, func(b *testing.B) {
@@ -130,7 +142,7 @@ func manyRoutes(b *testing.B, n int) (all []routes.CompiledRoute) {
 //
 // Wanted: x <= 2.
 //
-// today:
+// today: x = 133; 236 ms
 func BenchmarkStructuralNewRoutesBesideKnownOnes(b *testing.B) {
 	cost(b, 50, 2_000, func(m *buckets.RESTBucketManager, n int) func() {
 		all := manyRoutes(b, n+50)
@@ -152,7 +164,7 @@ func BenchmarkStructuralNewRoutesBesideKnownOnes(b *testing.B) {
 //
 // Wanted: x <= 2.
 //
-// today:
+// today: x = 101; 15 ms
 func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
 	cost(b, 200, 20_000, func(m *buckets.RESTBucketManager, n int) func() {
 		acquire := func(credential string, route routes.CompiledRoute) buckets.Lease {
@@ -176,7 +188,7 @@ func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
 //
 // Wanted: worst-ms <= 10.
 //
-// today:
+// today: 0.01 beside 300 waiting requests, 132 beside 30,000, 840 beside 100,000
 func BenchmarkStructuralFirstRequestsDuringADiscovery(b *testing.B) {
 	for _, n := range []int{300, 30_000, 100_000} {
 		b.Run(strconv.Itoa(n)+" waiting", func(b *testing.B) {
