@@ -90,7 +90,7 @@ func TestAnswerThatShowsTheWindowBeforeCostsNeitherRefusalsNorTime(t *testing.T)
 func TestRefusalsOfAServerThatShowsTheWindowBeforeCostOnlyTheirBlocks(t *testing.T) {
 	const period = 5 * time.Second
 	for _, foreign := range []int{1, 5, 10} {
-		for _, w := range outdatedWorlds(foreign, discordsim.Extending(10, period, period), discordsim.Extending(2, period, period)) {
+		for _, w := range outdatedWorlds(foreign, discordsim.Extending(10, period, period)) {
 			t.Run(w.String(), func(t *testing.T) {
 				var took, honest time.Duration
 				var refused, refusedByHonest int

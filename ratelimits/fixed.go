@@ -106,12 +106,12 @@ func (w *Window) noteOutdated(r *Response) {
 	}
 }
 
-// settle names the reset of requests that were answered without one before a window closes: the window that has counted
-// them is this one, or was one before it.
+// settle names the reset of requests that were counted and answered without one before a window closes, unless they come
+// back before: the window that has counted them is this one, or was one before it.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {
-		if c := &list[i]; c.answer > withLimits && c.received < closes.low {
+		if c := &list[i]; c.answer > withLimits && c.sure > 0 && c.received < closes.low && closes.low <= c.reset.high {
 			c.reset, c.answer, settled = closes, withLimits, true
 		}
 	}

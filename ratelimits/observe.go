@@ -74,7 +74,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	if next || longer {
 		w.ledger.occupy(w.longest, next)
 	}
-	if w.evidence.windows() && w.ledger.unsure > 0 {
+	if w.evidence.windows() {
 		w.ledger.settle(s.reset)
 	}
 	w.recentWhole = w.recentWhole || s.spent == 1

@@ -225,7 +225,8 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
-	if r.Limited && w.isOutdated(&r) {
+	outdated := r.Limited && w.isOutdated(&r)
+	if outdated {
 		w.noteOutdated(&r)
 		r.Limited = false
 	}
@@ -240,7 +241,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	case w.limit == 0:
 		w.leaveUncounted(1, received)
 	case r.Class == ClassOK:
-		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500)
+		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500, outdated)
 	default: // it was not counted
 		w.uncount(p)
 	}
@@ -292,13 +293,18 @@ func (w *Window) leaveUncounted(n int32, received time.Duration) {
 	w.uncountedAt = max(w.uncountedAt, received)
 }
 
-// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not.
-func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
+// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not. It has
+// certainly counted one whose answer is outdated.
+func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated bool) {
 	w.leaveUncounted(1, now)
 	closes := w.evidence.fixed.closes
 	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, answer: withoutLimits}
 	if lost {
 		c.answer = noAnswer
+	}
+	if outdated {
+		c.sure = 1
+		c.travelled(p.sent)
 	}
 	switch {
 	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
