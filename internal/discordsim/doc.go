@@ -73,7 +73,8 @@
 // # A limit that opens later than announced
 //
 // Headers announce when a bucket with a [Lateness] opens at the earliest; nothing announces a lateness of the global limit. A
-// refusal is one by lateness if the client's own requests fill the limit, the request was sent after the announced opening, and
+// refusal is one by lateness if the client's own requests fill the limit, the request was sent after the announced opening (or
+// another one was counted since, which could not know better), and
 // a punctual limit would have had room for it and for all others that were refused at the same opening. For the global limit the
 // announced opening is a period after the client's own requests. Such a refusal is excused if
 //

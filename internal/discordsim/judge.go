@@ -83,12 +83,20 @@ type gate struct {
 	pace    *slidingLog
 	until   time.Time
 	lastUse time.Time
+	crowded time.Time // when an own request was last counted while places were late
 }
 
 // take counts one request, or returns how long it has to wait.
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
+	if g.counter != nil && g.counter.overdue(now) > 0 && x.who == Own {
+		defer func() {
+			if ok {
+				g.crowded = now
+			}
+		}()
+	}
 	if g.counter != nil && !g.counter.Take(now, x.who) {
 		if g.evidence != nil && x.who == Own {
 			g.evidence.tried(x.call.Request.SentAt)

@@ -116,7 +116,7 @@ func (g *gate) lateness(now, opens time.Time) (late time.Duration, announced tim
 func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 	g, opens := x.refusal.gate, x.call.Now.Add(x.refusal.retry)
 	late, announced, room := g.lateness(x.call.Now, opens)
-	if late <= 0 || !room || q.sent.Before(announced) {
+	if late <= 0 || !room || q.sent.Before(announced) && g.crowded.Before(announced) {
 		return Avoidable, becauseOwn
 	}
 	x.late, x.firstLate = late, g.refusedAt(opens) == 0
