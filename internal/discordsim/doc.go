@@ -74,8 +74,9 @@
 //
 // Headers announce when a bucket with a [Lateness] opens at the earliest; nothing announces a lateness of the global limit. A
 // refusal is one by lateness if the client's own requests fill the limit, the request was sent after the announced opening, and
-// a punctual limit would have had room for it and for all others that were refused at the same opening. For the global limit the
-// announced opening is a period after the client's own requests. Such a refusal is excused if
+// a punctual limit would have had room for it and for all others that were refused at the same opening. For the global
+// limit the announced opening is a period after the client's own requests. A lateness for which no answer has announced a
+// longer time could be the request of another client; the refusal is unavoidable. Otherwise it is excused if
 //
 //   - no refusal that had shown as much lateness of this bucket had been delivered when it was sent. Requests in flight together
 //     are excused together. Report.LateOpenings counts them as one; or

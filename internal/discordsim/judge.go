@@ -89,6 +89,7 @@ type gate struct {
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
+	opened := g.opened(now)
 	if g.counter != nil && !g.counter.Take(now, x.who) {
 		if g.evidence != nil && x.who == Own {
 			g.evidence.tried(x.call.Request.SentAt)
@@ -98,7 +99,7 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	if x.who == Own {
 		g.note(x.call.Request.SentAt, now)
 		g.accept(now, quotaOf(g.counter).Period)
-		if opened := g.opened(); !opened.IsZero() && now.Before(opened.Add(g.largest(now))) {
+		if !opened.IsZero() && now.Before(opened.Add(g.largest(now))) {
 			x.early = append(x.early, g)
 		}
 		if g.pace != nil {
@@ -108,13 +109,14 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	return 0, true
 }
 
-// opened is when the client expected the place that came back last; zero: none has.
-func (g *gate) opened() time.Time {
+// opened is when the client expects the place that the next request takes; zero: that was never taken. No answer announces
+// when a global window ends: there a client counts a period from its own requests on.
+func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
-		return g.pace.opened()
+		return g.pace.opened(now)
 	case g.counter != nil:
-		return g.counter.opened()
+		return g.counter.opened(now)
 	}
 	return time.Time{}
 }
