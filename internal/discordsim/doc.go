@@ -82,7 +82,7 @@
 //     are excused together. Report.LateOpenings counts them as one; or
 //   - the client tried, after long enough, whether the bucket opens earlier by now: 2^k periods in which own requests were accepted
 //     had passed since the last refusal by lateness. k counts the tries in vain since the largest lateness was shown. Such a try is
-//     one request alone. It may be many if an answer since that refusal had shown that a place came back earlier.
+//     one request alone. It may be many if a request had been accepted since that refusal when less lateness had passed.
 //
 // Other refusals by lateness are avoidable: the client knew how late the bucket opens.
 //

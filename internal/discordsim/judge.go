@@ -89,7 +89,7 @@ type gate struct {
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
-	opened := g.opened(now)
+	early := g.looksEarly(now)
 	if g.counter != nil && !g.counter.Take(now, x.who) {
 		if g.evidence != nil && x.who == Own {
 			g.evidence.tried(x.call.Request.SentAt)
@@ -99,7 +99,7 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	if x.who == Own {
 		g.note(x.call.Request.SentAt, now)
 		g.accept(now, quotaOf(g.counter).Period)
-		if !opened.IsZero() && now.Before(opened.Add(g.largest(now))) {
+		if early {
 			x.early = append(x.early, g)
 		}
 		if g.pace != nil {
@@ -119,6 +119,14 @@ func (g *gate) opened(now time.Time) time.Time {
 		return g.counter.opened(now)
 	}
 	return time.Time{}
+}
+
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown: it did, or the
+// request takes another place than one whose announced return has passed, which the client cannot see.
+func (g *gate) looksEarly(now time.Time) bool {
+	opened := g.opened(now)
+	return g.counter != nil && g.counter.overdue(now) > 0 ||
+		!opened.IsZero() && now.Before(opened.Add(g.largest(now)))
 }
 
 // idle reports whether the gate can be forgotten without making a difference to anybody.

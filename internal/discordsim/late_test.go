@@ -154,6 +154,18 @@ func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
 	assert.Equal(t, append([]string{becauseLate}, slices.Repeat([]string{becauseTried}, 5)...), reasons)
 }
 
+// A request that was slow on its way has left a place of the window that closes late. Another one takes that after the
+// announced end: it looks as if the bucket had opened.
+func TestABatchIsExcusedAfterWhatLooksLikeAnEarlyOpening(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Quota: Fixed(3, 5*second).Late(300*ms, 0)})
+	_, reasons := tell(w,
+		trip(0), trip(100*ms), trip(100*ms), trip(5100*ms), // the last shows how late the bucket opens
+		trip(5400*ms), trip(5500*ms), // a window until 10.45 s, or 10.75 s, and a place of it is left
+		trip(10_450*ms), trip(10_560*ms), trip(10_560*ms))
+	assert.Equal(t, []string{becauseLate, becauseTried, becauseTried}, reasons)
+}
+
 func TestTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	two := func(quota Quota) func(*Config) { return func(c *Config) { c.Global = quota } }
