@@ -71,14 +71,28 @@ func (r *rules) drawLimit(t *rapid.T, on string) {
 	period := time.Duration(rapid.SampledFrom([]int{1000, 250, 2000, 5000}).Draw(t, "period")) * time.Millisecond
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
-		r.add(discordtest.Window(on, limit, period), "%s: window of %d in %v", on, limit, period)
+		r.addLimit(t, discordtest.Window(on, limit, period), period, "%s: window of %d in %v", on, limit, period)
 	case 1:
-		r.add(discordtest.Sliding(on, limit, period), "%s: sliding, %d in %v", on, limit, period)
+		r.addLimit(t, discordtest.Sliding(on, limit, period), period, "%s: sliding, %d in %v", on, limit, period)
 	case 2:
-		r.add(discordtest.Leaky(on, limit, period), "%s: leaky, %d in %v", on, limit, period)
+		r.addLimit(t, discordtest.Leaky(on, limit, period), period, "%s: leaky, %d in %v", on, limit, period)
 	case 3:
 		r.add(discordtest.Unlimited(on), "%s: unlimited", on)
 	}
+}
+
+// lateLimits lets limits open later than announced. It is off as long as the library does not pass all of these rules.
+const lateLimits = false
+
+// addLimit adds a limit that may be late, by less than a period: other clients' requests are late by that.
+func (r *rules) addLimit(t *rapid.T, limit discordtest.Rule, period time.Duration, format string, arguments ...any) {
+	if !lateLimits || rapid.Bool().Draw(t, "punctual") {
+		r.add(limit, format, arguments...)
+		return
+	}
+	least := rapid.SampledFrom([]time.Duration{5, 0, 50}).Draw(t, "late by") * period / 100
+	most := least + rapid.SampledFrom([]time.Duration{0, 5, 25}).Draw(t, "late at random by")*period/100
+	r.add(limit.Late(least, most), format+", late by %v to %v", append(arguments, least, most)...)
 }
 
 // randomLoad is requests of random operations, of all credentials, at random moments.

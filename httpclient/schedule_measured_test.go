@@ -2,17 +2,33 @@ package httpclient
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldsToCome are not drawn, as the library does not pass all their schedules yet. Play them with -world. A world that it
-// passes moves into worldNames.
-var worldsToCome = []string{
-	"late", "late at random", "late in some channels", "late for a time", "late global limit", "lag", "stale first answer",
-	"stale first answer, block that grows", "hash by URL", "errors of an address",
+// measuredWorlds are drawn, too, except worlds whose schedules the library does not all pass yet. Those need -world.
+var measuredWorlds = []struct {
+	name  string
+	drawn bool
+}{
+	{"late", false}, {"late at random", false}, {"late in some channels", false}, {"late for a time", false},
+	{"late global limit", false}, {"lag", false},
+	{"stale first answer", true}, {"stale first answer, block that grows", false},
+	{"hash by URL", true}, {"errors of an address", false},
+}
+
+// drawnWorlds are the worlds that a play is set in by chance.
+func drawnWorlds() []string {
+	worlds := slices.Clone(worldNames)
+	for _, world := range measuredWorlds {
+		if world.drawn {
+			worlds = append(worlds, world.name)
+		}
+	}
+	return worlds
 }
 
 // measured sets the worlds that have been measured on Discord, or found with a compatible server, in autumn 2026.

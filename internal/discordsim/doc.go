@@ -74,15 +74,16 @@
 //
 // Headers announce when a bucket with a [Lateness] opens at the earliest; nothing announces a lateness of the global limit. A
 // refusal is one by lateness if the client's own requests fill the limit, the request was sent after the announced opening (or
-// another one was counted since, which could not know better), and
-// a punctual limit would have had room for it and for all others that were refused at the same opening. For the global limit the
-// announced opening is a period after the client's own requests. Such a refusal is excused if
+// another one was counted since, which could not know better), and a punctual limit would have had room for it and for all
+// others that were refused at the same opening. For the global limit the announced opening is a period after the client's
+// own requests. A lateness for which no answer has announced a longer time could be the request of another client; the
+// refusal is unavoidable. Otherwise it is excused if
 //
 //   - no refusal that had shown as much lateness of this bucket had been delivered when it was sent. Requests in flight together
 //     are excused together. Report.LateOpenings counts them as one; or
 //   - the client tried, after long enough, whether the bucket opens earlier by now: 2^k periods in which own requests were accepted
 //     had passed since the last refusal by lateness. k counts the tries in vain since the largest lateness was shown. Such a try is
-//     one request alone. It may be many if an answer since that refusal had shown that a place came back earlier.
+//     one request alone. It may be many if a request had been accepted since that refusal when less lateness had passed.
 //
 // Other refusals by lateness are avoidable: the client knew how late the bucket opens.
 //

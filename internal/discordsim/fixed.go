@@ -81,7 +81,13 @@ func (f *fixedWindow) overdue(now time.Time) int {
 	return f.used
 }
 
-func (f *fixedWindow) opened() time.Time { return f.before }
+func (f *fixedWindow) opened(now time.Time) time.Time {
+	f.roll(now)
+	if f.used >= f.quota.Limit {
+		return f.end
+	}
+	return f.before
+}
 
 func (f *fixedWindow) Quota() Quota { return f.quota }
 

@@ -90,23 +90,21 @@ type gate struct {
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
-	if g.counter != nil && g.counter.overdue(now) > 0 && x.who == Own {
-		defer func() {
-			if ok {
-				g.crowded = now
-			}
-		}()
-	}
+	early := g.looksEarly(now)
+	late := g.counter != nil && x.who == Own && g.counter.overdue(now) > 0
 	if g.counter != nil && !g.counter.Take(now, x.who) {
 		if g.evidence != nil && x.who == Own {
 			g.evidence.tried(x.call.Request.SentAt)
 		}
 		return g.counter.State(now).RetryAfter, false
 	}
+	if late {
+		g.crowded = now
+	}
 	if x.who == Own {
 		g.note(x.call.Request.SentAt, now)
 		g.accept(now, quotaOf(g.counter).Period)
-		if opened := g.opened(); !opened.IsZero() && now.Before(opened.Add(g.largest(now))) {
+		if early {
 			x.early = append(x.early, g)
 		}
 		if g.pace != nil {
@@ -116,15 +114,24 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	return 0, true
 }
 
-// opened is when the client expected the place that came back last; zero: none has.
-func (g *gate) opened() time.Time {
+// opened is when the client expects the place that the next request takes; zero: that was never taken. No answer announces
+// when a global window ends: there a client counts a period from its own requests on.
+func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
-		return g.pace.opened()
+		return g.pace.opened(now)
 	case g.counter != nil:
-		return g.counter.opened()
+		return g.counter.opened(now)
 	}
 	return time.Time{}
+}
+
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown: it did, or the
+// request takes another place than one whose announced return has passed, which the client cannot see.
+func (g *gate) looksEarly(now time.Time) bool {
+	opened := g.opened(now)
+	return g.counter != nil && g.counter.overdue(now) > 0 ||
+		!opened.IsZero() && now.Before(opened.Add(g.largest(now)))
 }
 
 // idle reports whether the gate can be forgotten without making a difference to anybody.

@@ -80,7 +80,7 @@ type knowledge struct {
 	quiet     time.Time     // first success without readable headers; zero: none
 	stale     time.Time     // first answer that described a window that was over; zero: none
 	timed     time.Time     // first answer to an accepted request that told when its window ends; zero: none
-	longest   time.Duration // the longest time until then that such an answer has told
+	longest   time.Duration // the longest time until then that such an answer has announced
 	lagging   time.Time     // first answer that named a place too many; zero: none
 	lagTold   time.Time     // first such answer that was read after another; zero: none
 	lies      []lie

@@ -112,6 +112,8 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"punctual again, and late again", becoming(300*ms, 0, 300*ms), slices.Concat(
 			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(61*second, 1), kept(66*second, 1), // read at 66 s: punctual
 			kept(120*second, 1), kept(125_001*ms, 1)), []string{becauseLate, becauseTried}, 2},
+		{"as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(1500*ms, 0)},
+			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)}, []string{becauseOthers, becauseOthers}, 0},
 		{"other places than the client's own", Rule{Quota: one},
 			[]step{others(0, 1), trip(5 * second), trip(5300 * ms)}, []string{becauseOthers}, 0},
 	}
@@ -152,6 +154,18 @@ func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
 	assert.Equal(t, append([]string{becauseLate}, slices.Repeat([]string{becauseTried}, 5)...), reasons)
 }
 
+// A request that was slow on its way has left a place of the window that closes late. Another one takes that after the
+// announced end: it looks as if the bucket had opened.
+func TestABatchIsExcusedAfterWhatLooksLikeAnEarlyOpening(t *testing.T) {
+	t.Parallel()
+	w := messages(t, Rule{Quota: Fixed(3, 5*second).Late(300*ms, 0)})
+	_, reasons := tell(w,
+		trip(0), trip(100*ms), trip(100*ms), trip(5100*ms), // the last shows how late the bucket opens
+		trip(5400*ms), trip(5500*ms), // a window until 10.45 s, or 10.75 s, and a place of it is left
+		trip(10_450*ms), trip(10_560*ms), trip(10_560*ms))
+	assert.Equal(t, []string{becauseLate, becauseTried, becauseTried}, reasons)
+}
+
 func TestTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	two := func(quota Quota) func(*Config) { return func(c *Config) { c.Global = quota } }
@@ -160,6 +174,11 @@ func TestTheGlobalLimitMayOpenLate(t *testing.T) {
 		instant(1200*ms), instant(1200*ms), instant(1300*ms))
 	assert.Equal(t, []string{becauseLate, becauseTold, becauseOwn}, reasons)
 	assert.Equal(t, 1, w.Report().Late.Global)
+
+	// The request takes the place of the first, not that of the latest which a client may use again.
+	w = messages(t, Rule{Quota: Unlimited()}, two(Fixed(2, second).Late(200*ms, 0)))
+	_, reasons = tell(w, instant(0), instant(2*ms), step{sent: 1001 * ms, processed: 1003 * ms, answered: 1010 * ms})
+	assert.Equal(t, []string{becauseLate}, reasons)
 
 	// Windows of Discord's kind that are all late by the same are punctual in another phase.
 	w = messages(t, Rule{Quota: Unlimited()}, two(Aligned(2, second, 0).Late(200*ms, 0)))

@@ -17,8 +17,8 @@ func (l *leakyBucket) take(places *takenPlaces, now time.Time, late time.Duratio
 }
 
 func (l *leakyBucket) expire(now time.Time) {
-	l.places.expire(now)
-	l.own.expire(now)
+	l.places.expire(now, l.quota.Limit)
+	l.own.expire(now, l.quota.Limit)
 }
 
 func (l *leakyBucket) Take(now time.Time, who Consumer) bool {
@@ -49,7 +49,10 @@ func (l *leakyBucket) overdue(now time.Time) int {
 	return l.places.overdue(now)
 }
 
-func (l *leakyBucket) opened() time.Time { return l.places.opened }
+func (l *leakyBucket) opened(now time.Time) time.Time {
+	l.expire(now)
+	return l.places.opened(l.quota.Limit)
+}
 
 func (l *leakyBucket) Quota() Quota { return l.quota }
 

@@ -207,8 +207,9 @@ type Counter interface {
 
 	// overdue is the number of places that are announced to have come back at this moment, and have not.
 	overdue(now time.Time) int
-	// opened is the moment for which the return of the last place was announced that has come back. It is zero before one has.
-	opened() time.Time
+	// opened is the moment for which the return of the place was announced that the next request takes. It is zero if that
+	// place was never taken.
+	opened(now time.Time) time.Time
 	// resize changes numbers but not the kind. What is counted stays counted.
 	resize(now time.Time, quota Quota)
 }

@@ -99,26 +99,35 @@ func (r *revealed) refusedAt(opens time.Time) int {
 	return 0
 }
 
-// lateness is how much later than announced a full limit opens, and when that was announced for. room says whether a
-// punctual limit would have had a place for one more own request.
-func (g *gate) lateness(now, opens time.Time) (late time.Duration, announced time.Time, room bool) {
-	quota := g.counter.Quota()
+// hasRoom says whether a full limit would have a place for one more own request if it were punctual.
+func (g *gate) hasRoom(now, opens time.Time) bool {
 	used := g.counter.OwnUsed(now) - g.counter.overdue(now)
-	announced = opens.Add(-g.counter.State(now).NextLate)
-	if g.pace != nil { // no answer announces when this window ends: a client counts a period from its own requests on
-		used, announced = g.pace.OwnUsed(now), g.pace.opened()
+	if g.pace != nil {
+		used = g.pace.OwnUsed(now)
 	}
-	return opens.Sub(announced), announced, used+g.refusedAt(opens) < quota.Limit
+	return used+g.refusedAt(opens) < g.counter.Quota().Limit
+}
+
+// couldBeOthers says whether a lateness looks like the request of another client: no answer had announced a longer time.
+func (g *gate) couldBeOthers(late time.Duration) bool {
+	if g.pace != nil {
+		return late >= g.pace.quota.Period
+	}
+	return late >= g.longest
 }
 
 // judgeLate decides about a refusal by a limit that is full of the client's own requests: whether it is full because it
 // opens later than announced, and whether the client could know that.
 func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
-	g, opens := x.refusal.gate, x.call.Now.Add(x.refusal.retry)
-	late, announced, room := g.lateness(x.call.Now, opens)
-	if late <= 0 || !room || q.sent.Before(announced) && g.crowded.Before(announced) {
+	g, now := x.refusal.gate, x.call.Now
+	opens, announced := now.Add(x.refusal.retry), g.opened(now)
+	late := opens.Sub(announced)
+	switch {
+	case late <= 0 || q.sent.Before(announced) && g.crowded.Before(announced) || !g.hasRoom(now, opens):
 		return Avoidable, becauseOwn
+	case g.couldBeOthers(late):
+		return Unavoidable, becauseOthers
 	}
 	x.late, x.firstLate = late, g.refusedAt(opens) == 0
-	return g.refuse(x.call.Now, q.heard, opens, late)
+	return g.refuse(now, q.heard, opens, late)
 }

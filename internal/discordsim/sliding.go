@@ -11,12 +11,12 @@ type slidingLog struct {
 
 // add counts a request without asking whether there is room.
 func (s *slidingLog) add(now time.Time, who Consumer) {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	s.places.add(now.Add(s.quota.Period), s.draws.next(s.quota.Lateness), who)
 }
 
 func (s *slidingLog) Take(now time.Time, who Consumer) bool {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	if len(s.places.live()) >= s.quota.Limit {
 		return false
 	}
@@ -25,26 +25,29 @@ func (s *slidingLog) Take(now time.Time, who Consumer) bool {
 }
 
 func (s *slidingLog) State(now time.Time) State {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	return s.places.state(now, s.quota.Limit)
 }
 
 func (s *slidingLog) OwnUsed(now time.Time) int {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	return s.places.own
 }
 
 func (s *slidingLog) overdue(now time.Time) int {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	return s.places.overdue(now)
 }
 
-func (s *slidingLog) opened() time.Time { return s.places.opened }
+func (s *slidingLog) opened(now time.Time) time.Time {
+	s.places.expire(now, s.quota.Limit)
+	return s.places.opened(s.quota.Limit)
+}
 
 func (s *slidingLog) Quota() Quota { return s.quota }
 
 func (s *slidingLog) resize(now time.Time, quota Quota) {
-	s.places.expire(now)
+	s.places.expire(now, s.quota.Limit)
 	longer := quota.Period - s.quota.Period
 	s.places.move(func(back time.Time) time.Time { return back.Add(longer) })
 	s.quota = quota

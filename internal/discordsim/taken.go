@@ -5,10 +5,9 @@ import "time"
 // takenPlaces are the occupied places of a log or of a leaky bucket. They come back in the order in which they were
 // taken.
 type takenPlaces struct {
-	list   []takenPlace // the first `gone` entries have come back
-	gone   int
-	own    int
-	opened time.Time // the announced return of the place that came back last
+	list []takenPlace // the first `gone` entries have come back
+	gone int
+	own  int
 }
 
 type takenPlace struct {
@@ -21,18 +20,26 @@ func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
 
 func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
 
-func (t *takenPlaces) expire(now time.Time) {
+// expire counts places as free that have come back. It remembers the last ones, as many as the limit.
+func (t *takenPlaces) expire(now time.Time, limit int) {
 	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
 		if t.list[t.gone].who == Own {
 			t.own--
 		}
-		t.opened = t.list[t.gone].back
 		t.gone++
 	}
-	if t.gone > 16 && t.gone > len(t.list)/2 {
-		t.list = t.list[:copy(t.list, t.list[t.gone:])]
-		t.gone = 0
+	if drop := min(t.gone, len(t.list)-limit); drop > 16 && drop > len(t.list)/2 {
+		t.list = t.list[:copy(t.list, t.list[drop:])]
+		t.gone -= drop
 	}
+}
+
+// opened is when the place was announced to come back that the next request takes. It is zero if that was never taken.
+func (t *takenPlaces) opened(limit int) time.Time {
+	if i := len(t.list) - limit; i >= 0 {
+		return t.list[i].back
+	}
+	return time.Time{}
 }
 
 // last is when all places will have come back, as announced; zero: they have.
