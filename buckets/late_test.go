@@ -111,7 +111,7 @@ func TestOthersDoNotWaitLongForTheOneThatGoesFirstAtAnOpening(t *testing.T) {
 		all := asks(m, message(1), 10)
 		wait(latePeriod + roundings)
 		require.Equal(t, 1, granted(t, all))
-		wait(900 * ms)
+		wait(400 * ms)
 		require.Equal(t, 1, granted(t, all))
 		wait(100 * ms)
 		require.Equal(t, 5, granted(t, all), "the bucket has certainly opened")

@@ -23,7 +23,7 @@ const (
 	// doubtfulPeriods is for how many periods the first lateness of a bucket is doubted.
 	doubtfulPeriods = 4
 	// plausible is how late a bucket opens at most that is not known to be late. Real ones were 0.4 s late.
-	plausible = time.Second
+	plausible = time.Second / 2
 )
 
 // openingState is what is known of the latest opening.

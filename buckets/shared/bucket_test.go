@@ -108,7 +108,7 @@ func TestAWindowLetsNoMoreGoThanItsLimit(t *testing.T) {
 
 func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
+		a, b := w.punctual()
 		b.join(2)
 		pass(10 * ms)
 		require.Equal(t, 2, b.leaves())
