@@ -207,7 +207,9 @@ func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().lat
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
 	if p.sent >= w.opened {
-		w.opening = tried
+		if w.opening = tried; w.probing == probesOpening {
+			w.probing, w.probeOut = notProbing, false
+		}
 	}
 	if w.rare != nil && w.rare.late.by > 0 {
 		w.rare.late.travel(now - p.sent)
