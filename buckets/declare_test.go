@@ -44,7 +44,7 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): two limits have this name: expected another one, of Named"}},
 		"unknown known limit": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
 			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, old-message-edits, old-message-deletes, ` +
-				`webhook-messages, crossposts, invites, command-creates, lobbies, lobby-links`}},
+				`webhook-messages, webhook-creates, prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
 			[]string{"WithLimit(crossposts): two limits have this name: expected another one, of Named"}},
 		"no function of channels": {[]buckets.Option{buckets.WithWebhookChannels(nil)}, []string{"WithWebhookChannels(nil): expected a function"}},
