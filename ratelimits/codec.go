@@ -10,7 +10,7 @@ import (
 
 // The first byte says what follows, and in which form. It changes whenever the fields below do.
 const (
-	windowFormat = 0x16
+	windowFormat = 0x17
 	permitFormat = 0x24
 )
 

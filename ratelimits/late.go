@@ -134,7 +134,11 @@ func (w *Window) Late() (by time.Duration, known bool) {
 
 // ExpectLate tells a new window how late other buckets of its kind open, as Late has returned it for one of them.
 func (w *Window) ExpectLate(now, by time.Duration) {
-	if w.punctual = by <= 0; !w.punctual {
+	if w.punctual = by <= 0; w.punctual {
+		if w.rare != nil {
+			w.rare.late = lateness{}
+		}
+	} else {
 		late := &w.writeRare().late
 		late.by = min(by, LongestTrust)
 		late.shown.least = late.by
@@ -187,13 +191,17 @@ func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
 	switch {
-	case w.opening == tried || now > w.opened+by+plausible:
+	case w.opening == tried || now >= w.surelyOpen():
 		return false
 	case by > 0 && now < late.tryAt:
 		return w.opening == untriedMany
 	}
 	return !known || by > 0
 }
+
+// surelyOpen returns when the bucket has opened however late it may be. Until then at most one request goes first and is
+// waited for: it may be a large upload.
+func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {

@@ -78,9 +78,10 @@ const (
 type probing uint8
 
 const (
-	notProbing  probing = iota
-	probes              // one goes first
-	probesAlone         // when nothing else is charged
+	notProbing    probing = iota
+	probesOpening         // one goes first, until the bucket is open for certain
+	probes                // one goes first
+	probesAlone           // when nothing else is charged
 )
 
 // mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
@@ -107,7 +108,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	}
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
 	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
-		w.probing, p.probe = probes, true
+		w.probing, p.probe = probesOpening, true
 	}
 	w.probeOut = p.probe
 	w.inflight++
@@ -125,6 +126,8 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		}
 	}
 	switch {
+	case w.probing == probesOpening && w.probeOut:
+		return w.surelyOpen(), true
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
@@ -171,6 +174,9 @@ func (w *Window) advance(now time.Duration) {
 				w.probing = probesAlone
 			}
 		}
+	}
+	if w.probing == probesOpening && now >= w.surelyOpen() {
+		w.probing, w.probeOut = notProbing, false
 	}
 	if w.rare != nil {
 		w.rare.advance(w, now)
