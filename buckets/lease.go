@@ -236,7 +236,8 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	limit, free := b.window.Limit(), b.window.HoldWait(now) == 0
 	late, punctual := b.window.Late()
 	b.report(now, &h.permit, r)
-	if by, known := b.window.Late(); b.window.Limit() != limit || by != late || known != punctual {
+	by, known := b.window.Late()
+	if b.link != nil || b.window.Limit() != limit || by != late || known != punctual { // another process may have learnt it
 		b.tellGroup()
 	}
 	switch {

@@ -13,6 +13,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.limit, w.longest, w.origin = limit, 0, learnt
 		w.ledger.clear()
 		w.evidence = evidence{}
+		if w.rare != nil && w.rare.late.by > 0 { // expected before the period was known
+			w.rare.late.wait(now, s.after)
+		}
 	}
 	if limit != w.limit {
 		w.resize(now, p.sent, limit)
