@@ -86,3 +86,75 @@ func (c *lateCase) test(t *testing.T, latency discordsim.Latency) {
 	assert.Zero(t, report.Avoidable.Total())
 	assert.LessOrEqual(t, took, time.Duration(c.slower*float64(ideal.Makespan)))
 }
+
+// The seconds of the global limit may open late as well.
+func TestAGlobalLimitThatOpensLateIsHardlyEverMetClosed(t *testing.T) {
+	t.Parallel()
+	punctual, late := discordsim.Fixed(50, time.Second), 200*time.Millisecond
+	for name, c := range map[string]struct {
+		global            discordsim.Quota
+		openings, refused int           // at which 429s came at most, and these
+		second            time.Duration // how long one lasts at most
+	}{
+		"punctual":       {punctual, 0, 0, time.Second},
+		"late":           {punctual.Late(late, 0), 3, 10, time.Second + late},
+		"late at random": {punctual.Late(0, late), 4, 12, time.Second + late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				config := everything(discordsim.Unlimited())
+				config.Global, config.Seed = c.global, 1
+				config.Latency = discordsim.Latency{RoundTrip: 60 * time.Millisecond, Jitter: 40 * time.Millisecond}
+				server := newDiscord(t, config)
+				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
+				start := time.Now()
+				var calls []*call
+				for range 100 * 50 {
+					calls = append(calls, send(transport, newMessage(t)))
+				}
+				assertStatus(t, http.StatusOK, calls...)
+				report := server.Report()
+				assert.LessOrEqual(t, report.LateOpenings, c.openings)
+				assert.LessOrEqual(t, report.Refused.Total(), c.refused)
+				assert.Zero(t, report.Avoidable.Total())
+				longest := config.Latency.RoundTrip + config.Latency.Jitter
+				assert.Less(t, time.Since(start), 100*(c.second+longest))
+			})
+		})
+	}
+}
+
+// A bucket that was late and is punctual again is used as fast as before, and so on.
+func TestABucketBecomesLateAndPunctualAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const period = 2 * time.Second
+		config := everything(discordsim.Fixed(5, period))
+		config.Rules[0].Changes = []discordsim.Change{
+			{At: time.Minute, Quota: discordsim.Fixed(5, period).Late(300*time.Millisecond, 0)},
+			{At: 4 * time.Minute, Quota: discordsim.Fixed(5, period)},
+		}
+		server := newDiscord(t, config)
+		transport := newTransport(t, server.RoundTripper(), unlimitedBot(), httpclient.WithMaxRateLimit(time.Hour))
+		took := func(windows int) time.Duration {
+			start := time.Now()
+			var calls []*call
+			for range 5 * windows {
+				calls = append(calls, send(transport, newMessage(t)))
+			}
+			assertStatus(t, http.StatusOK, calls...)
+			return time.Since(start)
+		}
+		took(29)
+		assert.Zero(t, server.Report().Refused.Total())
+		took(300) // until long after the second change
+		refused := server.Report().Refused.Total()
+		assert.LessOrEqual(t, refused, 5+1, "all of the first opening that was late, and one that tried it again")
+		assert.LessOrEqual(t, server.Report().LateOpenings, 2)
+		time.Sleep(2 * period)
+		assert.Less(t, took(50), 49*(period+slack))
+		assert.Equal(t, refused, server.Report().Refused.Total())
+		assert.Zero(t, server.Report().Avoidable.Total())
+	})
+}
