@@ -67,7 +67,7 @@ var leases = sync.Pool{New: func() any { return new(held) }}
 //
 // After a 429, call Acquire again, which includes the wait, and send the request again if its body can be repeated. Use
 // a Request to keep the place in the queue.
-func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r}) }
+func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r.Clip()}) }
 
 // Refused reports that a 429 has arrived of which only status and headers are known yet. Until the lease ends, normally
 // by Update with the complete response, no request is sent that the 429 may be about. It does not end the lease and
@@ -84,6 +84,7 @@ func (l Lease) Refused(r ratelimits.Response) {
 	if h == nil || h.generation.Load() != l.generation {
 		return
 	}
+	r = r.Clip()
 	b := h.lock()
 	defer b.mu.Unlock()
 	b.pause(h, &r)
