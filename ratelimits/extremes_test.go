@@ -107,3 +107,40 @@ func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 		require.GreaterOrEqual(t, wait, -now, fmt.Sprint(i))
 	}
 }
+
+// However far away what a window waits for lies by the one who has written it, a day after Resume it lets a request go.
+func TestResumedWindowWaitsForADayAtMost(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var w ratelimits.Window
+		if rapid.Bool().Draw(t, "declared") {
+			w.Declare(rapid.IntRange(1, 3).Draw(t, "limit"), ratelimits.LongestTrust)
+		}
+		now := second
+		for range rapid.IntRange(1, 8).Draw(t, "requests") {
+			now += second
+			r := extremeResponse(t)
+			r.Limit, r.Remaining = rapid.IntRange(1, 3).Draw(t, "limit"), 0
+			p := w.Adopt(now, now)
+			if rapid.Bool().Draw(t, "answered") {
+				w.Report(now, p, r)
+			}
+		}
+		w.Shift(rapid.SampledFrom(extremeTimes[2:5]).Draw(t, "early"), time.Duration(rapid.IntRange(0, 48).Draw(t, "late"))*time.Hour)
+		w, _, err := ratelimits.DecodeWindow(w.Append(nil))
+		require.NoError(t, err)
+		end := now + ratelimits.LongestTrust + time.Millisecond
+		w.Resume(now, rapid.Bool().Draw(t, "exact"))
+		require.LessOrEqual(t, w.Reset(), end)
+		require.LessOrEqual(t, now+w.Predict(now, 0), end)
+		for {
+			at, ok := w.Next(now)
+			require.True(t, ok)
+			require.LessOrEqual(t, at, end)
+			if at <= now {
+				return
+			}
+			now = at
+		}
+	})
+}
