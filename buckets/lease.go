@@ -2,7 +2,9 @@ package buckets
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,11 @@ import (
 type Lease struct {
 	held       *held
 	generation uint32
+}
+
+// Format hides from fmt what the lease stands for: the route, which may contain a token, and what changes meanwhile.
+func (l Lease) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), "lease "+strconv.FormatUint(uint64(l.generation), 10))
 }
 
 // held is what a lease stands for. It is used again after its end, with another generation.
