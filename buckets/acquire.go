@@ -221,14 +221,21 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 	}
 	arrived := b.place(now, a)
 	f, err := m.judge(now, b, a, arrived)
-	if err != nil || !announced {
+	if err != nil {
 		return Lease{}, nil, f, err
+	}
+	reason := b.reason(now, a, f)
+	if !announced {
+		if reason == WaitsForProbe { // what is forecast of other limits comes after it
+			f = forecast{}
+		}
+		return Lease{}, nil, f, nil
 	}
 	w := async
 	if w == nil {
 		w = m.waiters.get()
 	}
-	w.reason = b.reason(now, a, f)
+	w.reason = reason
 	return Lease{}, b.enqueue(now, a, arrived, w), f, nil
 }
 

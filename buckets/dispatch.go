@@ -94,7 +94,6 @@ func (b *bucket) dispatch(now time.Duration, p *gatePermits) {
 	if b.grantQueued(now, p); b.queues == nil {
 		b.discoveryLink.release(now)
 	}
-	b.probeOver(now)
 	b.tell(now)
 }
 
@@ -120,13 +119,16 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 				b.rejectAll(err)
 				continue
 			}
+			b.stopAt(now, &w.ask)
 			wake = opens
 			break
 		}
 		if at > now {
+			b.stopAt(now, &w.ask)
 			wake = at
 			break
 		}
+		qs.opening.pass(now)
 		if err := b.server().budget.take(now, &w.ask, b, p); err != nil {
 			b.remove(w)
 			b.resolve(w, Lease{}, err)
@@ -138,6 +140,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			if missing.declared() { // else it would keep for long what others can use, and not have it when it is its turn
 				b.keep(now, q, w.useDeclared(p))
 			}
+			q.stopAbove(missing)
 			if err := missing.waitError(now); err != nil {
 				b.rejectQueue(q, err)
 			} else {
@@ -145,6 +148,7 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 			}
 			continue // with others, who may need less
 		}
+		q.opening.pass(now)
 		lease, ok := b.grant(now, &w.ask, w.Arrived, p, true)
 		if !ok {
 			wake = opens
@@ -152,7 +156,9 @@ func (b *bucket) grantQueued(now time.Duration, p *gatePermits) {
 		}
 		qs.ready.Spend()
 		q.passed = nil
+		reason := b.hasWaitedFor(q, w)
 		b.remove(w)
+		w.reason = reason
 		b.resolve(w, lease, nil)
 	}
 	if next := b.returnKept(now); next > 0 && (wake == 0 || next < wake) {
@@ -206,6 +212,7 @@ func (b *bucket) serve(q *queue, p gatePermits) {
 		q.passed = q.line
 	}
 	q.line = nil
+	q.opening.pass(now)
 	if b.queues.has(q) {
 		b.queues.recount(q)
 		b.keep(now, q, p.declared)

@@ -2,7 +2,9 @@ package buckets
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,11 @@ import (
 type Lease struct {
 	held       *held
 	generation uint32
+}
+
+// Format hides from fmt what the lease stands for: the route, which may contain a token, and what changes meanwhile.
+func (l Lease) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), "lease "+strconv.FormatUint(uint64(l.generation), 10))
 }
 
 // held is what a lease stands for. It is used again after its end, with another generation.
@@ -67,7 +74,7 @@ var leases = sync.Pool{New: func() any { return new(held) }}
 //
 // After a 429, call Acquire again, which includes the wait, and send the request again if its body can be repeated. Use
 // a Request to keep the place in the queue.
-func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r}) }
+func (l Lease) Update(r ratelimits.Response) { l.end(&outcome{sent: true, response: r.Clip()}) }
 
 // Refused reports that a 429 has arrived of which only status and headers are known yet. Until the lease ends, normally
 // by Update with the complete response, no request is sent that the 429 may be about. It does not end the lease and
@@ -84,6 +91,7 @@ func (l Lease) Refused(r ratelimits.Response) {
 	if h == nil || h.generation.Load() != l.generation {
 		return
 	}
+	r = r.Clip()
 	b := h.lock()
 	defer b.mu.Unlock()
 	b.pause(h, &r)

@@ -25,7 +25,7 @@ type queues struct {
 	heldUntil time.Duration // until then each sub-limit is held, as far as anybody looked: there may be very many
 	alarm     alarm
 	ordered   int           // ordered requests in flight
-	probed    bool          // somebody may wait for a probe, or did when somebody looked last
+	opening   opening       // of the bucket itself
 	overdue   time.Duration // when the first of those who wait will have waited too long, as far as anybody looked; 0: not known
 }
 
@@ -49,6 +49,8 @@ type queue struct {
 	place   place                // there, guarded by that line
 	kept    []declaredPermit
 	passed  *line // that of a gate, where it had its turn, and nobody of it has left since, for want of something else
+
+	opening opening // of what stands above the bucket, and of a sub-limit
 
 	subLimit bool // it is that of a sub-limit
 	hold     ratelimits.Throttle
@@ -231,9 +233,15 @@ func (b *bucket) settle(now time.Duration, q *queue) {
 		qs.recount(q)
 	}
 	switch {
-	case head == nil || !q.open(now):
+	case head == nil:
+		qs.ready.Remove(&q.turn, q.key.group)
+	case !q.open(now):
+		q.opening.stop(WaitsForSubLimit)
 		qs.ready.Remove(&q.turn, q.key.group)
 	case !q.turn.Queued():
+		if q.subLimit {
+			q.opening.pass(now)
+		}
 		q.turn.Value, q.turn.Arrived = q, head.Arrived
 		qs.ready.Insert(&q.turn, q.key.group, q.weight)
 	case q.turn.Arrived != head.Arrived:
@@ -394,27 +402,7 @@ func (b *bucket) insert(w *waiter) {
 	q := b.queueOf(&w.ask)
 	q.waiting.Insert(&w.Element)
 	b.queues.count(q, 1)
-	b.queues.probed = b.queues.probed || w.reason == WaitsForProbe
 	b.settle(b.now(), q)
-}
-
-// probeOver notes of those who have waited for a probe what they wait for now that it is over.
-func (b *bucket) probeOver(now time.Duration) {
-	if b.queues == nil || !b.queues.probed {
-		return
-	}
-	reason, _ := b.waitsFor(now)
-	if reason == WaitsForProbe {
-		return
-	}
-	for q := range b.queues.all {
-		for w := range q.waiters {
-			if w.reason == WaitsForProbe {
-				w.reason = reason
-			}
-		}
-	}
-	b.queues.probed = false
 }
 
 // remove takes a waiter out of its queue. It reports false if it is in none.
@@ -426,6 +414,7 @@ func (b *bucket) remove(w *waiter) bool {
 	if q == nil || !q.waiting.Remove(&w.Element) {
 		return false
 	}
+	w.reason = b.waitsStill(q, w)
 	b.queues.count(q, -1)
 	b.settle(b.now(), q)
 	return true

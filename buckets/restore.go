@@ -131,7 +131,7 @@ type entryState struct {
 // mostRequests bounds everything that is a number of requests.
 const mostRequests = 100_000_000
 
-// at reads an instant, 0 for none.
+// at reads an instant, 0 for none. Nothing lasts longer than LongestTrust from when it was written.
 func (s *state) at() time.Duration {
 	t := s.Time(time.Nanosecond)
 	switch {
@@ -141,7 +141,7 @@ func (s *state) at() time.Duration {
 		s.Fail()
 		return 0
 	}
-	return max(t+s.late, 1)
+	return max(min(t, s.written+ratelimits.LongestTrust)+s.late, 1)
 }
 
 func (s *state) major() major { return major{s.Number(), s.Number()} }
@@ -285,7 +285,7 @@ func (m *RESTBucketManager) restore(s *state) {
 		server.edge.restore(now, state.edge)
 		for _, invalid := range state.invalid {
 			if !shared { // the others have counted it
-				server.budget.add(invalid)
+				server.budget.add(invalidState{min(invalid.at, now), invalid.n})
 			}
 		}
 		for r, until := range state.holds {
@@ -359,7 +359,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		e := m.addEntry(a, state.route, group)
 		e.use()
 		e.limit.Store(int32(state.limit))
-		e.unstableUntil.Store(int64(state.unstable))
+		e.unstableUntil.Store(int64(min(state.unstable, now+unstableFor)))
 		e.byError.Store(state.byError)
 		for major, i := range state.byMajor {
 			if groups[i] != nil {

@@ -103,6 +103,23 @@ func printed(value any) string {
 	return fmt.Sprint(out.String(), string(text), err)
 }
 
+func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		const token = "webhook-secret_0123456789"
+		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)
+		require.NoError(t, err)
+		for _, value := range []any{lease, &lease, []buckets.Lease{lease}, buckets.Lease{}} {
+			text := printed(value)
+			assert.NotContains(t, text, token)
+			assert.NotContains(t, text, fmt.Sprintf("%x", token))
+			assert.NotContains(t, text, bot)
+		}
+		lease.Return()
+	})
+}
+
 // Limiters of other makes get requests, and log them as they please.
 func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()

@@ -273,9 +273,11 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 		return WaitsForDeclared
 	case f.class == ratelimits.ClassEdge || f.wait == 0 && line != nil && line == &b.group.authentication.edge.line:
 		return WaitsForEdge
+	case line == nil && f.class == ratelimits.ClassOK && b.awaitsProbe(now): // for longer than anybody can tell
+		return WaitsForProbe
 	case f.global || f.wait == 0 && line != nil:
 		return WaitsForGlobal
-	case b.link.alone(now) && b.window.AwaitsProbe(now):
+	case b.awaitsProbe(now):
 		return WaitsForProbe
 	case f.class == ratelimits.ClassShared:
 		return WaitsForShared
@@ -283,6 +285,15 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 		return WaitsForWindow
 	}
 	return WaitsForProbe
+}
+
+// awaitsProbe reports that nothing leaves before the outcome of a request that went first, to find a limit or to see whether one has opened.
+func (b *bucket) awaitsProbe(now time.Duration) bool {
+	if !b.link.alone(now) {
+		return false
+	}
+	_, known := b.nextPermit(now)
+	return !known && b.window.Limit() == 0 || b.window.AwaitsProbe(now)
 }
 
 // waited returns how long the one has waited that was there first.

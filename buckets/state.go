@@ -29,7 +29,8 @@ const (
 // WithStateKey sets a secret that WriteState uses to hash credentials and tokens, which next to the state has to be given to RestoreState.
 // Without it, who reads a state cannot find out a token that is as random as those of Discord are, but can confirm a guess.
 func WithStateKey(secret []byte) Option {
-	return func(s *settings) { s.stateKey = slices.Clone(secret) }
+	kept := wire.NewSecret(secret)
+	return func(s *settings) { s.stateKey = kept }
 }
 
 // WriteState writes all that the next manager needs to go on without asking Discord anew: to which buckets routes belong, windows and

@@ -24,6 +24,16 @@ func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	return max(after, 0), rounding, true
 }
 
+// untilDate returns the longest time that can lie between a Date and another date of the same clock, both cut to whole seconds.
+func untilDate(until, date string) (wait time.Duration, ok bool) {
+	to, okTo := parseDate(until)
+	from, okFrom := parseDate(date)
+	if !okTo || !okFrom {
+		return 0, false
+	}
+	return max(min(to.Sub(from), longest-dateRounding)+dateRounding, 0), true
+}
+
 // parseDate reads an HTTP date, such as the server's own clock in Date.
 func parseDate(text string) (time.Time, bool) {
 	if text == "" {

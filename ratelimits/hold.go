@@ -107,11 +107,12 @@ func (w *Window) again(now time.Duration) time.Duration {
 // resource, otherwise a second. It is always positive, because the values are rounded and a retry must not loop without
 // a wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
+	clipped := r.Clip()
 	switch {
 	case r.HasRetryAfter:
-		return min(r.RetryAfter+tick, LongestTrust)
-	case r.Limited && (r.Class == ClassUser || r.Class == ClassShared):
-		return min(r.ResetAfter+tick, LongestTrust)
+		return min(clipped.RetryAfter+tick, LongestTrust)
+	case clipped.Limited && (clipped.Class == ClassUser || clipped.Class == ClassShared):
+		return min(clipped.ResetAfter+tick, LongestTrust)
 	}
 	return defaultWait
 }

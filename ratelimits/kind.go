@@ -64,7 +64,7 @@ type sample struct {
 
 // read takes what a response says. (Here and where it is charged each field is set by itself, as copies of what was just written are slow.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
-	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-max(r.Remaining, 0), 1), mostCounted))
+	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))
 	s.sent, s.received = sent, now
 	s.rounding = r.ResetRounding
 	s.reset.low, s.reset.high = sent+s.after-s.rounding-tick, now+s.after+tick

@@ -26,5 +26,5 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 // fills is when a leaky bucket has certainly given back the place of a request of whose counting nothing was said: so many slots
 // after everything else, and a full bucket's time at most.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
-	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high))
+	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

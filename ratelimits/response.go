@@ -36,7 +36,7 @@ type Response struct {
 	// reset within a week. Otherwise they are zero. A server that sends no Reset-After, but Reset and its own Date, has
 	// named the difference.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was present. Discord sends it with a 429, seldom with a 202 or a 503. In
+	// HasRetryAfter reports that RetryAfter was present, as a number of seconds, or as a date next to a Date. Discord sends it with a 429, seldom with a 202 or a 503. In
 	// other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
@@ -59,6 +59,24 @@ type Response struct {
 	// compare it only with other stamps of the same bucket. Only limits that are shared between processes need it;
 	// ParseResponse does not set it, ParseStamp reads it.
 	Stamp int64
+}
+
+// Clip returns the response with every field in the range that ParseResponse keeps to. It is for responses that a caller has made: a
+// limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time that is too long is reduced, so that
+// sums have room.
+func (r Response) Clip() Response {
+	if r.Class >= NumClasses {
+		r.Class = ClassUser
+	}
+	if r.Limited = r.Limited && 1 <= r.Limit && r.Limit <= largestSensible; r.Limited {
+		r.Remaining = min(max(r.Remaining, 0), r.Limit)
+		r.ResetAfter = min(max(r.ResetAfter, 0), longestSensible)
+		r.ResetRounding = min(max(r.ResetRounding, 0), longestSensible)
+	} else {
+		r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+	}
+	r.RetryAfter = min(max(r.RetryAfter, 0), longest)
+	return r
 }
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
@@ -92,7 +110,7 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	f.read(header, status)
 	r := Response{Status: status, Bucket: f.bucket}
 	if mayAskToWait(status) {
-		r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter)
+		f.parseRetryAfter(&r)
 	}
 	f.parseLimit(&r)
 	if status != http.StatusTooManyRequests {
@@ -103,29 +121,29 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 		r.RetryAfter, r.HasRetryAfter = refusal.retryAfter, true
 	}
 	r.Code = refusal.code
-	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
+	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+f.retryRounding+tick))
 	return r
 }
 
-// headerRounding is by how much Retry-After may exceed what it means, as it is rounded up to whole seconds. A bucket that is
-// full again before that wait is over cannot be what refused.
-const headerRounding = time.Second + tick
+// secondRounding is by how much a number of seconds in Retry-After may exceed what it means, as it is rounded up. A bucket that is full
+// again before that wait is over cannot be what refused.
+const secondRounding = time.Second
 
 // bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
-// header is the body's value rounded up to a second, or the time until the whole bucket is full, where the body says when the next
+// header is the body's value rounded up to a second (or two, if it is a date), or the time until the whole bucket is full, where the body says when the next
 // request may go; so a shorter body is the precise one. One that is longer by less than a second is, too, as others round down. What is
 // neither is a contradiction. Then the longer one counts, unless the body is in milliseconds or the server is not Discord, which
 // always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
-	header := r.RetryAfter
+	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
 	case header > longestSensible || body > longestSensible:
 		return body < header
-	case body > header+headerRounding:
+	case body > header+secondRounding+tick:
 		milliseconds := body / 1000
-		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
+		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+rounding+tick)
 	}
-	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
+	return header-body < rounding || r.Limited && header < r.ResetAfter+rounding+tick
 }
 
 // classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected. Without a scope a
@@ -160,8 +178,11 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 // fields are the raw header values that matter here, "" where absent.
 type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
-	reset, date                                      string // only if there is a limit without resetAfter
+	reset                                            string // only if there is a limit without resetAfter
+	date                                             string // only if there is reset or retryAfter
 	global, scope, via, contentType                  string // of a refusal only
+
+	retryRounding time.Duration // by how much the wait of retryAfter may be too long; set by parseRetryAfter
 }
 
 // mayAskToWait reports that a Retry-After may come with a status. Most answers are a success, and a look-up in their header for nothing
@@ -185,7 +206,10 @@ func (f *fields) read(header http.Header, status int) {
 		f.contentType = first(header[headerType])
 	}
 	if f.limit != "" && f.resetAfter == "" {
-		f.reset, f.date = first(header[headerReset]), first(header[headerDate])
+		f.reset = first(header[headerReset])
+	}
+	if f.reset != "" || f.retryAfter != "" {
+		f.date = first(header[headerDate])
 	}
 	if f.bucket == "" && f.limit == "" {
 		f.readOtherCases(header)
@@ -200,7 +224,10 @@ func (f *fields) readOtherCases(header http.Header) {
 		}
 	}
 	if f.limit == "" || f.resetAfter != "" {
-		f.reset, f.date = "", ""
+		f.reset = ""
+	}
+	if f.reset == "" && f.retryAfter == "" {
+		f.date = ""
 	}
 }
 
@@ -238,6 +265,15 @@ func (f *fields) named(name string) *string {
 		return nil
 	}
 	return value
+}
+
+// parseRetryAfter takes over the wait that is asked for: a number of seconds, or the date of the next attempt.
+func (f *fields) parseRetryAfter(r *Response) {
+	f.retryRounding = secondRounding
+	if r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter); !r.HasRetryAfter && f.date != "" {
+		f.retryRounding = 2 * dateRounding
+		r.RetryAfter, r.HasRetryAfter = untilDate(f.retryAfter, f.date)
+	}
 }
 
 // parseLimit takes over what is said of the limit, if it is all there and makes sense.

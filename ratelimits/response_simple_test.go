@@ -36,7 +36,10 @@ func readSimply(header http.Header) fields {
 		scope: value(headerScope), via: value(headerVia), contentType: value(headerType),
 	}
 	if f.limit != "" && f.resetAfter == "" {
-		f.reset, f.date = value(headerReset), value(headerDate)
+		f.reset = value(headerReset)
+	}
+	if f.reset != "" || f.retryAfter != "" {
+		f.date = value(headerDate)
 	}
 	return f
 }

@@ -32,7 +32,7 @@ func NewWindow(now time.Duration, s State) Window {
 	case s.Unlimited:
 		w.origin = unlimited
 	case s.Limit > 0:
-		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
+		w.limit, w.longest = int32(min(s.Limit, mostCounted)), min(max(s.Period, 0), LongestTrust)
 		if s.Declared {
 			w.origin = declared
 		}

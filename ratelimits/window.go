@@ -205,6 +205,7 @@ func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
+	sent = min(max(sent, now-farthest), now+farthest) // so that differences have room
 	// Whatever is charged and answered may have been processed after it.
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
@@ -227,6 +228,7 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportRecei
 // ReportReceived is Report for a response that was received at another time than now, the latest that is possible: by another clock, or a
 // while ago.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
+	r = r.Clip()
 	w.advance(now)
 	w.land(p)
 	w.answered++
@@ -241,7 +243,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		return
 	}
 	switch {
-	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
+	case r.Limited:
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
@@ -337,7 +339,7 @@ func (w *Window) charge(c *charge) {
 // is sent first, and the first response that carries limits replaces them. Until then they apply.
 func (w *Window) Recall(limit int, period time.Duration) {
 	if limit > 0 && w.limit == 0 && w.origin != unlimited {
-		w.limit, w.longest = int32(min(limit, mostCounted)), period
+		w.limit, w.longest = int32(min(limit, mostCounted)), min(max(period, 0), LongestTrust)
 		w.origin, w.probing = recalled, probes
 	}
 }

@@ -249,6 +249,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(now)
+	d = min(d, ratelimits.LongestTrust)
 	b.window.HoldFor(now, d, class)
 	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil()) {
 		b.hold, b.class = now+d, class
