@@ -91,6 +91,9 @@ func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, 
 		authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(globalLimit),
 	})
 	a.id.Store(digest)
+	if anonymous {
+		server.byToken.Store(a)
+	}
 	return a
 }
 
@@ -132,6 +135,7 @@ type server struct {
 	budget          *budget
 	holds           *xsync.Map[resource, time.Duration] // until when resources are used up for everybody
 	authentications int                                 // how many there are; guarded by the lock for moves
+	byToken         atomic.Pointer[authentication]      // that of no credential, under which routes with a token in the path are; nil if there is none
 }
 
 func (m *RESTBucketManager) newServer(name string) *server {

@@ -289,9 +289,9 @@ func (b *bucket) pause(h *held, r *ratelimits.Response) {
 	h.refusedAt = max(b.now(), 1)
 	switch {
 	case r.Class == ratelimits.ClassEdge:
-		h.pauses = h.entry.authentication.edge
+		h.pauses = h.credential.edge
 	case r.Class == ratelimits.ClassGlobal && !h.entry.exempt:
-		h.pauses = h.entry.authentication.global
+		h.pauses = h.credential.global
 	default:
 		b.reading++
 		return

@@ -39,6 +39,7 @@ type grant struct {
 	// Set before anybody else can know it, and not changed.
 	ctx         context.Context // for hooks and logs, nothing else
 	entry       *routeEntry
+	credential  *authentication // whose global limit counts it
 	route       routes.CompiledRoute
 	major       major
 	fields      func() []string
@@ -164,7 +165,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	h.counters.countEnd(o) // after that, so that it is never in neither
 	m.progressed()
-	auth := h.entry.authentication
+	auth := h.credential
 	auth.refuse(o)
 	b := h.lock()
 	now := b.now()

@@ -239,6 +239,25 @@ func (e *routeEntry) use() {
 	}
 }
 
+// limitsOwner returns the request whose credential owns the limits of the request's route. Discord counts a request to a route with a token in
+// its path for the token, with and without a credential: then that is the same request without one.
+func limitsOwner(r *Request) *Request {
+	route := r.Route.Route()
+	if r.Authorization == "" || route.Major() != routes.MajorWebhookToken || route.OneShot() {
+		return r
+	}
+	return &Request{Route: r.Route, Server: r.Server}
+}
+
+// entriesOf returns what is known of a request's route where its limits are, and under its own credential, whose global limit counts.
+func (m *RESTBucketManager) entriesOf(r *Request) (limits, own *routeEntry) {
+	own = m.entry(r)
+	if owner := limitsOwner(r); owner != r {
+		return m.entry(owner), own
+	}
+	return own, own
+}
+
 // entry returns what is known of a request's route under its authentication.
 func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 	route, authentication := r.Route.Route(), m.hash(r)

@@ -137,7 +137,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 		}
 		key := gateKey{
 			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
-			major: x.call.Major, authorization: x.call.Request.Authorization,
+			major: x.call.Major, authorization: x.owner(),
 		}
 		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
@@ -164,9 +164,17 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
+// owner returns the authorization by which buckets are counted: none where the token in the path is what counts.
+func (x *exchange) owner() string {
+	if x.call.op.byToken {
+		return ""
+	}
+	return x.call.Request.Authorization
+}
+
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
+	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	b := w.buckets[key]
 	if b == nil {
 		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
