@@ -52,7 +52,8 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r 
 	switch {
 	case r.Bucket == "":
 		return current.kind == unknownGroup && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
-			current.hasHash() && withoutLimits(r) && e.byError.Load()
+			current.hasHash() && withoutLimits(r) && (e.byError.Load() || e.hinted.Load()) ||
+			current.hasHash() && r.Limited && r.Class == ratelimits.ClassOK && e.hinted.Load()
 	case current.hasHash():
 		return r.Bucket != current.hash || current.agreesAgain(r)
 	case current.kind == unstableGroup:
@@ -147,6 +148,9 @@ func withoutLimits(r *ratelimits.Response) bool {
 	return !r.Limited && r.Bucket == "" && 200 <= r.Status && r.Status < http.StatusBadRequest
 }
 
+// failed reports a response that is not a success.
+func failed(r *ratelimits.Response) bool { return r.Status >= http.StatusBadRequest }
+
 // refusedUnnamed reports a 429 of the route that does not name its bucket, as user and bearer tokens get them.
 func refusedUnnamed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassUser || r.Class == ratelimits.ClassShared || r.Class == ratelimits.ClassSubLimit
@@ -166,12 +170,15 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	case current.hasHash() && r.Bucket == current.hash:
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
-	there, failed := e.groupOfHash(r.Bucket), r.Status >= http.StatusBadRequest
+	there := e.groupOfHash(r.Bucket)
 	switch {
-	case !current.hasHash() && current.kind != unknownGroup && failed && r.Class == ratelimits.ClassOK:
+	case e.hinted.Load(), current.kind == unknownGroup:
+		e.byError.Store(failed(r))
+		return there, routeMoves
+	case !current.hasHash() && failed(r) && r.Class == ratelimits.ClassOK:
 		return there, requestMoves // errors have a limit of their own where successes have none
 	case !current.hasHash():
-		e.byError.Store(failed)
+		e.byError.Store(failed(r))
 		return there, routeMoves
 	case b.overtaken(h):
 		return there, eitherCounts

@@ -39,7 +39,7 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 
 // awaitsOutcome reports that the ask has to wait for the outcome of a request in flight, whatever the limits are.
 func (b *bucket) awaitsOutcome(a *ask) bool {
-	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a)
+	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) || b.tries(a.entry)
 }
 
 // serial reports that the ask goes alone among its like.

@@ -40,15 +40,24 @@ type limitGroup struct {
 
 // groupKey names a limit group of an authentication.
 type groupKey struct {
-	kind  groupKind
-	hash  string       // as the server named it; empty if it named none
-	route routes.Route // the only one that belongs here; zero if the hash decides
+	kind   groupKind
+	hash   string       // as the server named it; empty if it named none
+	route  routes.Route // the only one that belongs here; zero if the hash decides, or the family
+	family string       // of an UNKNOWN bucket that routes of a family share
+}
+
+// of names the routes of an UNKNOWN group: one, or a family.
+func (k groupKey) of() string {
+	if k.family != "" {
+		return k.family
+	}
+	return k.route.String()
 }
 
 // groupKind says which routes belong to a limit group.
 //
 //	hash      every route whose responses name its hash
-//	unknown   one route whose hash is not known: its UNKNOWN bucket, which has no major parameter
+//	unknown   one route, or a family, whose hash is not known: its UNKNOWN bucket, which has no major parameter
 //	route     one route whose responses name no hash
 //	unlimited the same, and its responses carry no limits either
 //	unstable  one route whose responses name different hashes all the time: one request at a time
@@ -188,6 +197,7 @@ type routeEntry struct {
 
 	unstableUntil atomic.Int64 // when its hashes are believed again, a time.Duration
 	byError       atomic.Bool  // only errors have named its hash
+	hinted        atomic.Bool  // only responses of other routes of its family have told where it belongs
 
 	// Guarded by the manager's lock for moves.
 	changes   int           // of the hash, of late, by the responses for one major parameter
@@ -286,16 +296,14 @@ func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, 
 	if e, _ = m.findEntry(route, authentication); e != nil { // it was restored
 		return e
 	}
-	start := groupKey{kind: unknownGroup, route: route}
-	if route.OneShot() {
-		start.kind = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
-	}
-	return m.addEntry(a, route, a.group(start))
+	group, hinted := a.firstGroup(route)
+	return m.addEntry(a, route, group, hinted)
 }
 
 // addEntry makes an entry for a route, which there is not. The lock for moves is held.
-func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup) *routeEntry {
+func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup, hinted bool) *routeEntry {
 	e := &routeEntry{manager: m, authentication: a, route: route, exempt: route.GlobalExempt(), rules: m.rulesOf(route)}
+	e.hinted.Store(hinted)
 	e.assign(group, nil)
 	a.routes[e] = struct{}{}
 	_, key := m.findEntry(route, a.id.Load())

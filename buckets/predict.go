@@ -129,7 +129,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if e == nil { // it may have been restored
 		e, _ = m.findEntry(r.Route.Route(), m.digestOf(owner))
 	}
-	if e == nil {
+	if e == nil && !m.hints(owner) {
 		return m.predictUnseen(r)
 	}
 	a := m.askBut(context.Background(), &request)
@@ -137,7 +137,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 		return 0, WaitsForNothing, err
 	}
 	major := a.major()
-	group := e.groupOf(major)
+	group := a.entry.groupOf(major)
 	if group.kind == unknownGroup {
 		major = noMajor
 	}

@@ -22,7 +22,7 @@ func (m *RESTBucketManager) newDiscoveryLink(b *bucket) *discoveryLink {
 		return nil
 	}
 	d := &discoveryLink{bucket: b}
-	d.remote = session.Discovery(b.group.authentication.credential, b.group.route.String(), d.changed)
+	d.remote = session.Discovery(b.group.authentication.credential, b.group.of(), d.changed)
 	return d
 }
 

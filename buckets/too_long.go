@@ -99,7 +99,7 @@ func (b *bucket) limitKey(a *ask, f forecast) string {
 	case f.global:
 		return "global " + b.server().name + " " + a.own.authentication.shown()
 	}
-	return b.group.shown() + " " + b.group.route.String() + " " + b.major.String() + " " + b.group.authentication.shown()
+	return b.group.shown() + " " + b.group.of() + " " + b.major.String() + " " + b.group.authentication.shown()
 }
 
 // expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.
