@@ -29,7 +29,7 @@ const (
 // the other UNKNOWN ones a window that knows no limit lets one request go alone, of all processes together if they share limits, and the
 // others when that has ended or has found where the route belongs.
 func (m *RESTBucketManager) letsAllGo(group *limitGroup) bool {
-	return group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited
+	return group.kind == unlimitedGroup || group.kind.unknown() && m.settings.unknown == UnknownUnlimited
 }
 
 // moveScope is what of a route a response says belongs elsewhere.
@@ -44,14 +44,22 @@ const (
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || o.contradicted && b.group.kind == hashGroup)
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) ||
+		o.contradicted && b.group.kind == hashGroup)
+}
+
+// splits reports that the request which was sent alone to find out where the routes of an UNKNOWN bucket belong has told nothing, so that the
+// next ones are sent alone for each major parameter. Processes that share limits do not split it: one that has found the hash would send
+// where another one still tries.
+func (b *bucket) splits(h *held, r *ratelimits.Response) bool {
+	return b.group.kind == unknownGroup && b.discoveryLink == nil && tellsNothing(r) && b.inFlight == h && h.next == nil
 }
 
 // belongsElsewhere reports that a response shows that its request does not belong to the limit group in whose bucket it waited.
 func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r *ratelimits.Response) bool {
 	switch {
 	case r.Bucket == "":
-		return current.kind == unknownGroup && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
+		return current.kind.unknown() && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
 			current.hasHash() && withoutLimits(r) && (e.byError.Load() || e.hinted.Load()) ||
 			current.hasHash() && r.Limited && r.Class == ratelimits.ClassOK && e.hinted.Load()
 	case current.hasHash():
@@ -148,6 +156,12 @@ func withoutLimits(r *ratelimits.Response) bool {
 	return !r.Limited && r.Bucket == "" && 200 <= r.Status && r.Status < http.StatusBadRequest
 }
 
+// tellsNothing reports an error without limits. It says nothing of the limit that successes have. But buckets are counted for each major
+// parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the others.
+func tellsNothing(r *ratelimits.Response) bool {
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r)
+}
+
 // failed reports a response that is not a success.
 func failed(r *ratelimits.Response) bool { return r.Status >= http.StatusBadRequest }
 
@@ -163,6 +177,8 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	switch {
 	case withoutLimits(r):
 		return e.groupFor(unlimitedGroup, ""), routeMoves
+	case tellsNothing(r):
+		return e.authentication.group(groupKey{kind: erringGroup, route: current.route, family: current.family}), routeMoves
 	case r.Bucket == "":
 		return e.groupFor(routeGroup, ""), routeMoves
 	case current.hasHash() && r.Bucket == current.hash && current.agreesAgain(r):
@@ -172,7 +188,7 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	}
 	there := e.groupOfHash(r.Bucket)
 	switch {
-	case e.hinted.Load(), current.kind == unknownGroup:
+	case e.hinted.Load(), current.kind.unknown():
 		e.byError.Store(failed(r))
 		return there, routeMoves
 	case !current.hasHash() && failed(r) && r.Class == ratelimits.ClassOK:

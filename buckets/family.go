@@ -45,6 +45,9 @@ func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hint
 	case f == nil:
 		return a.group(groupKey{kind: unknownGroup, route: route}), false
 	case f.place == groupKey{}:
+		if erring := a.groups[groupKey{kind: erringGroup, family: route.Family()}]; erring != nil && erring.routes > 0 {
+			return erring, false
+		}
 		return a.group(groupKey{kind: unknownGroup, family: route.Family()}), false
 	}
 	return a.groupAt(f.place, route), true
@@ -52,7 +55,7 @@ func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hint
 
 // groupAt returns the limit group of a place for a route. The lock for moves is held.
 func (a *authentication) groupAt(place groupKey, route routes.Route) *limitGroup {
-	if place.kind != hashGroup {
+	if place.kind != hashGroup && place.family == "" {
 		place.route = route
 	}
 	return a.group(place)
@@ -96,7 +99,7 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	if name == "" || m.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
 		return nil
 	}
-	place := groupKey{kind: to.kind, hash: to.hash}
+	place := groupKey{kind: to.kind, hash: to.hash, family: to.family}
 	switch to.kind {
 	case hashGroup, unlimitedGroup, routeGroup:
 		if a.families[name] == nil {
@@ -109,7 +112,7 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	}
 	for sibling := range a.routes {
 		if sibling.group.Load() == from.group {
-			sibling.hinted.Store(true)
+			sibling.hinted.Store(!to.kind.unknown())
 			touched = append(touched, m.move(sibling, from, a.groupAt(place, sibling.route), routeMoves)...)
 		}
 	}

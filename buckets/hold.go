@@ -124,7 +124,7 @@ func (b *bucket) resource() resource { return resource{b.group.groupKey, b.major
 
 // holdResource holds back what other credentials want of a resource that is used up for everybody.
 func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
-	if b.group.kind == unknownGroup {
+	if b.group.kind.unknown() {
 		return
 	}
 	m.moves.Lock()

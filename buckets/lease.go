@@ -229,7 +229,7 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	r := &o.response
 	b.name(h, r)
 	h.entry.settle(r)
-	if b.group.kind == unknownGroup && r.Class == ratelimits.ClassOK {
+	if b.group.kind.unknown() && r.Class == ratelimits.ClassOK {
 		b.group.lose(lostRequest{h.entry, h.major, h.permit.Sent(), now, h.provisional})
 	}
 	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {

@@ -62,6 +62,7 @@ func (k groupKey) of() string {
 //	unlimited the same, and its responses carry no limits either
 //	unstable  one route whose responses name different hashes all the time: one request at a time
 //	separate  one route whose limits contradict those of another one that names the same hash, until they agree
+//	erring    the same as unknown, after an error that told nothing: an UNKNOWN bucket for each major parameter
 type groupKind uint8
 
 const (
@@ -71,7 +72,12 @@ const (
 	unlimitedGroup
 	unstableGroup
 	separateGroup
+	erringGroup
+	kinds
 )
+
+// unknown reports that no response has told where its routes belong: its buckets are UNKNOWN ones.
+func (k groupKind) unknown() bool { return k == unknownGroup || k == erringGroup }
 
 // hasHash reports that its responses are expected to name the limit group's hash.
 func (group *limitGroup) hasHash() bool {

@@ -100,7 +100,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
-		if source.group.kind != unknownGroup && !e.hinted.Load() && source.remembers(source.now()) {
+		if !source.group.kind.unknown() && !e.hinted.Load() && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, to, with)
@@ -160,6 +160,10 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 		h = next
 	}
 	for _, l := range b.group.takeLost(e) {
+		if group.kind.unknown() {
+			group.lose(l)
+			continue
+		}
 		transfer(l.major, func(to *bucket) { to.chargeLost(l) })
 	}
 	for _, q := range b.queues.byArrival() { // so that the turns of groups begin in that order there, too

@@ -100,7 +100,7 @@ type provisionalCharge struct {
 // undiscovered reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than
 // this.
 func (b *bucket) undiscovered(e *routeEntry) bool {
-	return b.group.kind == unknownGroup || e.hinted.Load() ||
+	return b.group.kind.unknown() || e.hinted.Load() ||
 		b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
 }
 
@@ -125,7 +125,7 @@ func (m *RESTBucketManager) chargeProvisionally(h *held) {
 		if !h.undiscovered.Load() { // it has moved
 			return
 		}
-		if b := m.buckets.find(group, h.major); b != nil && group.kind != unknownGroup && b != h.bucket.Load() {
+		if b := m.buckets.find(group, h.major); b != nil && !group.kind.unknown() && b != h.bucket.Load() {
 			h.chargeTo(b)
 		}
 	}
@@ -149,7 +149,7 @@ func (m *RESTBucketManager) chargeUndiscovered(found ...*bucket) {
 	}
 	group := found[0].group
 	a := group.authentication
-	if group.kind == unknownGroup || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
+	if group.kind.unknown() || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
 		return
 	}
 	byMajor := make(map[major]*bucket, len(found))

@@ -154,8 +154,8 @@ func (s *state) route() routes.Route {
 }
 
 func (s *state) groupKey() groupKey {
-	k := groupKey{kind: groupKind(s.Int(int(separateGroup))), hash: s.Text(), route: s.route()}
-	if k.kind == unknownGroup {
+	k := groupKey{kind: groupKind(s.Int(int(kinds) - 1)), hash: s.Text(), route: s.route()}
+	if k.kind.unknown() {
 		k.hash, k.family = "", k.hash
 	}
 	return k
