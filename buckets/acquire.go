@@ -63,10 +63,10 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	if !m.ordinary(ctx, r) {
 		return Lease{}, false
 	}
-	entry := m.entry(r)
+	entry, own := m.entriesOf(r)
 	major := m.majorOf(&r.Route)
 	group := entry.groupOf(major)
-	if group.kind == unknownGroup || group.kind == unstableGroup {
+	if group.kind.unknown() || group.kind == unstableGroup {
 		return Lease{}, false
 	}
 	b, found := m.findBucket(group, major)
@@ -74,7 +74,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 		group.noteToken(r.Route)
 		m.chargeNew(b)
 	}
-	return m.acquireFastFrom(ctx, b, r, entry, major)
+	return m.acquireFastFrom(ctx, r, &destination{entry, own, b, major})
 }
 
 // ordinary reports that nothing is asked for but permission.
@@ -87,21 +87,22 @@ func (m *RESTBucketManager) ordinary(ctx context.Context, r *Request) bool {
 }
 
 // acquireFastFrom is acquireFast for a request that belongs into a bucket, as far as is known.
-func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, b *bucket, r *Request, entry *routeEntry, major major) (Lease, bool) {
+func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, r *Request, to *destination) (Lease, bool) {
+	b, entry := to.bucket, to.entry
 	b.mu.Lock()
 	now := b.now()
-	if b.queues != nil || b.reading > 0 || entry.rules != nil || !b.isFor(entry, major) || b.undiscovered(entry) ||
+	if b.queues != nil || b.reading > 0 || entry.rules != nil || !b.isFor(entry, to.major) || to.own.evicted.Load() || b.undiscovered(entry) ||
 		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
 		b.mu.Unlock()
 		return Lease{}, false
 	}
 	c := b.server().budget.counters.shardOf(b)
-	h := b.tryTake(now, entry, c)
+	h := b.tryTake(now, to, c)
 	if h == nil {
 		b.mu.Unlock()
 		return Lease{}, false
 	}
-	h.ctx, h.route, h.major, h.fields = ctx, r.Route, major, r.Fields
+	h.ctx, h.route, h.major, h.fields = ctx, r.Route, to.major, r.Fields
 	if r.arrived == 0 {
 		h.arrived = b.arrive(now)
 	} else {
@@ -122,16 +123,16 @@ func (b *bucket) isFor(e *routeEntry, m major) bool {
 }
 
 // tryTake takes all that a request needs, or returns nil.
-func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) *held {
+func (b *bucket) tryTake(now time.Duration, to *destination, c *counterShard) *held {
 	h := leases.Get().(*held)
 	if !b.take(now, &h.permit) {
 		leases.Put(h)
 		return nil
 	}
-	auth := entry.authentication
+	auth := to.own.authentication
 	ok := auth.server.budget.hasPlenty(c)
 	if ok {
-		if entry.exempt {
+		if to.entry.exempt {
 			h.global = auth.global.force(now)
 		} else {
 			h.global, ok = auth.global.take(now)
@@ -143,7 +144,7 @@ func (b *bucket) tryTake(now time.Duration, entry *routeEntry, c *counterShard) 
 		leases.Put(h)
 		return nil
 	}
-	h.entry = entry
+	h.entry, h.credential = to.entry, auth
 	return h
 }
 
@@ -243,9 +244,10 @@ func (m *RESTBucketManager) grantOrQueue(a *ask, announced bool, async *waiter) 
 type ask struct {
 	request *Request
 	ctx     context.Context // for hooks and logs
-	entry   *routeEntry
-	longest time.Duration // how long it may wait: the max rate limit, its own, or the time to the deadline
-	latest  time.Duration // when it must have been granted
+	entry   *routeEntry     // where the limits of its route are
+	own     *routeEntry     // of the same route under its own credential
+	longest time.Duration   // how long it may wait: the max rate limit, its own, or the time to the deadline
+	latest  time.Duration   // when it must have been granted
 
 	group     string    // its turn it is waited for
 	limits    *limitSet // declared limits that apply
@@ -261,6 +263,9 @@ type ask struct {
 // major returns the major parameter of what is asked for.
 func (a *ask) major() major { return a.entry.manager.majorOf(&a.request.Route) }
 
+// global returns the global limit of its credential.
+func (a *ask) global() *gate { return a.own.authentication.global }
+
 // asked returns when it was asked.
 func (a *ask) asked() time.Duration { return a.latest - a.longest }
 
@@ -270,16 +275,16 @@ const longestWait = 100 * 365 * 24 * time.Hour
 // ask works out what is asked for. It calls functions of the caller's.
 func (m *RESTBucketManager) ask(ctx context.Context, r *Request) (a ask, err error) {
 	a = m.askBut(ctx, r)
-	a.limits, err = m.limitsOf(ctx, a.entry, r)
+	a.limits, err = m.limitsOf(ctx, a.own, r)
 	return a, err
 }
 
 // askBut is ask, but for the declared limits that apply.
 func (m *RESTBucketManager) askBut(ctx context.Context, r *Request) ask {
 	now := m.now()
-	entry := m.entry(r)
+	entry, own := m.entriesOf(r)
 	a := ask{
-		request: r, ctx: ctx, entry: entry, group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
+		request: r, ctx: ctx, entry: entry, own: own, group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
 	}
 	a.weight = m.weightOf(a.group)
 	tuning := tuningOf(ctx)
@@ -309,9 +314,9 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 			m.chargeNew(b)
 		}
 		b.mu.Lock()
-		if a.entry.evicted.Load() { // by the collector, or the manager was closed and started again
+		if a.entry.evicted.Load() || a.own.evicted.Load() { // by the collector, or the manager was closed and started again
 			b.mu.Unlock()
-			a.entry = m.entry(a.request)
+			a.entry, a.own = m.entriesOf(a.request)
 			continue
 		}
 		if !b.evicted.Load() && !a.entry.changing.Load() && a.entry.groupOf(major) == group {

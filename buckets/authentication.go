@@ -24,9 +24,10 @@ type authentication struct {
 	undiscovered atomic.Int64  // requests in flight whose bucket is not known
 
 	// Guarded by the manager's lock for moves.
-	groups map[groupKey]*limitGroup
-	unused map[*limitGroup]struct{} // to which no route belongs
-	routes map[*routeEntry]struct{}
+	groups   map[groupKey]*limitGroup
+	unused   map[*limitGroup]struct{} // to which no route belongs
+	routes   map[*routeEntry]struct{}
+	families map[string]*family // by name
 
 	busy busyBuckets
 }
@@ -86,11 +87,15 @@ func (m *RESTBucketManager) newAuthentication(digest uint64, serverName string, 
 	a := &authentication{
 		digest: digest, server: server, edge: server.edge, anonymous: anonymous,
 		groups: make(map[groupKey]*limitGroup), unused: make(map[*limitGroup]struct{}), routes: make(map[*routeEntry]struct{}),
+		families: make(map[string]*family),
 	}
 	a.global = newGate(m, &gate{
 		authentication: a, class: ratelimits.ClassGlobal, probeTimeout: globalProbeTimeout, limit: ratelimits.NewGlobal(globalLimit),
 	})
 	a.id.Store(digest)
+	if anonymous {
+		server.byToken.Store(a)
+	}
 	return a
 }
 
@@ -132,6 +137,7 @@ type server struct {
 	budget          *budget
 	holds           *xsync.Map[resource, time.Duration] // until when resources are used up for everybody
 	authentications int                                 // how many there are; guarded by the lock for moves
+	byToken         atomic.Pointer[authentication]      // that of no credential, under which routes with a token in the path are; nil if there is none
 }
 
 func (m *RESTBucketManager) newServer(name string) *server {

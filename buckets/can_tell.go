@@ -25,10 +25,10 @@ func (b *bucket) canTell(now time.Duration, a *ask, w *waiter, n ahead) bool {
 	if !b.declaredCanTell(now, a, w, n) {
 		return false
 	}
-	if a.exempt || b.group.authentication.global.partKnown() {
+	if a.exempt || a.global().partKnown() {
 		return true
 	}
-	return w != nil && b.queues.lineOf(a) != &b.group.authentication.global.line
+	return w != nil && b.queues.lineOf(a) != &a.global().line
 }
 
 // leaves reports that the first in the queue can leave as soon as somebody looks, as far as the bucket is concerned.
@@ -54,7 +54,7 @@ func (b *bucket) unreachable(now time.Duration, a *ask) error {
 	err := b.manager().outage()
 	discovers := b.discoveryLink == nil || b.discoveryLink.may || b.discoveryLink.probing
 	alone := func(d *declaredLimit) bool { return d.alone(now) }
-	if err == nil || b.link.alone(now) && discovers && a.limits.each(alone) && (a.exempt || b.group.authentication.global.certain(now)) {
+	if err == nil || b.link.alone(now) && discovers && a.limits.each(alone) && (a.exempt || a.global().certain(now)) {
 		return nil
 	}
 	return err

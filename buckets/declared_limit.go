@@ -50,7 +50,13 @@ func (s *limitSet) key() uint64 {
 }
 
 // queueKey returns what an ask has in common with others of its queue.
-func (a *ask) queueKey() queueKey { return queueKey{a.group, a.limits.key()} }
+func (a *ask) queueKey() queueKey {
+	key := queueKey{group: a.group, limits: a.limits.key()}
+	if a.own != a.entry {
+		key.global = a.global()
+	}
+	return key
+}
 
 // takeDeclared takes what is still missing of the declared limits that apply, and returns the one that refuses, nil if none does.
 func (a *ask) takeDeclared(now time.Duration, p *gatePermits) above {

@@ -113,7 +113,7 @@ func (d *declaredLimit) snapshot(now time.Duration) (s DeclaredSnapshot, waits b
 	if first == nil {
 		return s, false
 	}
-	rule, a := d.key.rule, first.Value.bucket.group.authentication
+	rule, a := d.key.rule, first.Value.authentication()
 	now = d.now(now)
 	s = DeclaredSnapshot{
 		Name: rule.name, Limit: rule.limit, Period: rule.period,

@@ -29,7 +29,7 @@ const (
 // the other UNKNOWN ones a window that knows no limit lets one request go alone, of all processes together if they share limits, and the
 // others when that has ended or has found where the route belongs.
 func (m *RESTBucketManager) letsAllGo(group *limitGroup) bool {
-	return group.kind == unlimitedGroup || group.kind == unknownGroup && m.settings.unknown == UnknownUnlimited
+	return group.kind == unlimitedGroup || group.kind.unknown() && m.settings.unknown == UnknownUnlimited
 }
 
 // moveScope is what of a route a response says belongs elsewhere.
@@ -44,15 +44,24 @@ const (
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || o.contradicted && b.group.kind == hashGroup)
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) ||
+		o.contradicted && b.group.kind == hashGroup)
+}
+
+// splits reports that the request which was sent alone to find out where the routes of an UNKNOWN bucket belong has told nothing, so that the
+// next ones are sent alone for each major parameter. Processes that share limits do not split it: one that has found the hash would send
+// where another one still tries.
+func (b *bucket) splits(h *held, r *ratelimits.Response) bool {
+	return b.group.kind == unknownGroup && b.discoveryLink == nil && tellsNothing(r) && b.inFlight == h && h.next == nil
 }
 
 // belongsElsewhere reports that a response shows that its request does not belong to the limit group in whose bucket it waited.
 func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r *ratelimits.Response) bool {
 	switch {
 	case r.Bucket == "":
-		return current.kind == unknownGroup && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
-			current.hasHash() && withoutLimits(r) && e.byError.Load()
+		return current.kind.unknown() && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
+			current.hasHash() && withoutLimits(r) && (e.byError.Load() || e.hinted.Load()) ||
+			current.hasHash() && r.Limited && r.Class == ratelimits.ClassOK && e.hinted.Load()
 	case current.hasHash():
 		return r.Bucket != current.hash || current.agreesAgain(r)
 	case current.kind == unstableGroup:
@@ -147,6 +156,15 @@ func withoutLimits(r *ratelimits.Response) bool {
 	return !r.Limited && r.Bucket == "" && 200 <= r.Status && r.Status < http.StatusBadRequest
 }
 
+// tellsNothing reports an error without limits. It says nothing of the limit that successes have. But buckets are counted for each major
+// parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the others.
+func tellsNothing(r *ratelimits.Response) bool {
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r)
+}
+
+// failed reports a response that is not a success.
+func failed(r *ratelimits.Response) bool { return r.Status >= http.StatusBadRequest }
+
 // refusedUnnamed reports a 429 of the route that does not name its bucket, as user and bearer tokens get them.
 func refusedUnnamed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassUser || r.Class == ratelimits.ClassShared || r.Class == ratelimits.ClassSubLimit
@@ -159,6 +177,8 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	switch {
 	case withoutLimits(r):
 		return e.groupFor(unlimitedGroup, ""), routeMoves
+	case tellsNothing(r):
+		return e.authentication.group(groupKey{kind: erringGroup, route: current.route, family: current.family}), routeMoves
 	case r.Bucket == "":
 		return e.groupFor(routeGroup, ""), routeMoves
 	case current.hasHash() && r.Bucket == current.hash && current.agreesAgain(r):
@@ -166,12 +186,15 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	case current.hasHash() && r.Bucket == current.hash:
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
-	there, failed := e.groupOfHash(r.Bucket), r.Status >= http.StatusBadRequest
+	there := e.groupOfHash(r.Bucket)
 	switch {
-	case !current.hasHash() && current.kind != unknownGroup && failed && r.Class == ratelimits.ClassOK:
+	case e.hinted.Load(), current.kind.unknown():
+		e.byError.Store(failed(r))
+		return there, routeMoves
+	case !current.hasHash() && failed(r) && r.Class == ratelimits.ClassOK:
 		return there, requestMoves // errors have a limit of their own where successes have none
 	case !current.hasHash():
-		e.byError.Store(failed)
+		e.byError.Store(failed(r))
 		return there, routeMoves
 	case b.overtaken(h):
 		return there, eitherCounts

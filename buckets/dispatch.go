@@ -39,7 +39,7 @@ func (b *bucket) next(now time.Duration, a *ask) (at time.Duration, ok bool) {
 
 // awaitsOutcome reports that the ask has to wait for the outcome of a request in flight, whatever the limits are.
 func (b *bucket) awaitsOutcome(a *ask) bool {
-	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a)
+	return b.reading > 0 || b.queues != nil && b.queues.ordered > 0 && b.serial(a) || b.tries(a.entry)
 }
 
 // serial reports that the ask goes alone among its like.
@@ -58,15 +58,15 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	b.discoveryLink.probeSent()
 	h := leases.Get().(*held)
 	h.grant = grant{
-		permit: permit, ctx: a.ctx, entry: a.entry, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
+		permit: permit, ctx: a.ctx, entry: a.entry, credential: a.own.authentication, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
 		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
 	}
 	h.declared = a.useDeclared(p)
 	p.hasEdge = false
 	if a.exempt {
-		h.global = b.group.authentication.global.force(now)
+		h.global = a.global().force(now)
 	} else {
-		h.global, p.hasGlobal = p.global, false
+		h.global, p.of = p.global, nil
 	}
 	h.undiscovered.Store(b.undiscovered(a.entry))
 	b.addInFlight(h)
@@ -225,10 +225,11 @@ func (b *bucket) serve(q *queue, p gatePermits) {
 
 // gatePermits are what was taken of what stands above a bucket, on behalf of its next request.
 type gatePermits struct {
-	edge, global       gatePermit
-	hasEdge, hasGlobal bool
-	declared           []declaredPermit
-	reserved           *counterShard // where a place in the budget of invalid requests is kept, nil if there is plenty
+	edge, global gatePermit
+	hasEdge      bool
+	of           *gate // the global limit that global is a permit of, nil if there is none
+	declared     []declaredPermit
+	reserved     *counterShard // where a place in the budget of invalid requests is kept, nil if there is plenty
 }
 
 // takeAbove takes what is still missing of what stands above the bucket, the global limit last, and returns what refuses, nil if nothing does.
@@ -236,17 +237,24 @@ func (b *bucket) takeAbove(now time.Duration, a *ask, p *gatePermits) above {
 	if missing := a.takeDeclared(now, p); missing != nil {
 		return missing
 	}
-	auth := b.group.authentication
-	if !p.hasEdge {
-		if p.edge, p.hasEdge = auth.edge.take(now); !p.hasEdge {
-			return auth.edge
+	if edge := b.group.authentication.edge; !p.hasEdge {
+		if p.edge, p.hasEdge = edge.take(now); !p.hasEdge {
+			return edge
 		}
 	}
-	if !a.exempt && !p.hasGlobal {
-		if p.global, p.hasGlobal = auth.global.take(now); !p.hasGlobal {
-			return auth.global
-		}
+	global := a.global()
+	if a.exempt || p.of == global {
+		return nil
 	}
+	if p.of != nil { // the request for which it was taken is not the next one
+		p.of.giveBack(now, p.global)
+		p.of = nil
+	}
+	var ok bool
+	if p.global, ok = global.take(now); !ok {
+		return global
+	}
+	p.of = global
 	return nil
 }
 
@@ -258,8 +266,8 @@ func (b *bucket) returnPermits(now time.Duration, p gatePermits) {
 	if p.hasEdge {
 		b.group.authentication.edge.giveBack(now, p.edge)
 	}
-	if p.hasGlobal {
-		b.group.authentication.global.giveBack(now, p.global)
+	if p.of != nil {
+		p.of.giveBack(now, p.global)
 	}
 	if p.reserved != nil {
 		p.reserved.unreserve()

@@ -129,6 +129,7 @@ func (m *RESTBucketManager) evictGroups(now time.Duration, a *authentication) {
 	if len(a.groups) == 0 && len(a.routes) == 0 && a.global.idle(now) {
 		m.authentications.Delete(a.digest)
 		a.global.close()
+		a.server.byToken.CompareAndSwap(a, nil)
 		a.server.authentications--
 	}
 }

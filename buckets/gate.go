@@ -85,7 +85,7 @@ func (g *gate) takeFirst(now time.Duration, waiting int) (gatePermits, time.Dura
 	if g.authentication == nil {
 		return gatePermits{edge: p, hasEdge: true}, wait, known
 	}
-	return gatePermits{global: p, hasGlobal: true}, wait, known
+	return gatePermits{global: p, of: g}, wait, known
 }
 
 // takeFor takes a permit for one of so many who wait, or returns how long to wait for one at most. known is false if only the others can
@@ -194,8 +194,8 @@ func (g *gate) next(now time.Duration) (at time.Duration, known bool) {
 	return max(now+g.limit.Wait(now), g.probeUntil), known
 }
 
-// needs: everything that leaves needs the edge, and the global limit unless it is exempt.
-func (g *gate) needs(a *ask) bool { return g.authentication == nil || !a.exempt }
+// needs: everything that leaves needs the edge, and its global limit unless it is exempt.
+func (g *gate) needs(a *ask) bool { return g.authentication == nil || !a.exempt && a.global() == g }
 
 func (g *gate) counted(time.Duration) {}
 

@@ -124,7 +124,7 @@ func (b *bucket) resource() resource { return resource{b.group.groupKey, b.major
 
 // holdResource holds back what other credentials want of a resource that is used up for everybody.
 func (m *RESTBucketManager) holdResource(b *bucket, r *ratelimits.Response) {
-	if b.group.kind == unknownGroup {
+	if b.group.kind.unknown() {
 		return
 	}
 	m.moves.Lock()
@@ -289,9 +289,9 @@ func (b *bucket) pause(h *held, r *ratelimits.Response) {
 	h.refusedAt = max(b.now(), 1)
 	switch {
 	case r.Class == ratelimits.ClassEdge:
-		h.pauses = h.entry.authentication.edge
+		h.pauses = h.credential.edge
 	case r.Class == ratelimits.ClassGlobal && !h.entry.exempt:
-		h.pauses = h.entry.authentication.global
+		h.pauses = h.credential.global
 	default:
 		b.reading++
 		return

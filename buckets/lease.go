@@ -46,6 +46,7 @@ type grant struct {
 	// Set before anybody else can know it, and not changed.
 	ctx         context.Context // for hooks and logs, nothing else
 	entry       *routeEntry
+	credential  *authentication // whose global limit counts it
 	route       routes.CompiledRoute
 	major       major
 	fields      func() []string
@@ -172,7 +173,7 @@ func (m *RESTBucketManager) finish(h *held, o *outcome) {
 	}
 	h.counters.countEnd(o) // after that, so that it is never in neither
 	m.progressed()
-	auth := h.entry.authentication
+	auth := h.credential
 	auth.refuse(o)
 	b := h.lock()
 	now := b.now()
@@ -235,8 +236,9 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	}
 	r := &o.response
 	b.name(h, r)
-	if b.group.kind == unknownGroup && r.Class == ratelimits.ClassOK {
-		b.group.lose(lostRequest{h.major, h.permit.Sent(), now, h.provisional})
+	h.entry.settle(r)
+	if b.group.kind.unknown() && r.Class == ratelimits.ClassOK {
+		b.group.lose(lostRequest{h.entry, h.major, h.permit.Sent(), now, h.provisional})
 	}
 	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
 		h.subLimit.refusals.Accepted(h.permit.Sent())

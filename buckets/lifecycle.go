@@ -272,6 +272,7 @@ func (m *RESTBucketManager) clear() {
 	for _, s := range m.servers {
 		s.edge.close()
 		s.holds.Clear()
+		s.byToken.Store(nil)
 		s.edge, s.authentications = newEdge(m), 0
 	}
 }

@@ -41,19 +41,29 @@ type limitGroup struct {
 
 // groupKey names a limit group of an authentication.
 type groupKey struct {
-	kind  groupKind
-	hash  string       // as the server named it; empty if it named none
-	route routes.Route // the only one that belongs here; zero if the hash decides
+	kind   groupKind
+	hash   string       // as the server named it; empty if it named none
+	route  routes.Route // the only one that belongs here; zero if the hash decides, or the family
+	family string       // of an UNKNOWN bucket that routes of a family share
+}
+
+// of names the routes of an UNKNOWN group: one, or a family.
+func (k groupKey) of() string {
+	if k.family != "" {
+		return k.family
+	}
+	return k.route.String()
 }
 
 // groupKind says which routes belong to a limit group.
 //
 //	hash      every route whose responses name its hash
-//	unknown   one route whose hash is not known: its UNKNOWN bucket, which has no major parameter
+//	unknown   one route, or a family, whose hash is not known: its UNKNOWN bucket, which has no major parameter
 //	route     one route whose responses name no hash
 //	unlimited the same, and its responses carry no limits either
 //	unstable  one route whose responses name different hashes all the time: one request at a time
 //	separate  one route whose limits contradict those of another one that names the same hash, until they agree
+//	erring    the same as unknown, after an error that told nothing: an UNKNOWN bucket for each major parameter
 type groupKind uint8
 
 const (
@@ -63,7 +73,12 @@ const (
 	unlimitedGroup
 	unstableGroup
 	separateGroup
+	erringGroup
+	kinds
 )
+
+// unknown reports that no response has told where its routes belong: its buckets are UNKNOWN ones.
+func (k groupKind) unknown() bool { return k == unknownGroup || k == erringGroup }
 
 // hasHash reports that its responses are expected to name the limit group's hash.
 func (group *limitGroup) hasHash() bool {
@@ -189,6 +204,7 @@ type routeEntry struct {
 
 	unstableUntil atomic.Int64 // when its hashes are believed again, a time.Duration
 	byError       atomic.Bool  // only errors have named its hash
+	hinted        atomic.Bool  // only responses of other routes of its family have told where it belongs
 
 	// Guarded by the manager's lock for moves.
 	changes   int           // of the hash, of late, by the responses for one major parameter
@@ -240,6 +256,25 @@ func (e *routeEntry) use() {
 	}
 }
 
+// limitsOwner returns the request whose credential owns the limits of the request's route. Discord counts a request to a route with a token in
+// its path for the token, with and without a credential: then that is the same request without one.
+func limitsOwner(r *Request) *Request {
+	route := r.Route.Route()
+	if r.Authorization == "" || route.Major() != routes.MajorWebhookToken || route.OneShot() {
+		return r
+	}
+	return &Request{Route: r.Route, Server: r.Server}
+}
+
+// entriesOf returns what is known of a request's route where its limits are, and under its own credential, whose global limit counts.
+func (m *RESTBucketManager) entriesOf(r *Request) (limits, own *routeEntry) {
+	own = m.entry(r)
+	if owner := limitsOwner(r); owner != r {
+		return m.entry(owner), own
+	}
+	return own, own
+}
+
 // entry returns what is known of a request's route under its authentication.
 func (m *RESTBucketManager) entry(r *Request) *routeEntry {
 	route, authentication := r.Route.Route(), m.hash(r)
@@ -268,16 +303,14 @@ func (m *RESTBucketManager) newEntry(route routes.Route, authentication uint64, 
 	if e, _ = m.findEntry(route, authentication); e != nil { // it was restored
 		return e
 	}
-	start := groupKey{kind: unknownGroup, route: route}
-	if route.OneShot() {
-		start.kind = unlimitedGroup // every request has its own major parameter, and there is nothing to discover
-	}
-	return m.addEntry(a, route, a.group(start))
+	group, hinted := a.firstGroup(route)
+	return m.addEntry(a, route, group, hinted)
 }
 
 // addEntry makes an entry for a route, which there is not. The lock for moves is held.
-func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup) *routeEntry {
+func (m *RESTBucketManager) addEntry(a *authentication, route routes.Route, group *limitGroup, hinted bool) *routeEntry {
 	e := &routeEntry{manager: m, authentication: a, route: route, exempt: route.GlobalExempt(), rules: m.rulesOf(route)}
+	e.hinted.Store(hinted)
 	e.assign(group, nil)
 	a.routes[e] = struct{}{}
 	_, key := m.findEntry(route, a.id.Load())

@@ -143,13 +143,16 @@ func (m *RESTBucketManager) UpdateRateLimits(route routes.CompiledRoute, authori
 		return
 	}
 	request := &Request{Route: route, Authorization: authorization}
-	entry := m.entry(request)
-	limits, _ := m.limitsOf(context.Background(), entry, request) // whose key cannot be told, nobody can charge
-	a := ask{request: request, entry: entry}
+	entry, own := m.entriesOf(request)
+	limits, _ := m.limitsOf(context.Background(), own, request) // whose key cannot be told, nobody can charge
+	a := ask{request: request, entry: entry, own: own}
 	b := m.enter(&a)
 	now := b.now()
 	h := leases.Get().(*held)
-	h.grant = grant{permit: b.adopt(now, now), entry: entry, ctx: context.Background(), route: route, major: a.major(), arrived: now}
+	h.grant = grant{
+		permit: b.adopt(now, now), entry: a.entry, credential: a.own.authentication, ctx: context.Background(), route: route, major: a.major(),
+		arrived: now,
+	}
 	h.declared = limits.adopt(now)
 	b.addInFlight(h)
 	h.counters = b.server().budget.counters.shardOf(b)

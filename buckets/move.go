@@ -21,6 +21,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 		b.mu.Unlock()
 		return nil
 	}
+	hinted := h.entry.hinted.Load()
 	target, scope := h.entry.learn(now, b, h, &o.response)
 	target.noteToken(h.route)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
@@ -34,6 +35,9 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 
 	target.expect(now, h.major, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
+	if scope == routeMoves {
+		touched = append(touched, m.moveFamily(h.entry, b, target, &o.response, hinted)...)
+	}
 	if scope >= majorMoves {
 		m.chargeUndiscovered(there)
 	}
@@ -96,14 +100,17 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
-		if source.group.kind != unknownGroup && source.remembers(source.now()) {
+		if !source.group.kind.unknown() && !e.hinted.Load() && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, to, with)
 		source.dispatchNow(source.now())
 		source.mu.Unlock()
 	}
-	held := e.heldResources()
+	var held map[resource]time.Duration
+	if !e.hinted.Load() {
+		held = e.heldResources()
+	}
 	if scope == majorMoves {
 		e.assignMajor(b.major, to)
 	} else {
@@ -152,7 +159,11 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 		}
 		h = next
 	}
-	for _, l := range b.group.takeLost() {
+	for _, l := range b.group.takeLost(e) {
+		if group.kind.unknown() {
+			group.lose(l)
+			continue
+		}
 		transfer(l.major, func(to *bucket) { to.chargeLost(l) })
 	}
 	for _, q := range b.queues.byArrival() { // so that the turns of groups begin in that order there, too
@@ -209,13 +220,18 @@ func (b *bucket) passOnHolds(to *bucket, ofBodies bool) {
 	}
 }
 
-// moveInFlight moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too.
+// moveInFlight moves a lease in flight from b to another bucket. It may be counted in either, so it stays charged here, too: until its own
+// response tells, if the route was here by a hint.
 func (b *bucket) moveInFlight(h *held, to *bucket) {
 	now := b.now()
 	b.removeInFlight(h)
 	permit := h.permit
 	to.adoptInFlight(h, b)
-	b.report(now, &permit, &ratelimits.Response{})
+	if h.entry.hinted.Load() {
+		h.provisional = append(h.provisional, provisionalCharge{bucket: b, permit: permit})
+	} else {
+		b.report(now, &permit, &ratelimits.Response{})
+	}
 	b.discoveryLink.found(now, to.group.hash)
 	h.unchargeFrom(to)
 }
@@ -242,10 +258,20 @@ func (b *bucket) accept(w *waiter) {
 func (m *RESTBucketManager) adoptHash(b *bucket, hash string) bool {
 	m.moves.Lock()
 	defer m.moves.Unlock()
-	e, _ := m.findEntry(b.group.route, b.group.authentication.id.Load())
-	if e == nil || m.closed() || e.group.Load() != b.group {
+	if m.closed() {
 		return false
 	}
-	m.dispatchAll(m.move(e, b, e.groupOfHash(hash), routeMoves))
-	return true
+	a, found := b.group.authentication, false
+	for e := range a.routes {
+		if e.group.Load() != b.group {
+			continue
+		}
+		found = true
+		if f := a.familyOf(e.route); f != nil && b.group.family != "" {
+			f.learn(e.route, groupKey{kind: hashGroup, hash: hash}, false, false)
+			e.hinted.Store(true)
+		}
+		m.dispatchAll(m.move(e, b, e.groupOfHash(hash), routeMoves))
+	}
+	return found
 }

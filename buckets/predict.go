@@ -86,7 +86,7 @@ func (b *bucket) predict(now time.Duration, a *ask, n ahead) forecast {
 	f := b.predictPermit(now, n.all)
 	f = later(f, a.predictDeclared(now, q, n.own))
 	if !a.exempt {
-		f = later(f, b.group.authentication.global.predict(now, a, q, n.own))
+		f = later(f, a.global().predict(now, a, q, n.own))
 	}
 	f = later(f, b.group.authentication.edge.predict(now, a, q, n.own))
 	if q := b.queues.subLimitOf(a); q != nil {
@@ -97,7 +97,9 @@ func (b *bucket) predict(now time.Duration, a *ask, n ahead) forecast {
 
 // predictNext returns how long a request like the first of those who wait would wait behind all of them, or any request if nobody waits.
 func (b *bucket) predictNext(now time.Duration) time.Duration {
-	like, n := &ask{request: &Request{}, exempt: b.limitOf != nil && b.limitOf.exempt}, b.queues.length()
+	like, n := &ask{
+		request: &Request{}, own: &routeEntry{authentication: b.group.authentication}, exempt: b.limitOf != nil && b.limitOf.exempt,
+	}, b.queues.length()
 	for q := range b.queues.all {
 		if head := q.waiting.Head(); head != nil && like.entry == nil {
 			like = &head.Value.ask
@@ -122,19 +124,20 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	}
 	request := *r
 	request.subLimitKey = m.subLimitKeyOf(r.Route, r.Fields)
-	e, _ := m.findEntry(r.Route.Route(), m.hash(r))
+	owner := limitsOwner(r)
+	e, _ := m.findEntry(r.Route.Route(), m.hash(owner))
 	if e == nil { // it may have been restored
-		e, _ = m.findEntry(r.Route.Route(), m.digestOf(r))
+		e, _ = m.findEntry(r.Route.Route(), m.digestOf(owner))
 	}
-	if e == nil {
+	if e == nil && !m.hints(owner) {
 		return m.predictUnseen(r)
 	}
 	a := m.askBut(context.Background(), &request)
-	if a.limits, err = m.knownLimitsOf(a.entry, &request); err != nil {
+	if a.limits, err = m.knownLimitsOf(a.own, &request); err != nil {
 		return 0, WaitsForNothing, err
 	}
 	major := a.major()
-	group := e.groupOf(major)
+	group := a.entry.groupOf(major)
 	if group.kind == unknownGroup {
 		major = noMajor
 	}

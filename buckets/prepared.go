@@ -20,7 +20,8 @@ type Prepared struct {
 
 // destination is the bucket that the latest request left that Acquire had to look up.
 type destination struct {
-	entry  *routeEntry
+	entry  *routeEntry // where the limits of the route are
+	own    *routeEntry // of the route under the request's own credential
 	bucket *bucket
 	major  major // as processes that share limits write it, which is known when the manager has started
 }
@@ -35,7 +36,8 @@ func (p *Prepared) Acquire(ctx context.Context) (Lease, error) {
 	m := p.manager
 	if to := p.known.Load(); to != nil && m.ordinary(ctx, &p.request) {
 		to.entry.use()
-		if lease, ok := m.acquireFastFrom(ctx, to.bucket, &p.request, to.entry, to.major); ok {
+		to.own.use()
+		if lease, ok := m.acquireFastFrom(ctx, &p.request, to); ok {
 			return lease, nil
 		}
 	}
@@ -49,11 +51,14 @@ func (p *Prepared) Acquire(ctx context.Context) (Lease, error) {
 // remember keeps the bucket that a request has left, unless it is one that the short path never takes.
 func (p *Prepared) remember(h *held) {
 	b := h.bucket.Load()
-	if b.group.kind == unknownGroup || b.group.kind == unstableGroup {
+	if b.group.kind.unknown() || b.group.kind == unstableGroup {
 		return
 	}
 	if to := p.known.Load(); to == nil || to.bucket != b || to.entry != h.entry {
-		p.known.Store(&destination{h.entry, b, h.major})
+		entry, own := p.manager.entriesOf(&p.request)
+		if entry == h.entry { // else it has been forgotten meanwhile
+			p.known.Store(&destination{entry, own, b, h.major})
+		}
 	}
 }
 

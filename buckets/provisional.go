@@ -15,6 +15,7 @@ import (
 // lostRequest is one of a route whose hash was not known, that ended without a word of limits. The bucket to which it belongs may have counted it,
 // so it is charged there as soon as that is known.
 type lostRequest struct {
+	entry       *routeEntry
 	major       major
 	sent, ended time.Duration
 	provisional []provisionalCharge // which have been charged with it already
@@ -33,11 +34,16 @@ func (group *limitGroup) lose(l lostRequest) {
 	group.lost = append(group.lost, l)
 }
 
-// takeLost returns those that are remembered, and forgets them.
-func (group *limitGroup) takeLost() (lost []lostRequest) {
+// takeLost returns those of a route that are remembered, and forgets them.
+func (group *limitGroup) takeLost(e *routeEntry) (lost []lostRequest) {
 	group.mu.Lock()
 	defer group.mu.Unlock()
-	lost, group.lost = group.lost, nil
+	group.lost = slices.DeleteFunc(group.lost, func(l lostRequest) bool {
+		if l.entry == e {
+			lost = append(lost, l)
+		}
+		return l.entry == e
+	})
 	return lost
 }
 
@@ -94,7 +100,8 @@ type provisionalCharge struct {
 // undiscovered reports that the response to a request of a route will tell to which bucket it belongs, and that may be another one than
 // this.
 func (b *bucket) undiscovered(e *routeEntry) bool {
-	return b.group.kind == unknownGroup || b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
+	return b.group.kind.unknown() || e.hinted.Load() ||
+		b.group.kind == hashGroup && e.groupsByMajor.Load() != nil && b.namingOf(e) == nil
 }
 
 // groupsOf returns the limit groups to which requests with a major parameter belong: as many as routes at most, however many channels have
@@ -118,7 +125,7 @@ func (m *RESTBucketManager) chargeProvisionally(h *held) {
 		if !h.undiscovered.Load() { // it has moved
 			return
 		}
-		if b := m.buckets.find(group, h.major); b != nil && group.kind != unknownGroup && b != h.bucket.Load() {
+		if b := m.buckets.find(group, h.major); b != nil && !group.kind.unknown() && b != h.bucket.Load() {
 			h.chargeTo(b)
 		}
 	}
@@ -142,7 +149,7 @@ func (m *RESTBucketManager) chargeUndiscovered(found ...*bucket) {
 	}
 	group := found[0].group
 	a := group.authentication
-	if group.kind == unknownGroup || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
+	if group.kind.unknown() || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
 		return
 	}
 	byMajor := make(map[major]*bucket, len(found))

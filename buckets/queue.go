@@ -62,6 +62,15 @@ type queue struct {
 type queueKey struct {
 	group  string
 	limits uint64 // identifies the declared limits, 0: none
+	global *gate  // the global limit, nil if it is that of the bucket's authentication
+}
+
+// authentication returns that of the requests in the queue.
+func (q *queue) authentication() *authentication {
+	if q.key.global != nil {
+		return q.key.global.authentication
+	}
+	return q.bucket.group.authentication
 }
 
 // open reports that the first of the queue may leave as far as a sub-limit is concerned.

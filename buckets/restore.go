@@ -155,11 +155,15 @@ func (s *state) route() routes.Route {
 }
 
 func (s *state) groupKey() groupKey {
-	return groupKey{kind: groupKind(s.Int(int(separateGroup))), hash: s.Text(), route: s.route()}
+	k := groupKey{kind: groupKind(s.Int(int(kinds) - 1)), hash: s.Text(), route: s.route()}
+	if k.kind.unknown() {
+		k.hash, k.family = "", k.hash
+	}
+	return k
 }
 
 // usable reports that there is a route if there has to be one.
-func (k groupKey) usable() bool { return k.route.IsZero() == (k.kind == hashGroup) }
+func (k groupKey) usable() bool { return k.route.IsZero() == (k.kind == hashGroup || k.family != "") }
 
 func (s *state) gate() gateState {
 	return gateState{until: s.at(), busy: s.at(), row: s.Int(255), probing: s.Flag(), late: s.Time(time.Nanosecond)}
@@ -356,11 +360,12 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		if e, _ := m.findEntry(state.route, s.digest); e != nil || group == nil || state.route.IsZero() {
 			continue
 		}
-		e := m.addEntry(a, state.route, group)
+		e := m.addEntry(a, state.route, group, false)
 		e.use()
 		e.limit.Store(int32(state.limit))
 		e.unstableUntil.Store(int64(min(state.unstable, now+unstableFor)))
 		e.byError.Store(state.byError)
+		a.restoreFamily(e)
 		for major, i := range state.byMajor {
 			if groups[i] != nil {
 				e.assignMajor(major, groups[i])

@@ -74,18 +74,24 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 		m := started(t)
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
-				as(m, authorization, followUp(n)).update(limited("follow-ups", 5, 4, time.Minute))
+				as(m, authorization, message(1)).update(limited("messages", 50, 40, time.Minute))
+				as(m, authorization, followUp(n)).update(limited("follow-ups", 50, 40, time.Minute))
 			}
 		}
-		seen := make(map[[2]string]bool)
+		credentials, tokens := make(map[string]bool), make(map[[2]string]bool)
 		for b := range m.Buckets() {
-			if b.Hash == "follow-ups" {
-				seen[[2]string{b.Authentication, b.Major}] = true
+			switch b.Hash {
+			case "messages":
+				credentials[b.Authentication] = true
 				assert.Regexp(t, `^(-|#[0-9a-f]+)$`, b.Authentication)
+			case "follow-ups":
+				tokens[[2]string{b.Authentication, b.Major}] = true
+				assert.Equal(t, "-", b.Authentication, "the limit is the token's, whatever credential comes with it")
 				assert.Regexp(t, `^77:#[0-9a-f]+$`, b.Major)
 			}
 		}
-		assert.Len(t, seen, 6)
+		assert.Len(t, credentials, 3)
+		assert.Len(t, tokens, 2)
 	})
 }
 

@@ -17,7 +17,7 @@ type sharedLink struct {
 // newSharedLink returns the link of a bucket that was just made, nil if it is not shared.
 func (m *RESTBucketManager) newSharedLink(b *bucket) *sharedLink {
 	session := m.session()
-	if session == nil || b.group.kind == unlimitedGroup || b.group.kind == unknownGroup {
+	if session == nil || b.group.kind == unlimitedGroup || b.group.kind.unknown() {
 		return nil
 	}
 	l := &sharedLink{arrivals: b.eachArrival} // once, as this allocates

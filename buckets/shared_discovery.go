@@ -18,11 +18,11 @@ type discoveryLink struct {
 // newDiscoveryLink returns the link of an UNKNOWN bucket that was just made, nil if there is none.
 func (m *RESTBucketManager) newDiscoveryLink(b *bucket) *discoveryLink {
 	session := m.session()
-	if session == nil || b.group.kind != unknownGroup || m.settings.unknown == UnknownUnlimited {
+	if session == nil || !b.group.kind.unknown() || m.settings.unknown == UnknownUnlimited {
 		return nil
 	}
 	d := &discoveryLink{bucket: b}
-	d.remote = session.Discovery(b.group.authentication.credential, b.group.route.String(), d.changed)
+	d.remote = session.Discovery(b.group.authentication.credential, b.group.of(), d.changed)
 	return d
 }
 

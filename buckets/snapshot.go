@@ -214,7 +214,7 @@ const longestShown = 64
 // shown returns the bucket hash as it may be shown.
 func (group *limitGroup) shown() string {
 	switch {
-	case group.kind == unknownGroup:
+	case group.kind.unknown():
 		return UnknownHash
 	case group.secret.Load() || len(group.hash) > longestShown:
 		return "#" + strconv.FormatUint(group.authentication.global.manager.digest(group.hash)&0xffffff, 16)

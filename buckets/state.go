@@ -107,7 +107,7 @@ func (s *stateWriter) key(m *RESTBucketManager, k groupKey, secret bool) {
 	if secret || len(k.hash) > longestShown {
 		k.hash = "#" + strconv.FormatUint(m.digest(k.hash), 16)
 	}
-	s.text(k.hash)
+	s.text(k.hash + k.family) // there is at most one of both
 	s.route(k.route)
 }
 
@@ -226,6 +226,9 @@ func (s *stateWriter) authentication(m *RESTBucketManager, a *authentication) {
 		s.number(uint64(group.latestLimit.Load()))
 	}
 	for _, e := range entries {
+		if e.hinted.Load() {
+			continue // the routes of its family are the hint
+		}
 		s.flag(true)
 		s.route(e.route)
 		s.number(numbers[e.group.Load()])

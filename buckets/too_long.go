@@ -20,7 +20,7 @@ func (m *RESTBucketManager) judge(now time.Duration, b *bucket, a *ask, arrived 
 		return forecast{}, err
 	}
 	if !a.exempt {
-		if err := b.group.authentication.global.waitError(now); err != nil {
+		if err := a.global().waitError(now); err != nil {
 			return forecast{}, err
 		}
 	}
@@ -79,7 +79,7 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 		Limit:    b.window.Limit(),
 		Period:   b.window.Period(),
 		Bucket:   b.group.named(),
-		Key:      b.limitKey(f),
+		Key:      b.limitKey(a, f),
 		Cause:    b.unreachable(now, a),
 	}
 	if f.limit != nil {
@@ -90,17 +90,16 @@ func (a *ask) tooLong(now time.Duration, b *bucket, f forecast) error {
 }
 
 // limitKey names what a wait in the bucket is for.
-func (b *bucket) limitKey(f forecast) string {
-	authentication := b.group.authentication
+func (b *bucket) limitKey(a *ask, f forecast) string {
 	switch {
 	case f.limit != nil:
 		return f.limit.key.shown()
 	case f.class == ratelimits.ClassEdge:
 		return "edge " + b.server().name
 	case f.global:
-		return "global " + b.server().name + " " + authentication.shown()
+		return "global " + b.server().name + " " + a.own.authentication.shown()
 	}
-	return b.group.shown() + " " + b.group.route.String() + " " + b.major.String() + " " + authentication.shown()
+	return b.group.shown() + " " + b.group.of() + " " + b.major.String() + " " + b.group.authentication.shown()
 }
 
 // expired returns the error for a request whose context ended while it waited. If nobody could be asked until its deadline, it says so.
@@ -241,8 +240,11 @@ func (g *gate) rejectWithoutPart(now time.Duration) {
 
 // eachBusy calls a function with all buckets below the gate in which somebody may wait, each locked.
 func (g *gate) eachBusy(f func(*bucket)) {
-	if g.authentication != nil {
-		g.authentication.eachBusy(f)
+	if a := g.authentication; a != nil {
+		a.eachBusy(f)
+		if byToken := a.server.byToken.Load(); byToken != nil && byToken != a {
+			byToken.eachBusy(f) // requests with this credential may wait there
+		}
 		return
 	}
 	for _, a := range g.manager.authentications.All() {

@@ -41,7 +41,7 @@ type answer struct {
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
-	key := operationKey{x.call.Operation, x.call.Request.Authorization}
+	key := operationKey{x.call.Operation, x.owner()}
 	d := w.operations[key]
 	if d == nil {
 		d = &discovery{named: make(map[string]naming)}
@@ -200,6 +200,6 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 
 // forbidden reports whether a request was known not to get through if it is counted under a name.
 func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
-	b := w.buckets[x.bucketKey(counters)]
+	b := w.buckets[bucketKey{counters, x.call.Major, x.owner()}]
 	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})
 }

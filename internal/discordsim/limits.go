@@ -138,7 +138,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 		}
 		key := gateKey{
 			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
-			major: x.call.Major, authorization: x.bucketKey(x.counters).authorization,
+			major: x.call.Major, authorization: x.owner(),
 		}
 		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
@@ -175,18 +175,17 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
-// bucketKey names the bucket of a request in the given counters.
-func (x *exchange) bucketKey(counters string) bucketKey {
-	key := bucketKey{counters, x.call.Major, x.call.Request.Authorization}
-	if x.rule.AnyAuthorization {
-		key.authorization = ""
+// owner returns the authorization by which buckets are counted: none where the token in the path is what counts.
+func (x *exchange) owner() string {
+	if x.call.op.byToken {
+		return ""
 	}
-	return key
+	return x.call.Request.Authorization
 }
 
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := x.bucketKey(x.counters)
+	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	draws := newDraws(w.config.Seed, key.major)
 	b := w.buckets[key]
 	if b == nil {

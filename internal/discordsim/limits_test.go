@@ -347,12 +347,14 @@ func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing
 // Discord counts the requests of a webhook's token together, with and without an authorization.
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
-	rule := Rule{Hash: "h", Quota: Fixed(2, time.Second), AnyAuthorization: true}
-	rule.SubLimits = []SubLimit{{Quota: Fixed(1, 10*time.Second)}}
-	w := messages(t, rule)
-	anonymous := post
-	anonymous.Authorization = ""
-	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, post)))
+	w := newWorld(t, Config{Rules: []Rule{{
+		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, time.Second),
+		SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second)}},
+	}}})
+	anonymous := Request{Method: "POST", Path: "/webhooks/1/token"}
+	credential := anonymous
+	credential.Authorization = "Bot a"
+	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, credential)))
 	second := send(w, 0, 1, anonymous)
 	assert.Equal(t, ClassSubLimit, second[0].Class, "it has met the sub-limit that the first has used up")
 	assert.Equal(t, "0", second[0].Header.Get("X-RateLimit-Remaining"))

@@ -55,11 +55,9 @@ type Rule struct {
 	// Announce is written into X-RateLimit-Bucket instead of Hash: two routes that claim to be one bucket and are not,
 	// as it happened on Discord until 2026. Refusals in such a bucket are excused.
 	Announce string
-	// Quota is the limit of each (hash, major parameter, authorization). Without one, answers carry no limit headers.
+	// Quota is the limit of each (hash, major parameter, authorization), of routes with a webhook's token of each (hash,
+	// token). Without one, answers carry no limit headers.
 	Quota Quota
-	// AnyAuthorization counts by hash and major parameter alone, whatever the authorization: Discord counts addresses
-	// that contain a webhook's token so (measured in 2026).
-	AnyAuthorization bool
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
 	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach

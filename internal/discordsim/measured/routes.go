@@ -45,7 +45,6 @@ func (r *route) rule() discordsim.Rule {
 		quota = typical[r.kind]
 	}
 	rule := discordsim.Rule{Method: r.method, Path: pattern(r.path), Quota: quota}
-	rule.AnyAuthorization = r.family == webhookToken
 	if quota.Kind != discordsim.KindUnlimited {
 		rule.Hash = hash(r.name())
 	}

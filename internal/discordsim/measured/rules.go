@@ -34,7 +34,6 @@ func Rules(options Options) []discordsim.Rule {
 func (o *Options) unmeasured() []discordsim.Rule {
 	webhook := discordsim.Rule{
 		Path: "/webhooks/{id}/{token}/**", Hash: hash(webhookToken), Quota: numbers[webhookToken],
-		AnyAuthorization: true,
 	}
 	slack, github := webhook, webhook
 	slack.Method, slack.Path = http.MethodPost, "/webhooks/{id}/{token}/slack"
