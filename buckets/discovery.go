@@ -158,8 +158,9 @@ func withoutLimits(r *ratelimits.Response) bool {
 
 // tellsNothing reports an error without limits. It says nothing of the limit that successes have. But buckets are counted for each major
 // parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the others.
+// A 401 is about the credential: more requests with it draw more of them, which count as invalid.
 func tellsNothing(r *ratelimits.Response) bool {
-	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r)
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r) && r.Status != http.StatusUnauthorized
 }
 
 // failed reports a response that is not a success.

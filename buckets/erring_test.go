@@ -36,7 +36,7 @@ func erring(status int, until time.Duration) discordsim.Config {
 
 func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{400, 401, 403, 404, 500, 502, 503} {
+	for _, status := range []int{400, 403, 404, 500, 502, 503} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
@@ -50,6 +50,20 @@ func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each would draw a 401, and those count as invalid.
+func TestRequestsOfARefusedCredentialGoOneAtATime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, erring(401, time.Hour))
+		for channel := range 20 {
+			w.post(1+channel, 1)
+		}
+		w.finish()
+		assert.Equal(t, 1, w.Report().MaxInFlight)
+		drained(t, w.manager)
+	})
 }
 
 func TestErrorsWithoutLimitsDrawNoRefusalWhereTheRouteIsLimitedAfterAll(t *testing.T) {
