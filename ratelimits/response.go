@@ -65,18 +65,34 @@ type Response struct {
 // caller has made: a limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time
 // that is too long is reduced, so that sums have room.
 func (r Response) Clip() Response {
+	r.clip()
+	return r
+}
+
+// clip is Clip. It writes only what is out of range, as almost nothing ever is, and copies are slow.
+func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
 	}
-	if r.Limited = r.Limited && 1 <= r.Limit && r.Limit <= largestSensible; r.Limited {
-		r.Remaining = min(max(r.Remaining, 0), r.Limit)
-		r.ResetAfter = min(max(r.ResetAfter, 0), longestSensible)
-		r.ResetRounding = min(max(r.ResetRounding, 0), longestSensible)
-	} else {
-		r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+	if r.Limited && (r.Limit < 1 || r.Limit > largestSensible) {
+		r.Limited = false
 	}
-	r.RetryAfter = min(max(r.RetryAfter, 0), longest)
-	return r
+	if !r.Limited {
+		if r.Limit != 0 || r.Remaining != 0 || r.ResetAfter != 0 || r.ResetRounding != 0 {
+			r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+		}
+	} else if r.Remaining < 0 || r.Remaining > r.Limit {
+		r.Remaining = min(max(r.Remaining, 0), r.Limit)
+	}
+	clipTime(&r.ResetAfter, longestSensible)
+	clipTime(&r.ResetRounding, longestSensible)
+	clipTime(&r.RetryAfter, longest)
+}
+
+func clipTime(d *time.Duration, most time.Duration) {
+	if *d < 0 || *d > most {
+		*d = min(max(*d, 0), most)
+	}
 }
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
