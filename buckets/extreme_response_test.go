@@ -32,7 +32,8 @@ func extremeResponses() (all []ratelimits.Response) {
 	return all
 }
 
-// However a caller tells a response of its own making, what it says holds for a day at most, and for no time to speak of if it is negative.
+// However a caller tells a response of its own making, what it says holds for a day at most, and for no time to speak
+// of if it is negative.
 func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 	t.Parallel()
 	for name, tell := range map[string]func(m *buckets.RESTBucketManager, c *caller, r ratelimits.Response){

@@ -54,8 +54,8 @@ type Waiting struct {
 type Waited struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// For is what opened last of all that the request had to wait for, so that it left then. Of one that was not granted it is what it
-	// waited for in the end.
+	// For is what opened last of all that the request had to wait for, so that it left then. Of one that was not granted
+	// it is what it waited for in the end.
 	For WaitsFor
 	// Wait is how long it waited.
 	Wait time.Duration

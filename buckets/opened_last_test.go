@@ -23,8 +23,8 @@ func (e *ends) reasons() map[buckets.WaitsFor]int {
 	return count
 }
 
-// Requests behind the probe of a new route wait for the probe, and then for the window, however many requests the global limit would let
-// through in a second.
+// Requests behind the probe of a new route wait for the probe, and then for the window, however many requests the
+// global limit would let through in a second.
 func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -34,7 +34,8 @@ func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) 
 			announced++
 			assert.False(t, w.Global, "%+v", w)
 		}
-		w := newWorld(t, one(discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, 5*time.Second)}), buckets.WithHooks(hooks), buckets.WithGlobalLimit(50))
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, 5*time.Second)}),
+			buckets.WithHooks(hooks), buckets.WithGlobalLimit(50))
 		w.post(1, 100)
 		for r := range w.manager.WaitingRequests() {
 			assert.Equal(t, buckets.WaitsForProbe, r.WaitsFor, "%+v", r)
@@ -50,7 +51,8 @@ func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testi
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		var told ends
-		w := newWorld(t, one(discordsim.Rule{Path: "**", Quota: discordsim.Fixed(100, 10*time.Second)}), buckets.WithHooks(told.hooks()), buckets.WithGlobalLimit(50))
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(100, 10*time.Second)}),
+			buckets.WithHooks(told.hooks()), buckets.WithGlobalLimit(50))
 		w.post(1, 1)
 		wait(20 * time.Second)
 		w.post(1, 150)
@@ -59,13 +61,15 @@ func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testi
 	})
 }
 
-// What a request waits for may change: the reason is what opened last, or of a request that gives up what has not opened.
+// What a request waits for may change: the reason is what opened last, or of a request that gives up what has not
+// opened.
 func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	t.Parallel()
 	window := limited("messages", 1, 0, 5*time.Second)
 	held := func(class ratelimits.Class, d time.Duration) func(*testing.T, *buckets.RESTBucketManager) {
 		return func(t *testing.T, m *buckets.RESTBucketManager) { discover(t, m, list(2), refused(class, d)) }
 	}
+	global, shortGlobal := held(ratelimits.ClassGlobal, 20*time.Second), held(ratelimits.ClassGlobal, 2*time.Second)
 	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
 	for name, c := range map[string]struct {
 		then   func(*testing.T, *buckets.RESTBucketManager) // a second after the request has come
@@ -73,12 +77,12 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 		want   buckets.WaitsFor
 	}{
 		"nothing else":                   {want: buckets.WaitsForWindow},
-		"a longer hold of everything":    {then: held(ratelimits.ClassGlobal, 20*time.Second), want: buckets.WaitsForGlobal},
-		"a shorter hold of everything":   {then: held(ratelimits.ClassGlobal, 2*time.Second), want: buckets.WaitsForWindow},
+		"a longer hold of everything":    {then: global, want: buckets.WaitsForGlobal},
+		"a shorter hold of everything":   {then: shortGlobal, want: buckets.WaitsForWindow},
 		"a longer hold of the edge":      {then: held(ratelimits.ClassEdge, 20*time.Second), want: buckets.WaitsForEdge},
 		"a throttle":                     {then: throttle, want: buckets.WaitsForGlobal},
-		"gives up before the window":     {then: held(ratelimits.ClassGlobal, 20*time.Second), cancel: 2 * time.Second, want: buckets.WaitsForWindow},
-		"gives up after the window":      {then: held(ratelimits.ClassGlobal, 20*time.Second), cancel: 10 * time.Second, want: buckets.WaitsForGlobal},
+		"gives up before the window":     {then: global, cancel: 2 * time.Second, want: buckets.WaitsForWindow},
+		"gives up after the window":      {then: global, cancel: 10 * time.Second, want: buckets.WaitsForGlobal},
 		"gives up, and nothing happened": {cancel: 2 * time.Second, want: buckets.WaitsForWindow},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,8 +49,8 @@ func (b *bucket) waitsStill(q *queue, w *waiter) WaitsFor {
 // hasWaitedFor returns what opened last of all that a request of a queue has waited for, which leaves with a permit.
 func (b *bucket) hasWaitedFor(q *queue, w *waiter) WaitsFor {
 	last := &b.queues.opening
-	if o := &q.opening; o.opened != "" && o.openedAt >= last.openedAt { // a line serves a queue at once, a window is looked at later
-		last = o
+	if o := &q.opening; o.opened != "" && o.openedAt >= last.openedAt {
+		last = o // a line serves a queue at once, a window is looked at later
 	}
 	if last.opened == "" || last.openedAt < w.asked() {
 		return w.reason

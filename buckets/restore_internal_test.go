@@ -25,7 +25,9 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	list, err := routes.ListMessages.Compile("1")
 	require.NoError(t, err)
 	limited := ratelimits.Response{Status: 200, Limited: true, Bucket: "h", Limit: 1, ResetAfter: 23 * time.Hour}
-	user := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, Bucket: "h", HasRetryAfter: true, RetryAfter: 23 * time.Hour}
+	user := ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassUser, Bucket: "h", HasRetryAfter: true, RetryAfter: 23 * time.Hour,
+	}
 	options := []Option{
 		WithLogger(nil), WithMaxRateLimit(100 * time.Hour), WithLimit(ForRoute(routes.ListMessages), 1, 24*time.Hour),
 	}
@@ -108,7 +110,8 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 		m := NewRESTBucketManager(WithLogger(nil), WithInvalidBudget(1, time.Hour, 0))
 		require.NoError(t, m.Start())
 		defer m.Close()
-		m.restore(&state{key: m.key.Load(), servers: []serverState{{invalid: []invalidState{{at: m.now() + 42*time.Hour, n: 1}}}}})
+		invalid := []invalidState{{at: m.now() + 42*time.Hour, n: 1}}
+		m.restore(&state{key: m.key.Load(), servers: []serverState{{invalid: invalid}}})
 		message, err := routes.CreateMessage.Compile("1")
 		require.NoError(t, err)
 		_, err = m.TryAcquire(message, "Bot one")

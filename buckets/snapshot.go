@@ -287,7 +287,8 @@ func (b *bucket) reason(now time.Duration, a *ask, f forecast) WaitsFor {
 	return WaitsForProbe
 }
 
-// awaitsProbe reports that nothing leaves before the outcome of a request that went first, to find a limit or to see whether one has opened.
+// awaitsProbe reports that nothing leaves before the outcome of a request that went first, to find a limit or to see
+// whether one has opened.
 func (b *bucket) awaitsProbe(now time.Duration) bool {
 	if !b.link.alone(now) {
 		return false

@@ -18,7 +18,7 @@ type waiter struct {
 	fifo.Element[*waiter]
 	ask
 	bucket atomic.Pointer[bucket] // changed only under the locks of both the old and the new one
-	reason WaitsFor               // what it waits for as far as its queue does not tell, and in the end what it has waited for
+	reason WaitsFor               // what it waits for if its queue does not tell, and in the end what it has waited for
 
 	// What became of it, and how its caller is told that: by the channel of capacity 1, or by a call.
 	held    *held

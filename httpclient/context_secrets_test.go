@@ -50,7 +50,9 @@ func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request
 	ctx.Done()
 	derived, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	l.text = append(l.text, printedInside(ctx), printedInside(derived), printedInside(buckets.ContextWithMaxWait(ctx, time.Second)))
+	for _, c := range []context.Context{ctx, derived, buckets.ContextWithMaxWait(ctx, time.Second)} {
+		l.text = append(l.text, printedInside(c))
+	}
 	lease := buckets.NewLease(&watcher{})
 	l.text = append(l.text, printedEverywhere(lease))
 	return lease, nil
@@ -68,19 +70,24 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 					func(context.Context) context.Context { return context.Background() },
 					func(ctx context.Context) context.Context {
 						ctx = httpclient.ContextWithAttemptTimeout(httpclient.ContextWithUnsafeRetries(ctx), time.Minute)
-						return buckets.ContextWithGroup(buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute), "guild")
+						ctx = buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute)
+						return buckets.ContextWithGroup(ctx, "guild")
 					},
 				} {
 					limiter := &printingLimiter{}
 					see := func(value any) { limiter.text = append(limiter.text, printedInside(value)) }
-					transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(roundTripper(func(r *http.Request) (*http.Response, error) {
+					base := roundTripper(func(r *http.Request) (*http.Response, error) {
 						see(r.Context())
 						return answer(http.StatusOK, "{}")(r)
-					})), httpclient.WithHooks(httpclient.Hooks{
+					})
+					hooks := httpclient.Hooks{
 						Request:  func(ctx context.Context, e httpclient.RequestEvent) { see(ctx); see(e) },
 						Response: func(ctx context.Context, e httpclient.ResponseEvent) { see(ctx); see(e) },
 						Done:     func(ctx context.Context, e httpclient.DoneEvent) { see(ctx); see(e) },
-					}))
+					}
+					transport := httpclient.NewTransport(
+						httpclient.WithLimiter(limiter), httpclient.WithBase(base), httpclient.WithHooks(hooks),
+					)
 					r := secretRequests(t)[kind]
 					response, err := transport.RoundTrip(r.WithContext(with(t.Context())))
 					require.NoError(t, err)

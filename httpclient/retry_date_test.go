@@ -14,16 +14,23 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A server that names the time of the next attempt by its own clock, whatever ours says, is asked again when that has come.
+// A server that names the time of the next attempt by its own clock, whatever ours says, is asked again when that has
+// come.
 func TestRetryAfterAsADateIsObeyed(t *testing.T) {
 	t.Parallel()
-	const date, soon, later = "Date: Tue, 02 Aug 2016 21:23:43 GMT", "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT", "Retry-After: Tue, 02 Aug 2016 21:24:03 GMT"
+	const (
+		date  = "Date: Tue, 02 Aug 2016 21:23:43 GMT"
+		soon  = "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"
+		later = "Retry-After: Tue, 02 Aug 2016 21:24:03 GMT"
+	)
 	for name, c := range map[string]struct {
 		answer func(*http.Request) (*http.Response, error)
 		wait   time.Duration
 	}{
-		"429":          {answer(http.StatusTooManyRequests, "{}", "X-RateLimit-Scope: user", date, soon), 4 * time.Second},
-		"page of 1015": {answer(http.StatusTooManyRequests, "<html>1015</html>", "Content-Type: text/html", date, later), 21 * time.Second},
+		"429": {answer(http.StatusTooManyRequests, "{}", "X-RateLimit-Scope: user", date, soon), 4 * time.Second},
+		"page of 1015": {
+			answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", date, later), 21 * time.Second,
+		},
 		"server error": {answer(http.StatusServiceUnavailable, "", date, soon), 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +55,8 @@ func TestRetryAfterAsADateIsNotComparedWithOurClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		until := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-		script := newScript(answer(http.StatusTooManyRequests, "{}", "X-RateLimit-Scope: user", "Retry-After: "+until), answer(http.StatusOK, "{}"))
+		refusal := answer(http.StatusTooManyRequests, "{}", "X-RateLimit-Scope: user", "Retry-After: "+until)
+		script := newScript(refusal, answer(http.StatusOK, "{}"))
 		transport, start := newTransport(t, script, httpclient.WithMaxRateLimit(2*time.Hour)), time.Now()
 		require.NoError(t, send(transport, newMessage(t)).wait().err)
 		assert.InDelta(t, 1, time.Since(start).Seconds(), 0.1)

@@ -9,7 +9,8 @@ import (
 
 // waitContext is the context of a request while it waits: it ends with the request's own, and when the credential is stopped, as the request
 // would not be sent any more. Nothing is done for that until somebody wants to know when it ends, which most requests have no need of.
-// It is used for one wait. Limiters get it, who may print it with all that it points to, so it does not know the request.
+// It is used for one wait. Limiters get it, who may print it with all that it points to, so it does not know the
+// request.
 type waitContext struct {
 	request    context.Context // the request's own; nil: not begun
 	credential *credential

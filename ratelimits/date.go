@@ -24,7 +24,8 @@ func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	return max(after, 0), rounding, true
 }
 
-// untilDate returns the longest time that can lie between a Date and another date of the same clock, both cut to whole seconds.
+// untilDate returns the longest time that can lie between a Date and another date of the same clock, both cut to whole
+// seconds.
 func untilDate(until, date string) (wait time.Duration, ok bool) {
 	to, okTo := parseDate(until)
 	from, okFrom := parseDate(date)

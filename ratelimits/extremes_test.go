@@ -126,7 +126,8 @@ func TestResumedWindowWaitsForADayAtMost(t *testing.T) {
 				w.Report(now, p, r)
 			}
 		}
-		w.Shift(rapid.SampledFrom(extremeTimes[2:5]).Draw(t, "early"), time.Duration(rapid.IntRange(0, 48).Draw(t, "late"))*time.Hour)
+		early, late := rapid.SampledFrom(extremeTimes[2:5]).Draw(t, "early"), rapid.IntRange(5, 48*3600).Draw(t, "late")
+		w.Shift(early, time.Duration(late)*time.Second)
 		w, _, err := ratelimits.DecodeWindow(w.Append(nil))
 		require.NoError(t, err)
 		end := now + ratelimits.LongestTrust + time.Millisecond

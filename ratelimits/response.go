@@ -36,8 +36,8 @@ type Response struct {
 	// reset within a week. Otherwise they are zero. A server that sends no Reset-After, but Reset and its own Date, has
 	// named the difference.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was present, as a number of seconds, or as a date next to a Date. Discord sends it with a 429, seldom with a 202 or a 503. In
-	// other successes it is ignored.
+	// HasRetryAfter reports that RetryAfter was present, as a number of seconds, or as a date next to a Date. Discord
+	// sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -61,22 +61,38 @@ type Response struct {
 	Stamp int64
 }
 
-// Clip returns the response with every field in the range that ParseResponse keeps to. It is for responses that a caller has made: a
-// limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time that is too long is reduced, so that
-// sums have room.
+// Clip returns the response with every field in the range that ParseResponse keeps to. It is for responses that a
+// caller has made: a limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time
+// that is too long is reduced, so that sums have room.
 func (r Response) Clip() Response {
+	r.clip()
+	return r
+}
+
+// clip is Clip. It writes only what is out of range, as almost nothing ever is, and copies are slow.
+func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
 	}
-	if r.Limited = r.Limited && 1 <= r.Limit && r.Limit <= largestSensible; r.Limited {
-		r.Remaining = min(max(r.Remaining, 0), r.Limit)
-		r.ResetAfter = min(max(r.ResetAfter, 0), longestSensible)
-		r.ResetRounding = min(max(r.ResetRounding, 0), longestSensible)
-	} else {
-		r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+	if r.Limited && (r.Limit < 1 || r.Limit > largestSensible) {
+		r.Limited = false
 	}
-	r.RetryAfter = min(max(r.RetryAfter, 0), longest)
-	return r
+	if !r.Limited {
+		if r.Limit != 0 || r.Remaining != 0 || r.ResetAfter != 0 || r.ResetRounding != 0 {
+			r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+		}
+	} else if r.Remaining < 0 || r.Remaining > r.Limit {
+		r.Remaining = min(max(r.Remaining, 0), r.Limit)
+	}
+	clipTime(&r.ResetAfter, longestSensible)
+	clipTime(&r.ResetRounding, longestSensible)
+	clipTime(&r.RetryAfter, longest)
+}
+
+func clipTime(d *time.Duration, most time.Duration) {
+	if *d < 0 || *d > most {
+		*d = min(max(*d, 0), most)
+	}
 }
 
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
@@ -125,15 +141,15 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	return r
 }
 
-// secondRounding is by how much a number of seconds in Retry-After may exceed what it means, as it is rounded up. A bucket that is full
-// again before that wait is over cannot be what refused.
+// secondRounding is by how much a number of seconds in Retry-After may exceed what it means, as it is rounded up. A
+// bucket that is full again before that wait is over cannot be what refused.
 const secondRounding = time.Second
 
 // bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
-// header is the body's value rounded up to a second (or two, if it is a date), or the time until the whole bucket is full, where the body says when the next
-// request may go; so a shorter body is the precise one. One that is longer by less than a second is, too, as others round down. What is
-// neither is a contradiction. Then the longer one counts, unless the body is in milliseconds or the server is not Discord, which
-// always names a scope.
+// header is the body's value rounded up to a second (or two, if it is a date), or the time until the whole bucket is
+// full, where the body says when the next request may go; so a shorter body is the precise one. One that is longer by
+// less than a second is, too, as others round down. What is neither is a contradiction. Then the longer one counts,
+// unless the body is in milliseconds or the server is not Discord, which always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {

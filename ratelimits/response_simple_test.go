@@ -71,6 +71,9 @@ func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 		want := readSimply(header)
 		for _, f := range []*fields{&want, &got} { // they are not looked at then
 			f.retryAfter, f.global, f.scope, f.via, f.contentType = "", "", "", "", ""
+			if f.reset == "" {
+				f.date = ""
+			}
 		}
 		assert.Equal(t, want, got, "%v", header)
 	})

@@ -2,8 +2,8 @@ package ratelimits
 
 import "time"
 
-// trust reduces what a window that somebody else has written waits for: no charge and no hold ends later than LongestTrust from now. What a
-// window only remembers, as how often a hidden limit was tried, may last longer.
+// trust reduces what a window that somebody else has written waits for: no charge and no hold ends later than
+// LongestTrust from now. What a window only remembers, as how often a hidden limit was tried, may last longer.
 func (w *Window) trust(now time.Duration) {
 	latest := now + LongestTrust
 	w.longest, w.recent = min(w.longest, LongestTrust), min(w.recent, LongestTrust)

@@ -228,7 +228,7 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportRecei
 // ReportReceived is Report for a response that was received at another time than now, the latest that is possible: by another clock, or a
 // while ago.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
-	r = r.Clip()
+	r.clip()
 	w.advance(now)
 	w.land(p)
 	w.answered++

@@ -11,14 +11,14 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// A request of a route that nobody knew turns out to have used the last place of a bucket that is lent to another process. Nothing else waits
-// in its own process, and yet the holder hears of it before it sends again.
+// A request of a route that nobody knew turns out to have used the last place of a bucket that is lent to another
+// process. Nothing else waits in its own process, and yet the holder hears of it before it sends again.
 func TestHolderHearsWhatAnotherRouteHasUsed(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{2, 3} {
-		inBubble(t, fleet.Config{
-			Processes: 2, Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(limit, 8*time.Second), Hash: "messages"}), Buckets: unlimited,
-		}, func(t *testing.T, f *fleet.Fleet) {
+		rule := discordsim.Rule{Quota: discordsim.Fixed(limit, 8*time.Second), Hash: "messages"}
+		config := fleet.Config{Processes: 2, Discord: bucket(rule), Buckets: unlimited}
+		inBubble(t, config, func(t *testing.T, f *fleet.Fleet) {
 			holder, other := f.Processes[0], f.Processes[1]
 			send := func(p *fleet.Process, r fleet.Request) {
 				o := p.Do(t.Context(), r)

@@ -14,8 +14,8 @@ type Key struct {
 	key  [sha256.Size]byte
 }
 
-// Secret is what the owner of a key knows, empty if nil. It is a function, as fmt shows of nothing else no more than where it is, whatever the
-// verb, and in whatever it is.
+// Secret is what the owner of a key knows, empty if nil. It is a function, as fmt shows of nothing else no more than
+// where it is, whatever the verb, and in whatever it is.
 type Secret func() []byte
 
 // NewSecret returns a secret that nobody changes.
