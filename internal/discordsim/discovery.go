@@ -148,12 +148,13 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // what was delivered by the moment heard.
 //
 // Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
-// before the first of all has been answered, or more at once than the limit that other answers have told it.
+// before the first of all has been answered, a second one of a channel where only errors without limits have answered, or more
+// at once than the limit that other answers have told it.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
 	}
-	believed, open, openHere := 0, 0, 0
+	believed, open, openHere, errors := 0, 0, 0, 0
 	for _, a := range d.answers {
 		switch {
 		case a.lost:
@@ -164,12 +165,17 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 			}
 		case a.unlimited:
 			return false
+		case a.limit == 0:
+			errors++
 		default:
 			believed = max(believed, a.limit)
 		}
 	}
 	if believed > 0 {
 		return openHere >= believed
+	}
+	if errors > 0 {
+		return openHere > 0
 	}
 	return open > 0
 }
