@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -44,8 +45,17 @@ const (
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) ||
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) || b.joins(now, h, &o.response) ||
 		o.contradicted && b.group.kind == hashGroup)
+}
+
+// joins reports that a response shows that the paths of a route have no buckets of their own, although it seemed so.
+func (b *bucket) joins(now time.Duration, h *held, r *ratelimits.Response) bool {
+	if b.group.kind != pathGroup {
+		return false
+	}
+	_, no := h.entry.countedByPath(now, h, r)
+	return no
 }
 
 // splits reports that the request which was sent alone to find out where the routes of an UNKNOWN bucket belong has told nothing, so that the
@@ -64,6 +74,8 @@ func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r 
 			current.hasHash() && r.Limited && r.Class == ratelimits.ClassOK && e.hinted.Load()
 	case current.hasHash():
 		return r.Bucket != current.hash || current.agreesAgain(r)
+	case current.kind == pathGroup:
+		return false // its paths are looked at one by one
 	case current.kind == unstableGroup:
 		return now >= time.Duration(e.unstableUntil.Load())
 	}
@@ -187,6 +199,14 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
 	there := e.groupOfHash(r.Bucket)
+	if current.kind == pathGroup {
+		return there, routeMoves
+	}
+	if current.hasHash() || strings.Contains(r.Bucket, h.route.Path()) {
+		if byPath, _ := e.countedByPath(now, h, r); byPath {
+			return e.groupFor(pathGroup, ""), routeMoves
+		}
+	}
 	switch {
 	case e.hinted.Load(), current.kind.unknown():
 		e.byError.Store(failed(r))

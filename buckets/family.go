@@ -101,7 +101,7 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	}
 	place := groupKey{kind: to.kind, hash: to.hash, family: to.family}
 	switch to.kind {
-	case hashGroup, unlimitedGroup, routeGroup:
+	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
@@ -144,7 +144,7 @@ func (a *authentication) restoreFamily(e *routeEntry) {
 	group := e.group.Load()
 	f := a.familyOf(e.route)
 	switch group.kind {
-	case hashGroup, unlimitedGroup, routeGroup:
+	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if f != nil {
 			f.learn(e.route, groupKey{kind: group.kind, hash: group.hash}, e.byError.Load(), true)
 		}

@@ -63,6 +63,7 @@ func (k groupKey) of() string {
 //	unstable  one route whose responses name different hashes all the time: one request at a time
 //	separate  one route whose limits contradict those of another one that names the same hash, until they agree
 //	erring    the same as unknown, after an error that told nothing: an UNKNOWN bucket for each major parameter
+//	path      one route that has a bucket for each path, whatever these are called
 type groupKind uint8
 
 const (
@@ -73,6 +74,7 @@ const (
 	unstableGroup
 	separateGroup
 	erringGroup
+	pathGroup
 	kinds
 )
 
@@ -201,9 +203,10 @@ type routeEntry struct {
 	limit          atomic.Int32 // that the latest response named
 	contradictions atomic.Int32 // how often others contradicted it
 
-	unstableUntil atomic.Int64 // when its hashes are believed again, a time.Duration
-	byError       atomic.Bool  // only errors have named its hash
-	hinted        atomic.Bool  // only responses of other routes of its family have told where it belongs
+	unstableUntil atomic.Int64               // when its hashes are believed again, a time.Duration
+	pathHashes    atomic.Pointer[pathHashes] // nil as long as responses agree
+	byError       atomic.Bool                // only errors have named its hash
+	hinted        atomic.Bool                // only responses of other routes of its family have told where it belongs
 
 	// Guarded by the manager's lock for moves.
 	changes   int           // of the hash, of late, by the responses for one major parameter

@@ -141,7 +141,7 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	if group.kind == unknownGroup {
 		major = noMajor
 	}
-	b := m.buckets.find(group, major)
+	b := m.buckets.find(group, group.keyIn(&request.Route, major))
 	if b == nil {
 		return m.predictUnseen(r)
 	}
