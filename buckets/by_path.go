@@ -31,7 +31,9 @@ type pathHashes struct {
 
 // proven reports that each path has a bucket of its own, as far as is known. If a limit that is common to the paths stood behind names that
 // are always new, most buckets would not be fresh.
-func (p *pathHashes) proven() bool { return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh }
+func (p *pathHashes) proven() bool {
+	return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh
+}
 
 // record records that a path has named a hash, of a bucket that is fresh or not. It returns whether paths have buckets of their own, and
 // whether that is certainly not so.
