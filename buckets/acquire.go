@@ -66,7 +66,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	entry, own := m.entriesOf(r)
 	major := m.majorOf(&r.Route)
 	group := entry.groupOf(major)
-	if group.kind.unknown() || group.kind == unstableGroup || group.kind == pathGroup {
+	if group.kind.unknown() || group.kind == unstableGroup || group.kind == pathGroup || group.kind == foreignGroup {
 		return Lease{}, false
 	}
 	b, found := m.findBucket(group, major)

@@ -68,7 +68,9 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 5, 10} {
 		bubble(t, func(t *testing.T) {
 			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(limit, time.Second), Hash: "common", Faults: []discordsim.Fault{
-				{Edit: func(c discordsim.Call, r *discordsim.Response) { r.Header.Set("X-RateLimit-Bucket", fmt.Sprint("hash ", c.N)) }},
+				{Edit: func(c discordsim.Call, r *discordsim.Response) {
+					r.Header.Set("X-RateLimit-Bucket", fmt.Sprint("hash ", c.N))
+				}},
 			}}))
 			for i := range 60 {
 				w.send(context.Background(), "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)

@@ -55,7 +55,7 @@ func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hint
 
 // groupAt returns the limit group of a place for a route. The lock for moves is held.
 func (a *authentication) groupAt(place groupKey, route routes.Route) *limitGroup {
-	if place.kind != hashGroup && place.family == "" {
+	if place.kind != hashGroup && place.kind != foreignGroup && place.family == "" {
 		place.route = route
 	}
 	return a.group(place)
@@ -112,7 +112,8 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	}
 	for sibling := range a.routes {
 		if sibling.group.Load() == from.group {
-			sibling.hinted.Store(!to.kind.unknown())
+			sibling.hinted.Store(!to.kind.unknown() && to.kind != foreignGroup)
+			sibling.leave(from.group, r)
 			touched = append(touched, m.move(sibling, from, a.groupAt(place, sibling.route), routeMoves)...)
 		}
 	}

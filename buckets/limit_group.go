@@ -31,6 +31,9 @@ type limitGroup struct {
 	lastLimit  atomic.Int64
 	lastPeriod atomic.Int64
 
+	accepted atomic.Bool // other responses than refusals have named the hash
+	refused  string      // the route or family that was refused in its name first; the lock for moves guards it
+
 	secret atomic.Bool // the hash contains a token, as far as requests that came here can tell
 
 	mu      sync.Mutex
@@ -63,6 +66,7 @@ func (k groupKey) of() string {
 //	unstable  one route whose responses name different hashes all the time: one request at a time
 //	separate  one route whose limits contradict those of another one that names the same hash, until they agree
 //	erring    the same as unknown, after an error that told nothing: an UNKNOWN bucket for each major parameter
+//	foreign   every route that was refused in the name of its hash, which no other responses name: one bucket for all of them
 //	path      one route that has a bucket for each path, whatever these are called
 type groupKind uint8
 
@@ -75,6 +79,7 @@ const (
 	separateGroup
 	erringGroup
 	pathGroup
+	foreignGroup
 	kinds
 )
 
@@ -146,7 +151,7 @@ func (group *limitGroup) use(n int) {
 // groupFor returns the limit group of that kind for the route. The lock for moves is held.
 func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
 	key := groupKey{kind: kind, hash: hash}
-	if kind != hashGroup {
+	if kind != hashGroup && kind != foreignGroup {
 		key.route = e.route
 	}
 	return e.authentication.group(key)
@@ -209,6 +214,7 @@ type routeEntry struct {
 	hinted        atomic.Bool                // only responses of other routes of its family have told where it belongs
 
 	// Guarded by the manager's lock for moves.
+	before    groupKey      // where it belonged before it was refused in the name of another bucket
 	changes   int           // of the hash, of late, by the responses for one major parameter
 	changedAt time.Duration // the first of them
 	changedBy major

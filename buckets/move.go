@@ -23,7 +23,14 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	}
 	hinted := h.entry.hinted.Load()
 	target, scope := h.entry.learn(now, b, h, &o.response)
+	if target == b.group {
+		b.apply(now, h, o)
+		b.dispatchNow(now)
+		b.mu.Unlock()
+		return nil
+	}
 	target.noteToken(h.route)
+	h.entry.leave(b.group, &o.response)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
 	there := m.lockedBucket(target, target.keyIn(&h.route, h.major))
 	charge := provisionalCharge{bucket: b, permit: h.permit}
@@ -35,6 +42,12 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 
 	target.expect(now, h.major, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
+	switch {
+	case b.group.kind == foreignGroup && scope == routeMoves:
+		touched = append(touched, m.release(b)...)
+	case target.kind == foreignGroup:
+		touched = append(touched, m.gather(target)...)
+	}
 	if scope == routeMoves {
 		touched = append(touched, m.moveFamily(h.entry, b, target, &o.response, hinted)...)
 	}
@@ -100,7 +113,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
-		if !source.group.kind.unknown() && source.group.kind != pathGroup && to.kind != pathGroup && !e.hinted.Load() && source.remembers(source.now()) {
+		if !source.group.kind.unknown() && to.passesOn() && source.group.passesOn() && !e.hinted.Load() && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, to, with)
@@ -122,11 +135,16 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 	return result
 }
 
+// passesOn reports that what is known of a bucket of the limit group says something of those of another one with the same major parameter.
+func (group *limitGroup) passesOn() bool {
+	return group.kind != pathGroup && group.kind != foreignGroup
+}
+
 // bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its group, and of
 // major parameters that belong elsewhere unless they stay there.
 func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
 	all := []*bucket{b}
-	if b.group.kind == unknownGroup {
+	if b.group.kind == unknownGroup || b.group.kind == foreignGroup {
 		return all
 	}
 	groups := map[*limitGroup]struct{}{b.group: {}}
@@ -239,7 +257,7 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 // adoptInFlight takes in a lease that was in flight in another bucket. Both are locked.
 func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	now := b.now()
-	if b.group.kind == pathGroup { // requests that were answered there had other paths
+	if !b.group.passesOn() || !from.group.passesOn() { // requests that were answered there had other paths
 		h.permit = b.adopt(now, h.permit.Sent())
 	} else {
 		h.permit = b.adoptFrom(now, &from.source, h.permit)
