@@ -66,7 +66,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	entry, own := m.entriesOf(r)
 	major := m.majorOf(&r.Route)
 	group := entry.groupOf(major)
-	if group.kind.unknown() || group.kind == unstableGroup {
+	if group.kind.unknown() || group.kind == unstableGroup || group.kind == pathGroup || group.kind == foreignGroup {
 		return Lease{}, false
 	}
 	b, found := m.findBucket(group, major)
@@ -309,7 +309,7 @@ func (m *RESTBucketManager) enter(a *ask) *bucket {
 	for {
 		group := a.entry.groupOf(major)
 		group.noteToken(a.request.Route)
-		b, found := m.findBucket(group, major)
+		b, found := m.findBucket(group, group.keyIn(&a.request.Route, major))
 		if !found {
 			m.chargeNew(b)
 		}

@@ -122,7 +122,7 @@ func (m *RESTBucketManager) bucket(group *limitGroup, major major) *bucket {
 
 // findBucket is bucket, and reports whether it was found and not made.
 func (m *RESTBucketManager) findBucket(group *limitGroup, major major) (b *bucket, found bool) {
-	if group.kind == unknownGroup {
+	if group.kind == unknownGroup || group.kind == foreignGroup {
 		major = noMajor
 	}
 	if b := m.buckets.find(group, major); b != nil {

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -44,8 +45,20 @@ const (
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) ||
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) || b.joins(now, h, &o.response) ||
 		o.contradicted && b.group.kind == hashGroup)
+}
+
+// joins reports that a response shows that the paths of a route have no buckets of their own, although it seemed so.
+func (b *bucket) joins(now time.Duration, h *held, r *ratelimits.Response) bool {
+	switch {
+	case b.group.kind != pathGroup:
+		return false
+	case r.Class == ratelimits.ClassUser && r.Bucket != "":
+		return !strings.Contains(r.Bucket, h.route.Path()) // it may be that of others
+	}
+	_, no := h.entry.countedByPath(now, h, r)
+	return no
 }
 
 // splits reports that the request which was sent alone to find out where the routes of an UNKNOWN bucket belong has told nothing, so that the
@@ -58,12 +71,16 @@ func (b *bucket) splits(h *held, r *ratelimits.Response) bool {
 // belongsElsewhere reports that a response shows that its request does not belong to the limit group in whose bucket it waited.
 func (e *routeEntry) belongsElsewhere(now time.Duration, current *limitGroup, r *ratelimits.Response) bool {
 	switch {
+	case current.kind == foreignGroup:
+		return passed(r)
 	case r.Bucket == "":
 		return current.kind.unknown() && (r.Limited || withoutLimits(r) || refusedUnnamed(r)) ||
 			current.hasHash() && withoutLimits(r) && (e.byError.Load() || e.hinted.Load()) ||
 			current.hasHash() && r.Limited && r.Class == ratelimits.ClassOK && e.hinted.Load()
 	case current.hasHash():
 		return r.Bucket != current.hash || current.agreesAgain(r)
+	case current.kind == pathGroup:
+		return false // its paths are looked at one by one
 	case current.kind == unstableGroup:
 		return now >= time.Duration(e.unstableUntil.Load())
 	}
@@ -134,6 +151,9 @@ func (b *bucket) name(h *held, r *ratelimits.Response) {
 	if r.Bucket == "" || r.Bucket != b.group.hash {
 		return
 	}
+	if r.Class == ratelimits.ClassOK && !b.group.accepted.Load() {
+		b.group.accepted.Store(true)
+	}
 	switch newest := b.namingOf(h.entry); {
 	case newest == nil:
 		n := naming{h.entry, h.permit.Sent(), h.order, nil}
@@ -175,6 +195,12 @@ func refusedUnnamed(r *ratelimits.Response) bool {
 // and that of the bucket are held.
 func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	current := b.group
+	if current.kind == foreignGroup {
+		return e.learnForeign(h, r)
+	}
+	if foreign := e.foreignTo(r); foreign != nil {
+		return foreign, routeMoves
+	}
 	switch {
 	case withoutLimits(r):
 		return e.groupFor(unlimitedGroup, ""), routeMoves
@@ -188,6 +214,17 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 		return e.groupFor(separateGroup, r.Bucket), routeMoves
 	}
 	there := e.groupOfHash(r.Bucket)
+	switch {
+	case current.kind == pathGroup && r.Class != ratelimits.ClassOK:
+		return current, requestMoves // it is the path's
+	case current.kind == pathGroup:
+		return there, routeMoves
+	}
+	if current.hasHash() || strings.Contains(r.Bucket, h.route.Path()) {
+		if byPath, _ := e.countedByPath(now, h, r); byPath {
+			return e.groupFor(pathGroup, ""), routeMoves
+		}
+	}
 	switch {
 	case e.hinted.Load(), current.kind.unknown():
 		e.byError.Store(failed(r))

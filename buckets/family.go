@@ -55,7 +55,7 @@ func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hint
 
 // groupAt returns the limit group of a place for a route. The lock for moves is held.
 func (a *authentication) groupAt(place groupKey, route routes.Route) *limitGroup {
-	if place.kind != hashGroup && place.family == "" {
+	if place.kind != hashGroup && place.kind != foreignGroup && place.family == "" {
 		place.route = route
 	}
 	return a.group(place)
@@ -101,7 +101,7 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	}
 	place := groupKey{kind: to.kind, hash: to.hash, family: to.family}
 	switch to.kind {
-	case hashGroup, unlimitedGroup, routeGroup:
+	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
@@ -112,7 +112,8 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 	}
 	for sibling := range a.routes {
 		if sibling.group.Load() == from.group {
-			sibling.hinted.Store(!to.kind.unknown())
+			sibling.hinted.Store(!to.kind.unknown() && to.kind != foreignGroup)
+			sibling.leave(from.group, r)
 			touched = append(touched, m.move(sibling, from, a.groupAt(place, sibling.route), routeMoves)...)
 		}
 	}
@@ -144,7 +145,7 @@ func (a *authentication) restoreFamily(e *routeEntry) {
 	group := e.group.Load()
 	f := a.familyOf(e.route)
 	switch group.kind {
-	case hashGroup, unlimitedGroup, routeGroup:
+	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if f != nil {
 			f.learn(e.route, groupKey{kind: group.kind, hash: group.hash}, e.byError.Load(), true)
 		}

@@ -237,8 +237,11 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	r := &o.response
 	b.name(h, r)
 	h.entry.settle(r)
+	if b.group.hasHash() && r.Bucket == b.group.hash {
+		h.entry.notePath(now, h, r)
+	}
 	if b.group.kind.unknown() && r.Class == ratelimits.ClassOK {
-		b.group.lose(lostRequest{h.entry, h.major, h.permit.Sent(), now, h.provisional})
+		b.group.lose(lostRequest{h.entry, h.route, h.major, h.permit.Sent(), now, h.provisional})
 	}
 	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
 		h.subLimit.refusals.Accepted(h.permit.Sent())
@@ -251,7 +254,7 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 		b.tellGroup()
 	}
 	switch {
-	case b.group.kind == routeGroup && withoutLimits(r):
+	case (b.group.kind == routeGroup || b.group.kind == pathGroup) && withoutLimits(r):
 		b.window.Unlimit()
 	case b.group.kind == unstableGroup && r.Limited && r.Remaining == 0: // the next one may be counted by the limit that is used up
 		b.hold(now, r.ResetAfter, ratelimits.ClassOK)

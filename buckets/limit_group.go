@@ -32,6 +32,9 @@ type limitGroup struct {
 	lastPeriod atomic.Int64
 	lastLate   atomic.Int64 // nanoseconds that a bucket opened late, plus one; 0 if it is not known
 
+	accepted atomic.Bool // other responses than refusals have named the hash
+	refused  string      // the route or family that was refused in its name first; the lock for moves guards it
+
 	secret atomic.Bool // the hash contains a token, as far as requests that came here can tell
 
 	mu      sync.Mutex
@@ -64,6 +67,8 @@ func (k groupKey) of() string {
 //	unstable  one route whose responses name different hashes all the time: one request at a time
 //	separate  one route whose limits contradict those of another one that names the same hash, until they agree
 //	erring    the same as unknown, after an error that told nothing: an UNKNOWN bucket for each major parameter
+//	foreign   every route that was refused in the name of its hash, which no other responses name: one bucket for all of them
+//	path      one route that has a bucket for each path, whatever these are called
 type groupKind uint8
 
 const (
@@ -74,6 +79,8 @@ const (
 	unstableGroup
 	separateGroup
 	erringGroup
+	pathGroup
+	foreignGroup
 	kinds
 )
 
@@ -145,7 +152,7 @@ func (group *limitGroup) use(n int) {
 // groupFor returns the limit group of that kind for the route. The lock for moves is held.
 func (e *routeEntry) groupFor(kind groupKind, hash string) *limitGroup {
 	key := groupKey{kind: kind, hash: hash}
-	if kind != hashGroup {
+	if kind != hashGroup && kind != foreignGroup {
 		key.route = e.route
 	}
 	return e.authentication.group(key)
@@ -202,11 +209,13 @@ type routeEntry struct {
 	limit          atomic.Int32 // that the latest response named
 	contradictions atomic.Int32 // how often others contradicted it
 
-	unstableUntil atomic.Int64 // when its hashes are believed again, a time.Duration
-	byError       atomic.Bool  // only errors have named its hash
-	hinted        atomic.Bool  // only responses of other routes of its family have told where it belongs
+	unstableUntil atomic.Int64               // when its hashes are believed again, a time.Duration
+	pathHashes    atomic.Pointer[pathHashes] // nil as long as responses agree
+	byError       atomic.Bool                // only errors have named its hash
+	hinted        atomic.Bool                // only responses of other routes of its family have told where it belongs
 
 	// Guarded by the manager's lock for moves.
+	before    groupKey      // where it belonged before it was refused in the name of another bucket
 	changes   int           // of the hash, of late, by the responses for one major parameter
 	changedAt time.Duration // the first of them
 	changedBy major

@@ -23,9 +23,16 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	}
 	hinted := h.entry.hinted.Load()
 	target, scope := h.entry.learn(now, b, h, &o.response)
+	if target == b.group {
+		b.apply(now, h, o)
+		b.dispatchNow(now)
+		b.mu.Unlock()
+		return nil
+	}
 	target.noteToken(h.route)
+	h.entry.leave(b.group, &o.response)
 	// It is in flight in both buckets until everything else has moved, so that neither lets anybody go before.
-	there := m.lockedBucket(target, h.major)
+	there := m.lockedBucket(target, target.keyIn(&h.route, h.major))
 	charge := provisionalCharge{bucket: b, permit: h.permit}
 	b.removeInFlight(h)
 	h.ordered = false
@@ -35,6 +42,12 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 
 	target.expect(now, h.major, &o.response, b.group)
 	touched := m.move(h.entry, b, target, scope)
+	switch {
+	case b.group.kind == foreignGroup && scope == routeMoves:
+		touched = append(touched, m.release(b)...)
+	case target.kind == foreignGroup:
+		touched = append(touched, m.gather(target)...)
+	}
 	if scope == routeMoves {
 		touched = append(touched, m.moveFamily(h.entry, b, target, &o.response, hinted)...)
 	}
@@ -52,7 +65,7 @@ func (m *RESTBucketManager) relocate(h *held, o *outcome) []*bucket {
 	there.dispatchNow(there.now())
 	if scope < majorMoves && o.response.Class != ratelimits.ClassOK { // the request will come back to where it was
 		if home := h.entry.groupOf(h.major); home != target {
-			back := m.lockedBucket(home, h.major)
+			back := m.lockedBucket(home, home.keyIn(&h.route, h.major))
 			there.passOnHolds(back, false)
 			back.mu.Unlock()
 			touched = append(touched, back)
@@ -100,7 +113,7 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
-		if !source.group.kind.unknown() && !e.hinted.Load() && source.remembers(source.now()) {
+		if !source.group.kind.unknown() && to.passesOn() && source.group.passesOn() && !e.hinted.Load() && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, to, with)
@@ -122,11 +135,16 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 	return result
 }
 
+// passesOn reports that what is known of a bucket of the limit group says something of those of another one with the same major parameter.
+func (group *limitGroup) passesOn() bool {
+	return group.kind != pathGroup && group.kind != foreignGroup
+}
+
 // bucketsOf returns all buckets whose requests of a route move with those of b to another limit group: those of its group, and of
 // major parameters that belong elsewhere unless they stay there.
 func (e *routeEntry) bucketsOf(b *bucket, to *limitGroup) []*bucket {
 	all := []*bucket{b}
-	if b.group.kind == unknownGroup {
+	if b.group.kind == unknownGroup || b.group.kind == foreignGroup {
 		return all
 	}
 	groups := map[*limitGroup]struct{}{b.group: {}}
@@ -155,7 +173,7 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 		next := h.next
 		if h.entry == e {
 			group.noteToken(h.route)
-			transfer(h.major, func(to *bucket) { b.moveInFlight(h, to) })
+			transfer(group.keyIn(&h.route, h.major), func(to *bucket) { b.moveInFlight(h, to) })
 		}
 		h = next
 	}
@@ -164,13 +182,13 @@ func (b *bucket) moveOut(e *routeEntry, group *limitGroup, transfer func(major, 
 			group.lose(l)
 			continue
 		}
-		transfer(l.major, func(to *bucket) { to.chargeLost(l) })
+		transfer(group.keyIn(&l.route, l.major), func(to *bucket) { to.chargeLost(l) })
 	}
 	for _, q := range b.queues.byArrival() { // so that the turns of groups begin in that order there, too
 		for w := range q.waiters {
 			if w.entry == e {
 				group.noteToken(w.request.Route)
-				transfer(w.major(), func(to *bucket) {
+				transfer(group.keyIn(&w.request.Route, w.major()), func(to *bucket) {
 					b.remove(w)
 					to.accept(w)
 				})
@@ -239,7 +257,11 @@ func (b *bucket) moveInFlight(h *held, to *bucket) {
 // adoptInFlight takes in a lease that was in flight in another bucket. Both are locked.
 func (b *bucket) adoptInFlight(h *held, from *bucket) {
 	now := b.now()
-	h.permit = b.adoptFrom(now, &from.source, h.permit)
+	if !b.group.passesOn() || !from.group.passesOn() { // requests that were answered there had other paths
+		h.permit = b.adopt(now, h.permit.Sent())
+	} else {
+		h.permit = b.adoptFrom(now, &from.source, h.permit)
+	}
 	if h.subLimit != nil {
 		h.subLimit = b.subLimit(now, h.subLimitKey)
 	}

@@ -138,10 +138,10 @@ func (m *RESTBucketManager) Predict(r *Request) (wait time.Duration, because Wai
 	}
 	major := a.major()
 	group := a.entry.groupOf(major)
-	if group.kind == unknownGroup {
+	if group.kind == unknownGroup || group.kind == foreignGroup {
 		major = noMajor
 	}
-	b := m.buckets.find(group, major)
+	b := m.buckets.find(group, group.keyIn(&request.Route, major))
 	if b == nil {
 		return m.predictUnseen(r)
 	}

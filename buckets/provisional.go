@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // A request on a route whose hash is not known, or not for its major parameter where hashes differ by that, may be counted in any bucket of
@@ -16,6 +17,7 @@ import (
 // so it is charged there as soon as that is known.
 type lostRequest struct {
 	entry       *routeEntry
+	route       routes.CompiledRoute
 	major       major
 	sent, ended time.Duration
 	provisional []provisionalCharge // which have been charged with it already
@@ -149,7 +151,7 @@ func (m *RESTBucketManager) chargeUndiscovered(found ...*bucket) {
 	}
 	group := found[0].group
 	a := group.authentication
-	if group.kind.unknown() || group.kind == unlimitedGroup || a.undiscovered.Load() == 0 {
+	if group.kind.unknown() || group.kind == unlimitedGroup || group.kind == pathGroup || a.undiscovered.Load() == 0 {
 		return
 	}
 	byMajor := make(map[major]*bucket, len(found))

@@ -163,7 +163,9 @@ func (s *state) groupKey() groupKey {
 }
 
 // usable reports that there is a route if there has to be one.
-func (k groupKey) usable() bool { return k.route.IsZero() == (k.kind == hashGroup || k.family != "") }
+func (k groupKey) usable() bool {
+	return k.route.IsZero() == (k.kind == hashGroup || k.kind == foreignGroup || k.family != "")
+}
 
 func (s *state) gate() gateState {
 	return gateState{until: s.at(), busy: s.at(), row: s.Int(255), probing: s.Flag(), late: s.Time(time.Nanosecond)}
@@ -347,6 +349,7 @@ func (m *RESTBucketManager) restoreAuthentication(now time.Duration, s *authenti
 		group := a.group(state.groupKey)
 		groups[i+1] = group
 		group.latestLimit.Store(int32(state.latest))
+		group.accepted.Store(true) // as far as is known
 		for i := range state.buckets {
 			m.restoreBucket(group, state.buckets[i], all.exact)
 		}

@@ -37,6 +37,8 @@ func (b *bucket) sharedKey() SharedKey {
 		key.Hash = "~" + key.Route
 	case unstableGroup:
 		key.Hash = "!" + key.Route
+	case pathGroup:
+		key.Hash = "/" + key.Route
 	case separateGroup:
 		key.Hash = "=" + group.hash + " " + key.Route
 	}
