@@ -236,7 +236,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
-	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit:
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
 	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // the bucket has counted the request: a limit beyond it refused
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
