@@ -230,7 +230,9 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 		}
 	}
 	for range 5 {
+		lock.Lock()
 		random.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
+		lock.Unlock()
 		for _, f := range first {
 			f()
 			time.Sleep(time.Microsecond)
