@@ -176,10 +176,11 @@ func withoutLimits(r *ratelimits.Response) bool {
 	return !r.Limited && r.Bucket == "" && 200 <= r.Status && r.Status < http.StatusBadRequest
 }
 
-// tellsNothing reports an error without limits. It says nothing of the limit that successes have. But buckets are counted for each major
-// parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the others.
+// tellsNothing reports an answer of 400 to 499 without limits. It says nothing of the limit that successes have. But buckets are counted for
+// each major parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the
+// others. A server error is another thing: the request may have been counted, so the next one in its place has to find out alone.
 func tellsNothing(r *ratelimits.Response) bool {
-	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r)
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r) && r.Status < http.StatusInternalServerError
 }
 
 // failed reports a response that is not a success.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -36,7 +37,7 @@ func erring(status int, until time.Duration) discordsim.Config {
 
 func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{400, 401, 403, 404, 500, 502, 503} {
+	for _, status := range []int{400, 401, 403, 404} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
@@ -117,6 +118,26 @@ func TestMemoryOfErrorsIsBounded(t *testing.T) {
 			round(10_000 * (1 + i))
 		}
 		assert.Less(t, heap(), before+1<<20)
+	})
+}
+
+// A request that ended in a server error may have been counted: two that follow such ones must not find out at the same time.
+func TestRequestsAfterServerErrorsFindOutOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, message(1)).update(plain(503))
+		ask(m, message(2)).update(plain(503))
+		one, two := ask(m, message(1)), ask(m, message(2))
+		require.True(t, one.granted())
+		require.False(t, two.granted())
+		one.update(inBucket(refused(ratelimits.ClassUser, time.Second), "posts", 1, 0, time.Second))
+		wait(500 * time.Millisecond)
+		require.False(t, two.granted(), "its channel's bucket is used up, too")
+		wait(time.Second)
+		require.True(t, two.granted())
+		two.update(roomy)
+		drained(t, m)
 	})
 }
 
