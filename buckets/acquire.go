@@ -66,7 +66,7 @@ func (m *RESTBucketManager) acquireFast(ctx context.Context, r *Request) (Lease,
 	entry, own := m.entriesOf(r)
 	major := m.majorOf(&r.Route)
 	group := entry.groupOf(major)
-	if group.kind.unknown() || group.kind == unstableGroup || group.kind == pathGroup || group.kind == foreignGroup {
+	if !group.kind.ordinary() {
 		return Lease{}, false
 	}
 	b, found := m.findBucket(group, major)
@@ -91,7 +91,8 @@ func (m *RESTBucketManager) acquireFastFrom(ctx context.Context, r *Request, to 
 	b, entry := to.bucket, to.entry
 	b.mu.Lock()
 	now := b.now()
-	if b.queues != nil || b.reading > 0 || entry.rules != nil || !b.isFor(entry, to.major) || to.own.evicted.Load() || b.undiscovered(entry) ||
+	if b.queues != nil || b.reading > 0 || entry.rules != nil ||
+		!b.isFor(entry, to.major) || to.own.evicted.Load() || b.undiscovered(entry) ||
 		m.admits(r) != nil || !entry.authentication.edge.open.Load() {
 		b.mu.Unlock()
 		return Lease{}, false
@@ -284,7 +285,8 @@ func (m *RESTBucketManager) askBut(ctx context.Context, r *Request) ask {
 	now := m.now()
 	entry, own := m.entriesOf(r)
 	a := ask{
-		request: r, ctx: ctx, entry: entry, own: own, group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
+		request: r, ctx: ctx, entry: entry, own: own,
+		group: r.groupIn(ctx), comesBack: r.arrived != 0, ordered: m.settings.ordered, exempt: entry.exempt,
 	}
 	a.weight = m.weightOf(a.group)
 	tuning := tuningOf(ctx)

@@ -9,11 +9,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Servers that are compatible with Discord may have a bucket for each URL, which they name as they please. Then the major parameter says
-// nothing, and the hash of the latest response nothing of the next request: the buckets of such a route are those of its paths.
+// Servers that are compatible with Discord may have a bucket for each URL, which they name as they please. Then the
+// major parameter says nothing, and the hash of the latest response nothing of the next request: the buckets of such a
+// route are those of its paths.
 
 const (
-	// A route has a bucket for each path when so many paths have named different hashes of fresh buckets, and none of them two.
+	// A route has a bucket for each path when so many paths have named different hashes of fresh buckets, and none of
+	// them two.
 	differentPaths = 3
 	// mostPaths is of how many paths the hash is remembered at a time.
 	mostPaths = 8
@@ -29,14 +31,14 @@ type pathHashes struct {
 	mixed bool                                   // one path has named two hashes, or two paths have named the same one
 }
 
-// proven reports that each path has a bucket of its own, as far as is known. If a limit that is common to the paths stood behind names that
-// are always new, most buckets would not be fresh.
+// proven reports that each path has a bucket of its own, as far as is known. If a limit that is common to the paths
+// stood behind names that are always new, most buckets would not be fresh.
 func (p *pathHashes) proven() bool {
 	return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh
 }
 
-// record records that a path has named a hash, of a bucket that is fresh or not. It returns whether paths have buckets of their own, and
-// whether that is certainly not so.
+// record records that a path has named a hash, of a bucket that is fresh or not. It returns whether paths have buckets
+// of their own, and whether that is certainly not so.
 func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (yes, no bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +60,8 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
 }
 
-// countedByPath returns whether a response shows that the route has a bucket for each path, and whether it shows that it has not.
+// countedByPath returns whether a response shows that the route has a bucket for each path, and whether it shows that
+// it has not.
 func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Response) (yes, no bool) {
 	if r.Bucket == "" || failed(r) || !hasMinor(h.route.Route()) {
 		return false, false

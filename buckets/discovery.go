@@ -45,7 +45,8 @@ const (
 
 // misplaced reports that a response shows that its request does not belong into this bucket.
 func (b *bucket) misplaced(now time.Duration, h *held, o *outcome) bool {
-	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, &o.response) || b.splits(h, &o.response) || b.joins(now, h, &o.response) ||
+	r := &o.response
+	return !b.evicted.Load() && (h.entry.belongsElsewhere(now, b.group, r) || b.splits(h, r) || b.joins(now, h, r) ||
 		o.contradicted && b.group.kind == hashGroup)
 }
 
@@ -205,7 +206,8 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	case withoutLimits(r):
 		return e.groupFor(unlimitedGroup, ""), routeMoves
 	case tellsNothing(r):
-		return e.authentication.group(groupKey{kind: erringGroup, route: current.route, family: current.family}), routeMoves
+		key := groupKey{kind: erringGroup, route: current.route, family: current.family}
+		return e.authentication.group(key), routeMoves
 	case r.Bucket == "":
 		return e.groupFor(routeGroup, ""), routeMoves
 	case current.hasHash() && r.Bucket == current.hash && current.agreesAgain(r):

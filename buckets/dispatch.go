@@ -58,7 +58,8 @@ func (b *bucket) grant(now time.Duration, a *ask, arrived time.Duration, p *gate
 	b.discoveryLink.probeSent()
 	h := leases.Get().(*held)
 	h.grant = grant{
-		permit: permit, ctx: a.ctx, entry: a.entry, credential: a.own.authentication, route: a.request.Route, major: a.major(), fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
+		permit: permit, ctx: a.ctx, entry: a.entry, credential: a.own.authentication, route: a.request.Route, major: a.major(),
+		fields: a.request.Fields, subLimitKey: a.request.subLimitKey,
 		arrived: arrived, edge: p.edge, subLimit: b.queues.subLimitOf(a), ordered: b.serial(a),
 	}
 	h.declared = a.useDeclared(p)

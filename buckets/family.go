@@ -5,9 +5,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Routes of one family (routes.Route.Family) are expected to share a bucket. So they have one UNKNOWN bucket: one request of one of them
-// finds out where all belong. For the others that is a hint. Each of them sends one request first in a bucket that it has by a hint, and its
-// own first response confirms the hint or overrules it.
+// Routes of one family (routes.Route.Family) are expected to share a bucket. So they have one UNKNOWN bucket: one
+// request of one of them finds out where all belong. For the others that is a hint. Each of them sends one request
+// first in a bucket that it has by a hint, and its own first response confirms the hint or overrules it.
 
 // family is what the responses of one family's routes have told under one credential. The lock for moves guards it.
 type family struct {
@@ -17,8 +17,8 @@ type family struct {
 	apart   map[routes.Route]struct{} // routes whose own responses have told another place
 }
 
-// familyOf returns the family of a route, nil if it has none, or its own responses have told another place than the family's. The lock for
-// moves is held.
+// familyOf returns the family of a route, nil if it has none, or its own responses have told another place than the
+// family's. The lock for moves is held.
 func (a *authentication) familyOf(route routes.Route) *family {
 	name := route.Family()
 	if name == "" || a.global.manager.sharesByRoute() {
@@ -35,7 +35,8 @@ func (a *authentication) familyOf(route routes.Route) *family {
 	return f
 }
 
-// firstGroup returns the limit group of a route that has not been used, and whether that is a hint. The lock for moves is held.
+// firstGroup returns the limit group of a route that has not been used, and whether that is a hint. The lock for moves
+// is held.
 func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
 	if route.OneShot() { // every request has its own major parameter, and there is nothing to discover
 		return a.group(groupKey{kind: unlimitedGroup, route: route}), false
@@ -92,8 +93,8 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 	}
 }
 
-// moveFamily lets the routes follow that share the UNKNOWN bucket from which a route has moved because of a response, and records the hint. It
-// returns the buckets that have to be dispatched. The lock for moves is held.
+// moveFamily lets the routes follow that share the UNKNOWN bucket from which a route has moved because of a response,
+// and records the hint. It returns the buckets that have to be dispatched. The lock for moves is held.
 func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool) (touched []*bucket) {
 	name, a := e.route.Family(), e.authentication
 	if name == "" || m.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
@@ -127,7 +128,8 @@ func (e *routeEntry) settle(r *ratelimits.Response) {
 	}
 }
 
-// tries reports that the route has its place by a hint, and waits for the response to a request that it has sent from this bucket.
+// tries reports that the route has its place by a hint, and waits for the response to a request that it has sent from
+// this bucket.
 func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted.Load() || b.manager().settings.unknown == UnknownUnlimited {
 		return false

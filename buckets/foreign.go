@@ -6,12 +6,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A server may refuse requests to many routes in the name of one bucket that no other response names: it counts errors of an address, say.
-// Requests that were refused in its name wait together, whatever their routes and major parameters: one goes first when the hold is over, and
-// when it is not refused, all go back to where they were. If each of them tried for itself, each refusal might prolong the others' wait.
+// A server may refuse requests to many routes in the name of one bucket that no other response names: it counts errors
+// of an address, say. Requests that were refused in its name wait together, whatever their routes and major parameters:
+// one goes first when the hold is over, and when it is not refused, all go back to where they were. If each of them
+// tried for itself, each refusal might prolong the others' wait.
 
-// foreignTo returns the limit group in which requests wait that were refused in the name of a bucket that is not their own, nil if there is no
-// reason to think so: two routes that do not share a bucket have to be refused in its name. The lock for moves is held.
+// foreignTo returns the limit group in which requests wait that were refused in the name of a bucket that is not their
+// own, nil if there is no reason to think so: two routes that do not share a bucket have to be refused in its name. The
+// lock for moves is held.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.manager.session() != nil {
 		return nil
@@ -37,7 +39,8 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns where a route belonged before its requests were refused in the name of another bucket. The lock for moves is held.
+// home returns where a route belonged before its requests were refused in the name of another bucket. The lock for
+// moves is held.
 func (e *routeEntry) home() *limitGroup {
 	if e.before == (groupKey{}) { // it has been so since it is known
 		group, _ := e.authentication.firstGroup(e.route)
@@ -58,8 +61,8 @@ func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }
 
-// learnForeign is learn for a request that waited because of refusals in the name of another bucket, and has passed. It was not refused, so the
-// others may leave, too, if it was sent after the refusals. The lock for moves is held.
+// learnForeign is learn for a request that waited because of refusals in the name of another bucket, and has passed. It
+// was not refused, so the others may leave, too, if it was sent after the refusals. The lock for moves is held.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {
@@ -74,8 +77,9 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 	return home, scope
 }
 
-// gather lets the routes join that were refused in the name of a bucket before it was known to be foreign, and release lets all routes go home
-// when a request has passed. Both return the buckets that have to be dispatched. The lock for moves is held.
+// gather lets the routes join that were refused in the name of a bucket before it was known to be foreign, and release
+// lets all routes go home when a request has passed. Both return the buckets that have to be dispatched. The lock for
+// moves is held.
 func (m *RESTBucketManager) gather(foreign *limitGroup) (touched []*bucket) {
 	a := foreign.authentication
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]

@@ -87,6 +87,15 @@ const (
 // unknown reports that no response has told where its routes belong: its buckets are UNKNOWN ones.
 func (k groupKind) unknown() bool { return k == unknownGroup || k == erringGroup }
 
+// ordinary reports that its buckets are found by the major parameter, and that their windows alone decide.
+func (k groupKind) ordinary() bool {
+	switch k {
+	case unstableGroup, pathGroup, foreignGroup:
+		return false
+	}
+	return !k.unknown()
+}
+
 // hasHash reports that its responses are expected to name the limit group's hash.
 func (group *limitGroup) hasHash() bool {
 	return group.kind == hashGroup || group.kind == separateGroup

@@ -113,7 +113,8 @@ func (m *RESTBucketManager) move(e *routeEntry, b *bucket, to *limitGroup, scope
 			target.mu.Unlock()
 			touched[target] = struct{}{}
 		}
-		if !source.group.kind.unknown() && to.passesOn() && source.group.passesOn() && !e.hinted.Load() && source.remembers(source.now()) {
+		passesOn := !source.group.kind.unknown() && source.group.passesOn() && to.passesOn() && !e.hinted.Load()
+		if passesOn && source.remembers(source.now()) {
 			with(source.major, func(to *bucket) { source.passOnKnowledge(to, source == b) })
 		}
 		source.moveOut(e, to, with)

@@ -51,7 +51,7 @@ func (p *Prepared) Acquire(ctx context.Context) (Lease, error) {
 // remember keeps the bucket that a request has left, unless it is one that the short path never takes.
 func (p *Prepared) remember(h *held) {
 	b := h.bucket.Load()
-	if b.group.kind.unknown() || b.group.kind == unstableGroup || b.group.kind == pathGroup || b.group.kind == foreignGroup {
+	if !b.group.kind.ordinary() {
 		return
 	}
 	if to := p.known.Load(); to == nil || to.bucket != b || to.entry != h.entry {

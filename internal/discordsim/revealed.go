@@ -127,6 +127,8 @@ func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 		return Avoidable, becauseOwn
 	case g.couldBeOthers(late):
 		return Unavoidable, becauseOthers
+	case q.sent.Before(announced): // which tells the client nothing of lateness
+		return Excused, becauseLate
 	}
 	x.late, x.firstLate = late, g.refusedAt(opens) == 0
 	return g.refuse(now, q.heard, opens, late)
