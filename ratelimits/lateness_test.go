@@ -124,8 +124,8 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	b := &bucket{t: t}
 	b.exchange(0, ok(5, 0, second))
 	tries := b.burst(firstEnd, 1)
-	b.closedUntil(firstEnd, firstEnd+second) // real lateness is shorter
-	b.burst(firstEnd+second, 4)
+	b.closedUntil(firstEnd, firstEnd+second/2) // real lateness is shorter
+	b.burst(firstEnd+second/2, 4)
 	_, known := b.Late()
 	assert.False(t, known)
 	b.Report(20*second, tries[0], ok(5, 4, second))
@@ -191,6 +191,19 @@ func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
+}
+
+// Nor are those of a limit that is lower, and was not known to be so yet.
+func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	b.exchange(200*ms, ok(5, 0, 800*ms))
+	permits := b.burst(firstEnd, 5)
+	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
+		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
+	}
+	by, _ := b.Late()
+	assert.Zero(t, by)
 }
 
 // Nor is one while there were places that nobody had used.
