@@ -196,8 +196,10 @@ func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
 // Nor are those of a limit that is lower, and was not known to be so yet.
 func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
 	t.Parallel()
-	b := known(t, 5, second)
-	b.exchange(200*ms, ok(5, 0, 800*ms))
+	b := fixed(t, 5, second)
+	for left := 2; left >= 0; left-- {
+		b.exchange(200*ms, ok(5, left, 800*ms))
+	}
 	permits := b.burst(firstEnd, 5)
 	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
 		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
