@@ -46,7 +46,6 @@ type bucket struct {
 	t testing.TB
 }
 
-// newBucket is a bucket of which nothing is known.
 // newBucket is a bucket of a hash whose buckets have opened when they said: no request goes first at an opening.
 func newBucket(t testing.TB) *bucket {
 	b := &bucket{t: t}
