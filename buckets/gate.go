@@ -12,6 +12,9 @@ import (
 // while most attempts have ended by then.
 const globalProbeTimeout = 15 * time.Second
 
+// triesTimeout is how long the outcome of a request is waited for that tries whether the seconds of the global limit are punctual again.
+const triesTimeout = time.Second
+
 // gate is what stands above buckets: the edge of a server, which everything has to pass, and the global limit of a credential. It lets
 // through what its limit allows, if there is one, nothing while it is held or a refusal is being read, and one request first after a
 // refusal. Those whom it does not let through stand in line.
@@ -109,6 +112,9 @@ func (g *gate) takeOne(now time.Duration) (p gatePermit, wait time.Duration, kno
 	tries := g.limit.Tries(now)
 	if p.slot, wait = g.limit.Take(now); wait == 0 && (g.probing || tries) {
 		p.probe, g.probeUntil = true, now+g.probeTimeout
+		if !g.probing { // the second is open by then
+			g.probeUntil = now + triesTimeout
+		}
 	}
 	return p, wait, true
 }

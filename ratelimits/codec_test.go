@@ -39,6 +39,7 @@ func everything() Window {
 			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
 			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
 			rounding: span(),
+			openBy:   next(),
 			late:     lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
 		},
 	}

@@ -145,7 +145,7 @@ func (e *fixedEvidence) visit(v visitor) {
 func (r *rare) visit(v visitor) {
 	for _, t := range []*time.Duration{
 		&r.hold.until, &r.full, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
-		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until, &r.late.tryAt, &r.late.shownAt, &r.late.sureAt,
+		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until, &r.late.tryAt, &r.late.shownAt, &r.late.sureAt, &r.openBy,
 	} {
 		v.high(t, *t != 0)
 	}
@@ -161,6 +161,7 @@ func (r *rare) visit(v visitor) {
 		v.span(d)
 	}
 	number(v, &r.late.trips, enoughTrips)
+	v.require(r.late.by >= 0, "a bucket that opens before it says")
 	number(v, &r.late.vain, maxVain)
 	number(v, &r.late.punctual, punctualTries)
 	r.hidden.passed.visit(v)

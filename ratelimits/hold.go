@@ -20,6 +20,7 @@ type rare struct {
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
+	openBy       time.Duration // until then the first request of an opening is waited for
 	rounding     time.Duration // by how much a reset-after, and so the period, may have seemed too long
 }
 

@@ -96,11 +96,19 @@ func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 			l.sureAt = now + times(doubtfulPeriods, period)
 		}
 		l.shown, l.by, l.vain = m, l.expect(m), 0
+		l.wait(now, period+l.by)
 	case try:
 		l.vain = min(l.vain+1, maxVain)
+		l.wait(now, period+l.by)
 	}
-	l.wait(now, period+l.by)
 	l.shownAt = now
+}
+
+// trust reduces lateness that somebody else has written to what is possible.
+func (l *lateness) trust() {
+	for _, d := range []*time.Duration{&l.by, &l.shown.least, &l.shown.trips, &l.trip} {
+		*d = min(max(*d, 0), LongestTrust)
+	}
 }
 
 // tried reports that a request left in the time of tries, and earlier than the bucket was expected to open.
@@ -236,15 +244,16 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	switch {
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
+	case r.Limited && r.Remaining > 0: // the bucket was open
 	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // the bucket has counted the request: a limit beyond it refused
-	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt:
+	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
-		return m, m.least < 2*w.longest
+		return m, true
 	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
-	default:
-		return m, m.least < w.longest
+	default: // a longer one may be the place of another client, which came within a round trip after the opening
+		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false
 }
@@ -324,7 +333,8 @@ func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
 		return
 	}
 	trip := now - s.at
-	m := measurement{least: s.at - s.opened + wait, trips: max(2*trip-g.credit(), 0)}
+	m := measurement{least: s.at - s.opened + wait}
+	m.trips = min(max(2*trip-g.credit(), 0), max(mostLateSecond-m.least, 0))
 	if m.least < mostLateSecond {
 		g.late.show(now, globalPeriod, m, g.late.tried(s.at, s.opened))
 	}

@@ -18,6 +18,8 @@ func (w *Window) trust(now time.Duration) {
 		r.hold.until, r.full = min(r.hold.until, latest), min(r.full, latest)
 		r.hidden.span = min(r.hidden.span, LongestTrust)
 		r.hidden.passed.trust(latest)
+		r.late.trust()
+		r.late.tryAt = min(r.late.tryAt, latest-w.longest)
 	}
 }
 

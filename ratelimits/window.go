@@ -109,6 +109,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
 	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
 		w.probing, p.probe = probesOpening, true
+		w.writeRare().openBy = w.surelyOpen() // later openings do not prolong it
 	}
 	w.probeOut = p.probe
 	w.inflight++
@@ -127,7 +128,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	}
 	switch {
 	case w.probing == probesOpening && w.probeOut:
-		return w.surelyOpen(), true
+		return w.rare.openBy, true
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
@@ -175,7 +176,7 @@ func (w *Window) advance(now time.Duration) {
 			}
 		}
 	}
-	if w.probing == probesOpening && now >= w.surelyOpen() {
+	if w.probing == probesOpening && now >= w.readRare().openBy {
 		w.probing, w.probeOut = notProbing, false
 	}
 	if w.rare != nil {
