@@ -66,7 +66,7 @@ func (b *bucket) joins(now time.Duration, h *held, r *ratelimits.Response) bool 
 // next ones are sent alone for each major parameter. Processes that share limits do not split it: one that has found the hash would send
 // where another one still tries.
 func (b *bucket) splits(h *held, r *ratelimits.Response) bool {
-	return b.group.kind == unknownGroup && b.discoveryLink == nil && tellsNothing(r) && b.inFlight == h && h.next == nil
+	return b.group.kind == unknownGroup && b.discoveryLink == nil && h.tellsNothing(r) && b.inFlight == h && h.next == nil
 }
 
 // belongsElsewhere reports that a response shows that its request does not belong to the limit group in whose bucket it waited.
@@ -179,9 +179,10 @@ func withoutLimits(r *ratelimits.Response) bool {
 
 // tellsNothing reports an error without limits. It says nothing of the limit that successes have. But buckets are counted for each major
 // parameter, so that as many can be tried as there are major parameters: a success would have proved no more for each of the others.
-// A 401 is about the credential: more requests with it draw more of them, which count as invalid.
-func tellsNothing(r *ratelimits.Response) bool {
-	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r) && r.Status != http.StatusUnauthorized
+// A 401 is about the credential, if the path has no token: more requests with it draw more of them, which count as invalid.
+func (h *held) tellsNothing(r *ratelimits.Response) bool {
+	return !r.Limited && r.Bucket == "" && r.Class == ratelimits.ClassOK && failed(r) &&
+		(r.Status != http.StatusUnauthorized || h.route.MajorToken() != "")
 }
 
 // failed reports a response that is not a success.
@@ -205,7 +206,7 @@ func (e *routeEntry) learn(now time.Duration, b *bucket, h *held, r *ratelimits.
 	switch {
 	case withoutLimits(r):
 		return e.groupFor(unlimitedGroup, ""), routeMoves
-	case tellsNothing(r):
+	case h.tellsNothing(r):
 		key := groupKey{kind: erringGroup, route: current.route, family: current.family}
 		return e.authentication.group(key), routeMoves
 	case r.Bucket == "":

@@ -106,7 +106,9 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
-		a.families[name].learn(e.route, place, failed(r), hinted)
+		if !to.secret.Load() { // a hash with a token is of use for that token only, and is forgotten with its bucket
+			a.families[name].learn(e.route, place, failed(r), hinted)
+		}
 	}
 	if from.group.family == "" {
 		return nil

@@ -240,7 +240,7 @@ func (b *bucket) apply(now time.Duration, h *held, o *outcome) {
 	if b.group.hasHash() && r.Bucket == b.group.hash {
 		h.entry.notePath(now, h, r)
 	}
-	if b.group.kind.unknown() && r.Class == ratelimits.ClassOK {
+	if (b.group.kind.unknown() || h.entry.hinted.Load()) && r.Class == ratelimits.ClassOK {
 		b.group.lose(lostRequest{h.entry, h.route, h.major, h.permit.Sent(), now, h.provisional})
 	}
 	if h.subLimit != nil && r.Class == ratelimits.ClassOK && r.Status < http.StatusInternalServerError && r.Status > 0 {
