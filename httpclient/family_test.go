@@ -47,7 +47,7 @@ func TestRoutesOfAFamilyUsedForTheFirstTimeAtOnceAreNotRefused(t *testing.T) {
 		"three credentials": {shared, 2, 3, 1, 600 * time.Millisecond, 0},
 		"many requests":     {shared, 3, 1, 10, 7600 * time.Millisecond, 0},
 		// The third route is tried by the hint of the first one, while its own bucket is used up by the second.
-		"two hashes":       {apart, 1, 1, 1, 600 * time.Millisecond, 1},
+		"two hashes": {apart, 1, 1, 1, 600 * time.Millisecond, 1},
 		// In each of three channels either route may try its own bucket first where the other one's has been hinted at.
 		"two hashes, many": {apart, 3, 2, 10, 5300 * time.Millisecond, 6},
 		// The first request was counted, and no response says so.
