@@ -245,7 +245,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // the bucket has counted the request: a limit beyond it refused
+	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // counted by the bucket, refused by another limit
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, true
@@ -270,7 +270,7 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
-	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: perhaps that is what reset-after speaks of
+	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
 		w.suspect(now, w.longest)
 	}
 	w.punctual, w.evidence.others = false, false

@@ -128,7 +128,7 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	}
 	switch {
 	case w.probing == probesOpening && w.probeOut:
-		return w.rare.openBy, true
+		return w.readRare().openBy, true
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
