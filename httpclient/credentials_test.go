@@ -54,6 +54,7 @@ func withPath(parts ...string) func(*http.Request) bool {
 // assertStopped asserts that the request is refused without being sent, and without a trace in the limiter.
 func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request, want httpclient.CredentialError) {
 	t.Helper()
+	synctest.Wait() // the collector may be due at this instant
 	sent, before := len(below.requests()), transport.Manager().Stats()
 	var bodies ledger
 	if r.Body != nil {
