@@ -33,6 +33,19 @@ func TestFlagsInEveryForm(t *testing.T) {
 	assert.Len(t, selected.(*tuneCommand).MaxRateLimits, 8)
 }
 
+// A load meets measured limits unless it is told others.
+func TestFlagsThatReplaceTheMeasuredLimits(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]bool{
+		"": true, "-requests 5 -buckets 3 -latency 50ms": true,
+		"-limit 5": false, "-window 1s": false, "-kind fixed": false,
+	} {
+		selected, err := parsed(t, strings.Fields(arguments)...)
+		require.NoError(t, err, arguments)
+		assert.Equal(t, want, selected.(*loadCommand).Measured, arguments)
+	}
+}
+
 func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string][]string{

@@ -33,6 +33,7 @@ func (c *loadCommand) check(given map[string]bool) error {
 			return fmt.Errorf("-%s has an effect only together with -target, which is not given", name)
 		}
 	}
+	c.Measured = !given["limit"] && !given["window"] && !given["kind"]
 	return c.Network.Check()
 }
 

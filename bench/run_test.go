@@ -219,7 +219,7 @@ func refuseOnce(n int64) http.HandlerFunc {
 // A run in which much was refused at once says so.
 func TestVerdictSaysWhatWasRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	status, stdout, _ := call(t.Context(), "-buckets", "1", "-requests", "10", "-max-rate-limit", "0s")
+	status, stdout, _ := call(t.Context(), "-limit", "5", "-buckets", "1", "-requests", "10", "-max-rate-limit", "0s")
 	assert.Zero(t, status)
 	assert.Contains(t, stdout, "OK: 1 of 10 requests answered, 9 refused at once, as they would have waited longer than 0 s, no avoidable 429.")
 }

@@ -37,7 +37,7 @@ func TestTuneRecommendsAValue(t *testing.T) {
 	assert.Zero(t, status)
 	assert.Empty(t, stderr)
 	assert.Contains(t, stdout, "20 requests in 0 s; 1 route, 1 bucket\n")
-	assert.Contains(t, stdout, "OK: 16 s refuses nothing, and nobody waits longer than 15.19 s; 11 s would refuse 25.0 %.\n")
+	assert.Contains(t, stdout, "OK: 16 s refuses nothing, and nobody waits longer than 15.20 s; 11 s would refuse 25.0 %.\n")
 	assert.NotContains(t, stdout, "hunter2")
 }
 

@@ -161,6 +161,24 @@ func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	c.update(r)
 }
 
+// discoverPunctual is discover for a bucket without a request left that has opened once when it said. So all that it
+// allows leave at its next opening, and not one first.
+func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
+	t.Helper()
+	require.Zero(t, r.Remaining)
+	discover(t, m, route, r)
+	wait(r.ResetAfter + 2*time.Millisecond)
+	discover(t, m, route, r)
+}
+
+// firstOpens answers the first of all callers who wait for the first opening of a bucket, which goes alone, and so shows
+// that the bucket opens when it said.
+func firstOpens(t *testing.T, all []*caller, r ratelimits.Response) {
+	t.Helper()
+	require.Equal(t, 1, granted(t, all), "one goes first at the first opening")
+	all[0].update(r)
+}
+
 // drained requires that nobody waits and nothing is in flight any more.
 func drained(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()

@@ -385,6 +385,7 @@ func TestRoutesThatAgreeAgainShareTheirBucket(t *testing.T) {
 			discover(t, m, list(1), limited("same", 5, 3, time.Second))
 			wait(2 * time.Second)
 		}
+		wait(time.Second) // the bucket has opened long ago, so that nobody goes first
 		all := append(asks(m, message(1), 4), asks(m, list(1), 4)...)
 		n := 0
 		for _, c := range all {

@@ -239,10 +239,12 @@ func TestRefusalDisturbsNobody(t *testing.T) {
 			tooLong(t, patient(m, 0))
 		}
 		wait(10*time.Second + 2*time.Millisecond)
+		tooLong(t, patient(m, time.Second))
+		firstOpens(t, waiting, limited("messages", 5, 4, 10*time.Second))
 		assert.Equal(t, 5, granted(t, waiting))
-		for i, c := range waiting[:5] {
+		for i, c := range waiting[1:5] {
 			tooLong(t, patient(m, time.Second))
-			c.update(limited("messages", 5, 4-i, 10*time.Second))
+			c.update(limited("messages", 5, 3-i, 10*time.Second))
 		}
 		wait(10*time.Second + 2*time.Millisecond)
 		assert.Equal(t, 10, granted(t, waiting))

@@ -60,7 +60,7 @@ func TestGroupsTakeTurnsInABucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
-		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
+		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		used := limited("messages", 5, 0, time.Second)
 		var sent sentLog
 		queueUp(m, always(message(1)), "a", 10_000, used, &sent)
@@ -105,7 +105,7 @@ func TestWeightsOfGroups(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				m := started(t, buckets.WithGlobalLimit(0), buckets.WithGroupWeights(weight))
-				discover(t, m, message(1), limited("messages", 10, 0, time.Second))
+				discoverPunctual(t, m, message(1), limited("messages", 10, 0, time.Second))
 				used := limited("messages", 10, 0, time.Second)
 				var sent sentLog
 				for _, group := range []string{"a", "b", "c"} {

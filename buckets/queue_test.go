@@ -22,9 +22,14 @@ func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
 		for window := range 4 {
 			require.Equal(t, 5*window, granted(t, waiting))
 			wait(time.Second + 2*time.Millisecond)
+			answered := 0
+			if window == 0 {
+				firstOpens(t, waiting, limited("messages", 5, 4, time.Second))
+				answered = 1
+			}
 			require.Equal(t, 5*window+5, granted(t, waiting), "exactly the limit in window %d", window)
-			for i, c := range waiting[5*window : 5*window+5] {
-				c.update(limited("messages", 5, 4-i, time.Second))
+			for i := answered; i < 5; i++ {
+				waiting[5*window+i].update(limited("messages", 5, 4-i, time.Second))
 			}
 		}
 		drained(t, m)

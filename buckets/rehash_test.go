@@ -58,7 +58,7 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 // crowd lets n wait in a known bucket with a limit of five, while five are in flight.
 func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (inFlight, waiting []*caller) {
 	t.Helper()
-	discover(t, m, message(1), limited("first", 5, 5, time.Second))
+	discoverPunctual(t, m, message(1), limited("first", 5, 0, time.Second))
 	wait(1100 * time.Millisecond)
 	inFlight = asks(m, message(1), 5)
 	require.Equal(t, 5, granted(t, inFlight))
@@ -200,6 +200,7 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 		inFlight.update(limited("messages", 2, 0, time.Second))
 		require.Zero(t, granted(t, waiting))
 		wait(1100 * time.Millisecond)
+		firstOpens(t, waiting, limited("messages", 2, 1, time.Second))
 		assert.Equal(t, 2, granted(t, waiting))
 		assert.Equal(t, "messages", snapshot(t, m, "messages").Hash)
 		require.NoError(t, m.Close())

@@ -27,6 +27,7 @@ func TestRequestThatIsUsedAgainHasNoPlace(t *testing.T) {
 		others := asks(m, message(1), 5)
 		reused.again(m)
 		wait(10*time.Second + 10*time.Millisecond)
+		firstOpens(t, others, limited("messages", 5, 4, 10*time.Second))
 		assert.Equal(t, 5, granted(t, others))
 		assert.False(t, reused.done(), "it came after all of them")
 		require.NoError(t, m.Close())

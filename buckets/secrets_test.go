@@ -27,7 +27,6 @@ func TestTokensAppearNowhere(t *testing.T) {
 		see := func(values ...any) { seen = append(seen, values...) }
 
 		request := buckets.Request{Route: followUp(12345), Authorization: credential}
-		see(m.Prepare(followUp(12345), credential))
 		never := buckets.ContextWithMaxWait(context.Background(), 0)
 		probe := call(context.Background(), m, request)
 		waiting := call(context.Background(), m, request)
@@ -74,18 +73,24 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 		m := started(t)
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
-				as(m, authorization, followUp(n)).update(limited("follow-ups", 5, 4, time.Minute))
+				as(m, authorization, message(1)).update(limited("messages", 50, 40, time.Minute))
+				as(m, authorization, followUp(n)).update(limited("follow-ups", 50, 40, time.Minute))
 			}
 		}
-		seen := make(map[[2]string]bool)
+		credentials, tokens := make(map[string]bool), make(map[[2]string]bool)
 		for b := range m.Buckets() {
-			if b.Hash == "follow-ups" {
-				seen[[2]string{b.Authentication, b.Major}] = true
+			switch b.Hash {
+			case "messages":
+				credentials[b.Authentication] = true
 				assert.Regexp(t, `^(-|#[0-9a-f]+)$`, b.Authentication)
+			case "follow-ups":
+				tokens[[2]string{b.Authentication, b.Major}] = true
+				assert.Equal(t, "-", b.Authentication, "the limit is the token's, whatever credential comes with it")
 				assert.Regexp(t, `^77:#[0-9a-f]+$`, b.Major)
 			}
 		}
-		assert.Len(t, seen, 6)
+		assert.Len(t, credentials, 3)
+		assert.Len(t, tokens, 2)
 	})
 }
 
@@ -101,6 +106,23 @@ func printed(value any) string {
 	}
 	text, err := json.Marshal(value)
 	return fmt.Sprint(out.String(), string(text), err)
+}
+
+func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		const token = "webhook-secret_0123456789"
+		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)
+		require.NoError(t, err)
+		for _, value := range []any{lease, &lease, []buckets.Lease{lease}, buckets.Lease{}} {
+			text := printed(value)
+			assert.NotContains(t, text, token)
+			assert.NotContains(t, text, fmt.Sprintf("%x", token))
+			assert.NotContains(t, text, bot)
+		}
+		lease.Return()
+	})
 }
 
 // Limiters of other makes get requests, and log them as they please.

@@ -73,6 +73,7 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				h, a, b := lending(t, 3)
+				wait(time.Second) // the bucket has opened long ago, so that nobody goes first
 				mine := asks(a, message(1), 5)
 				require.Equal(t, 3, granted(t, mine))
 				require.Equal(t, 1, h.lent())

@@ -54,8 +54,9 @@ func TestWindowGoesOnInTheNextProcess(t *testing.T) {
 		all := asks(m, message(1), 5)
 		assert.Equal(t, 3, granted(t, all), "the rest of the window")
 		wait(10*time.Second + 10*time.Millisecond)
+		firstOpens(t, all[3:], limited("messages", 5, 4, 10*time.Second))
 		assert.Equal(t, 5, granted(t, all))
-		for _, c := range all {
+		for _, c := range append(all[:3:3], all[4]) {
 			c.update(limited("messages", 5, 0, time.Second))
 		}
 		drained(t, m)
@@ -339,6 +340,8 @@ func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 		m := started(t, buckets.WithClock(clock))
 		var state bytes.Buffer
 		require.NoError(t, m.WriteState(&state))
+		discoverPunctual(t, m, message(1), limited("messages", 2, 0, 10*time.Second))
+		wait(11 * time.Second)
 		for remaining := 1; remaining >= 0; remaining-- {
 			discover(t, m, message(1), limited("messages", 2, remaining, 10*time.Second))
 		}

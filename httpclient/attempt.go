@@ -3,6 +3,7 @@ package httpclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -145,6 +146,11 @@ func (a *attempt) explain(err error) error {
 
 // timedBody is the body of a response none of whose reads may take too long.
 type timedBody attempt
+
+// Format hides the request from fmt: callers print responses.
+func (b *timedBody) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), "body of "+b.roundTrip.route())
+}
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	b.ctx.wait()

@@ -83,7 +83,7 @@ func (e *CredentialError) Error() string {
 // An Authorization is stopped in one place by each 401, see scope, and as a whole by what its authorizationState says. A token in a path is
 // stopped by one 401 or 404. A stop ends the waits of its requests at once.
 type credentials struct {
-	secret  []byte                   // of WithStateKey
+	secret  wire.Secret              // of WithStateKey
 	key     atomic.Pointer[wire.Key] // of the hashes that are kept
 	seed    maphash.Seed             // of those by which an Authorization is found in known, fast
 	known   *xsync.Map[credentialID, *authorizationState]
@@ -131,7 +131,7 @@ type stop struct {
 	by     uint64 // the number of the request that was refused, see authorizationState; of the latest one that may be out of date, if overtaken
 }
 
-func newCredentials(secret []byte) *credentials {
+func newCredentials(secret wire.Secret) *credentials {
 	c := &credentials{
 		secret: secret, seed: maphash.MakeSeed(), known: xsync.NewMap[credentialID, *authorizationState](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
 	}

@@ -288,7 +288,7 @@ func TestALater404DoesNotShortenTheStopOfA401(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet {
+			if strings.HasSuffix(r.URL.Path, "/slack") {
 				time.Sleep(2 * time.Second)
 				return answer(http.StatusNotFound, `{"code":10015}`)(r)
 			}
@@ -296,12 +296,12 @@ func TestALater404DoesNotShortenTheStopOfA401(t *testing.T) {
 			return answer(http.StatusUnauthorized, "{}")(r)
 		})
 		transport := newTransport(t, below)
-		request := func(method string) *http.Request { return as(newRequest(t, method, webhook, ""), "") }
-		late, early := send(transport, request(http.MethodGet)), send(transport, request(http.MethodPost))
+		request := func(path string) *http.Request { return as(newRequest(t, http.MethodPost, path, ""), "") }
+		late, early := send(transport, request(webhook+"/slack")), send(transport, request(webhook)) // two families
 		assertStatus(t, http.StatusUnauthorized, early)
 		assertStatus(t, http.StatusNotFound, late)
 		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, send(transport, request(http.MethodPost)).wait().err, &stopped)
+		require.ErrorAs(t, send(transport, request(webhook)).wait().err, &stopped)
 		assert.Greater(t, stopped.RetryAfter, time.Hour)
 	})
 }

@@ -20,7 +20,8 @@ var worldNames = []string{
 	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
 	// Compatible and old servers, and what else has been observed.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "hash by channel", "stale first answer", "next place",
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows", "hash by channel",
+	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
 	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
 }
@@ -132,9 +133,12 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		c.Faults = []discordsim.Fault{
 			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(), discordsim.HeadersUntilFull()}[p.bits(16, 2)],
 		}
-	case "block that grows":
+	case "block that grows", "stale block that grows":
 		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
 		c.Faults = []discordsim.Fault{discordsim.WithoutScope()}
+		if p.world != "block that grows" {
+			c.Faults = append(c.Faults, discordsim.StaleFirst())
+		}
 		p.useOfOthers(c)
 		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more would keep the block up for ever
 		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
@@ -143,6 +147,9 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	case "stale first answer":
 		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
 		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
+	case "reset alone":
+		whole := discordsim.WholeReset(p.bits(17, 1) == 1)
+		c.Faults = []discordsim.Fault{[]discordsim.Fault{discordsim.ResetAlone(), whole}[p.bits(16, 1)]}
 	case "next place":
 		rule.Quota = discordsim.SlidingNext(p.quota.Limit, p.quota.Period)
 	case "hidden limit without headers":
@@ -195,6 +202,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 	case "cancel storm at the global limit":
 		rule.Quota = discordsim.Unlimited()
+	default:
+		p.measured(c, rule)
 	}
 }
 
@@ -237,7 +246,7 @@ func (p play) foreignHost() discordsim.Config {
 // channelCount is how many channels are written to: where channels differ there have to be some.
 func (p play) channelCount() int {
 	switch p.world {
-	case "hash by channel", "401 by channel":
+	case "hash by channel", "401 by channel", "late in some channels":
 		return max(p.channels, 3)
 	case "cancel storm at the global limit":
 		return 10
@@ -272,7 +281,9 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 		}
 	case p.world == "hash by channel" && i%2 == 1 && p.bits(16, 1) == 1:
 		method, body = "GET", ""
-	case p.world == "error bucket":
+	case p.world == "hash by URL":
+		method, path = "PATCH", "/messages/"+strconv.Itoa(i%10)
+	case p.world == "error bucket", p.world == "errors of an address":
 		method, path, body = "GET", "/messages/1", ""
 		if i%3 == 0 {
 			path, s.wants = "/messages/404", http.StatusNotFound
@@ -348,7 +359,8 @@ func (p play) blames() bool {
 // before it is known that they belong to one bucket, or for a limit of their own.
 func (p play) promisesOrder() bool {
 	switch p.world {
-	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "error bucket", "roll-out":
+	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",
+		"error bucket", "errors of an address", "roll-out":
 		return false
 	}
 	return p.ordered && p.troubles == 0 && !p.named() && !p.storms()

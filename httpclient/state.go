@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -25,8 +24,9 @@ const (
 // WithStateKey sets a secret that WriteState uses to hash credentials and tokens, see buckets.WithStateKey. The transport's own manager
 // has it, too.
 func WithStateKey(secret []byte) Option {
+	kept := wire.NewSecret(secret)
 	return func(s *settings) {
-		s.stateKey = slices.Clone(secret)
+		s.stateKey = kept
 		s.buckets = append(s.buckets, buckets.WithStateKey(secret))
 	}
 }

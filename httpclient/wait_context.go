@@ -9,11 +9,13 @@ import (
 
 // waitContext is the context of a request while it waits: it ends with the request's own, and when the credential is stopped, as the request
 // would not be sent any more. Nothing is done for that until somebody wants to know when it ends, which most requests have no need of.
-// It is used for one wait.
+// It is used for one wait. Limiters get it, who may print it with all that it points to, so it does not know the
+// request.
 type waitContext struct {
-	roundTrip *roundTrip
-	mu        sync.Mutex
-	watch     *watch // nil until somebody has asked for the end
+	request    context.Context // the request's own; nil: not begun
+	credential *credential
+	mu         sync.Mutex
+	watch      *watch // nil until somebody has asked for the end
 }
 
 // watch is the context of a wait that ends when its credential is stopped.
@@ -30,10 +32,10 @@ var noWatch = new(watch)
 // waitContext returns the context of a wait that begins. It has to be ended.
 func (x *roundTrip) waitContext() *waitContext {
 	q := &x.firstWait
-	if q.roundTrip != nil { // somebody may still hold on to that
+	if q.request != nil { // somebody may still hold on to that
 		q = new(waitContext)
 	}
-	q.roundTrip = x
+	q.request, q.credential = x.request.Context(), &x.credential
 	return q
 }
 
@@ -67,10 +69,10 @@ func (q *waitContext) context(watched bool) context.Context {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.watch == nil && watched {
-		q.watch = q.roundTrip.credential.watch(q.roundTrip.request.Context())
+		q.watch = q.credential.watch(q.request)
 	}
 	if q.watch == nil || q.watch == noWatch {
-		return q.roundTrip.request.Context()
+		return q.request
 	}
 	return q.watch
 }
@@ -82,7 +84,7 @@ func (q *waitContext) Err() error { return q.context(false).Err() }
 func (q *waitContext) Value(key any) any { return q.context(false).Value(key) }
 
 func (q *waitContext) Deadline() (deadline time.Time, ok bool) {
-	return q.roundTrip.request.Context().Deadline()
+	return q.request.Deadline()
 }
 
 // watch lets a context end with another one and when the credential is stopped.

@@ -38,11 +38,11 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			func(t *testing.T) []*http.Request { return []*http.Request{posting(t, 1)} }, 401, `{"code":0}`, httpclient.CredentialAuthorization},
 		"a token in the path": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
 			func(t *testing.T) []*http.Request {
-				return []*http.Request{as(newRequest(t, http.MethodGet, webhook, ""), "")}
+				return []*http.Request{as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")} // of another family
 			}, 401, `{"code":50027}`, httpclient.CredentialWebhook},
 		"a webhook that is gone": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
 			func(t *testing.T) []*http.Request {
-				return []*http.Request{as(newRequest(t, http.MethodGet, webhook, ""), "")}
+				return []*http.Request{as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")} // of another family
 			}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
 	} {
 		t.Run(name, func(t *testing.T) {

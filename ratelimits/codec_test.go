@@ -26,8 +26,9 @@ func everything() Window {
 	}
 	w := Window{
 		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
-		longest: span(), recent: span(), recentSince: next(), outcome: next(), ledger: list(3),
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, opening: tried, openedWithin: 18, returned: 19,
+		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
+		ledger: list(3),
 		evidence: evidence{
 			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
@@ -36,7 +37,10 @@ func everything() Window {
 		rare: &rare{
 			hold: Throttle{next()}, holdClass: ClassShared, full: next(), refusals: Refusals{3, next()}, suspected: next(),
 			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
-			hidden: hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
+			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
+			rounding: span(),
+			openBy:   next(),
+			late:     lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
 		},
 	}
 	return w
@@ -146,7 +150,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 
 func TestEveryFieldOfAPermitTravels(t *testing.T) {
 	t.Parallel()
-	p := Permit{sent: 50*365*24*time.Hour + 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, elsewhere: true}
+	p := Permit{sent: 50*365*24*time.Hour + 1, opened: 50*365*24*time.Hour - 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, elsewhere: true}
 	leaves(reflect.ValueOf(p), "p", func(name string, v reflect.Value) { assert.False(t, v.IsZero(), name) })
 	data := p.Append(nil)
 	got, rest, err := DecodePermit(append(data, 1, 2))
@@ -185,14 +189,15 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// What says that more follows than there is room for in a permit was not written by Append.
+// What says that more follows than there is room for in a window was not written by Append.
 func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
 	t.Parallel()
-	data := Permit{}.Append(nil)
-	_, _, err := DecodePermit(data)
+	var w Window
+	data := w.Append(nil)
+	_, _, err := DecodeWindow(data)
 	require.NoError(t, err)
-	data[1] |= 1 << 7 // there is an eighth value
-	_, _, err = DecodePermit(append(data, 1))
+	data[len(data)-1] |= 1 << 7 // the last group has fewer than eight values
+	_, _, err = DecodeWindow(append(data, 1))
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
@@ -200,7 +205,7 @@ func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 15 { // what is before the ledger
+	for range 20 { // what is before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)

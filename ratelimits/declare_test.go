@@ -102,6 +102,18 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 	}
 }
 
+func TestRequestThatIsNotSentForgetsNothingThatWasRemembered(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	w, other := declared(4, 60*s), declared(4, 60*s)
+	overAt(t, &other, 0, 5*s)
+	w.Remember(10*s, &other, 100*s)
+	p, ok := w.Take(10 * s)
+	require.True(t, ok)
+	w.Return(10*s, p)
+	assert.Equal(t, 2, room(&w, 10*s))
+}
+
 // What a window was before it is declared must not matter: a declared limit is tried by nobody.
 func TestDeclaredWindowIsNotProbed(t *testing.T) {
 	t.Parallel()

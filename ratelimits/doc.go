@@ -8,6 +8,7 @@
 // those two times: a request is charged to a limit until it is certain that the server has forgotten it. That allows
 // several requests in flight in one bucket without causing a 429. No header says how a bucket refills: every kind
 // counts as possible until a response has ruled it out. Each kind has a file of its own (fixed, log, next, leaky).
+// A reset that a response names is when a bucket opens at the earliest; late.go learns from 429s how much later it does.
 //
 // # Shape
 //
@@ -19,8 +20,8 @@
 // timer, so they can be driven through any schedule without waiting. They are not safe for concurrent use; package
 // buckets puts a mutex, a queue and a timer around them.
 //
-// Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks, the
-// server's or ours, are not used.
+// Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks are not
+// used, but for the difference between two times of the server's in one response, where it sends no Reset-After.
 //
 // A Window that several processes share travels as bytes ([Window.Append], [DecodeWindow]), and moves from the clock of
 // one to that of another one with [Window.Shift], whose distance need be known only roughly.

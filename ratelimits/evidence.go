@@ -87,6 +87,9 @@ func (w *Window) contradict(s *sample) verdict {
 		return believed
 	}
 	onlyNext := e.refuted != everyKind
+	if !onlyNext {
+		w.doubtLateness(s.received)
+	}
 	e.forget()
 	e.fixed, e.leftOut = fixedEvidence{}, e.leftOut+1
 	rare.leftOutUntil = max(s.reset.high, w.ledger.last())
@@ -99,7 +102,11 @@ func (w *Window) contradict(s *sample) verdict {
 // refute takes a response to each kind that is left, to rule it out or to remember.
 func (w *Window) refute(s *sample) {
 	e, l := &w.evidence, &w.ledger
-	longest := max(w.longest, s.after)                // no period is shorter
+	if s.rounding > w.readRare().rounding {
+		w.writeRare().rounding = s.rounding
+	}
+	s.rounding = w.readRare().rounding
+	longest := max(w.longest, s.after) - s.rounding   // no period is shorter
 	if s.sent >= e.at && s.reset.high < e.reset.low { // the reset that a bucket speaks of moves only forwards
 		e.refuted = everyKind
 		return
@@ -107,7 +114,7 @@ func (w *Window) refute(s *sample) {
 	if e.refuted&(fixed|next) != fixed|next && e.fixed.refutes(s, longest) {
 		e.refuted |= fixed
 	}
-	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset) {
+	if e.refuted&leaky == 0 && e.leaky.refutes(s, e.reset, w.readRare().late.by) {
 		e.refuted |= leaky
 	}
 	if e.refuted&log == 0 && refutesLog(s, w.longest) {
@@ -116,18 +123,23 @@ func (w *Window) refute(s *sample) {
 	if e.refuted&next == 0 && e.next.refutes(s, longest, l) {
 		e.refuted |= next
 	}
-	if e.refuted&(log|next) != log|next && s.spent <= l.certainly(s, w.longest) {
+	if e.refuted&(log|next) != log|next && s.spent <= l.certainly(s, w.leastPeriod()) {
 		e.refuted |= log | next
 	}
 }
 
-// enough responses that all fit a sliding bucket, which is easily refuted, make that more likely than others who use the bucket.
+// leastPeriod is the shortest that the period can be, by the responses so far.
+func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
+
+// enough responses that all fit a sliding bucket, which is easily refuted unless resets are rounded, make that more likely
+// than others who use the bucket.
 const enough = 4
 
 // slides reports that somebody else would be needed to explain what a fixed window has counted, and nobody if the bucket is a sliding one.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
-	return e.seen > enough && !e.others && e.refuted&fixed == 0 && e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
+	return e.seen > enough && w.readRare().rounding == 0 && !e.others && e.refuted&fixed == 0 &&
+		e.refuted&(log|leaky) != log|leaky && s.received < s.sent+w.longest &&
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 

@@ -34,7 +34,7 @@ func flags(v visitor, all ...*bool) {
 }
 
 func (w *Window) visit(v visitor) {
-	for _, n := range []*int32{&w.limit, &w.inflight, &w.uncounted, &w.passed} {
+	for _, n := range []*int32{&w.limit, &w.inflight, &w.uncounted, &w.passed, &w.returned} {
 		number(v, n, mostCounted)
 	}
 	number(v, &w.answered, math.MaxUint32)
@@ -44,11 +44,16 @@ func (w *Window) visit(v visitor) {
 	number(v, &w.expired, math.MaxUint32)
 	number(v, &w.origin, int64(declared))
 	number(v, &w.probing, int64(probesAlone))
-	flags(v, &w.probeOut, &w.recentWhole)
+	flags(v, &w.probeOut, &w.recentWhole, &w.punctual)
+	number(v, &w.opening, int64(tried))
 	v.span(&w.longest)
 	v.span(&w.recent)
 	v.high(&w.recentSince, w.recentSince != 0)
 	v.high(&w.outcome, w.outcome != 0 || w.answered > 0)
+	if v.high(&w.opened, w.opened != 0); w.opened != 0 {
+		v.trip(&w.openedWithin)
+	}
+	v.high(&w.uncountedAt, w.uncountedAt != 0)
 	w.ledger.visit(v)
 	w.evidence.visit(v)
 	unusual := w.rare != nil
@@ -62,6 +67,7 @@ func (w *Window) visit(v visitor) {
 
 func (p *Permit) visit(v visitor) {
 	v.low(&p.sent, true)
+	v.low(&p.opened, p.opened != 0)
 	number(v, &p.answered, math.MaxUint32)
 	number(v, &p.expired, math.MaxUint32)
 	flags(v, &p.probe, &p.adopted, &p.elsewhere)
@@ -139,7 +145,7 @@ func (e *fixedEvidence) visit(v visitor) {
 func (r *rare) visit(v visitor) {
 	for _, t := range []*time.Duration{
 		&r.hold.until, &r.full, &r.refusals.latest, &r.suspected, &r.leftOutUntil, &r.loweredAt, &r.raisedAt,
-		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until,
+		&r.hidden.tryAt, &r.hidden.met, &r.hidden.until, &r.late.tryAt, &r.late.shownAt, &r.late.sureAt, &r.openBy,
 	} {
 		v.high(t, *t != 0)
 	}
@@ -150,5 +156,13 @@ func (r *rare) visit(v visitor) {
 	number(v, &r.hidden.room, mostCounted)
 	number(v, &r.hidden.vain, maxVain)
 	v.span(&r.hidden.span)
+	v.span(&r.rounding)
+	for _, d := range []*time.Duration{&r.late.by, &r.late.shown.least, &r.late.shown.trips, &r.late.trip} {
+		v.span(d)
+	}
+	number(v, &r.late.trips, enoughTrips)
+	v.require(r.late.by >= 0, "a bucket that opens before it says")
+	number(v, &r.late.vain, maxVain)
+	number(v, &r.late.punctual, punctualTries)
 	r.hidden.passed.visit(v)
 }

@@ -29,6 +29,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 }
 
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
+	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
 	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
@@ -39,7 +40,7 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
 		refuted = s.sent >= e.closes.high ||
-			s.spent > e.leastSpent && s.after > e.least+2*tick || s.spent < e.leastSpent && s.after < e.least-2*tick
+			s.spent > e.leastSpent && s.after > e.least+doubt || s.spent < e.leastSpent && s.after < e.least-doubt
 		alone := e.until <= e.closes.high
 		if e.closes = e.closes.intersect(s.reset); alone {
 			e.until = e.closes.high
@@ -88,6 +89,35 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 	}
 	l.cut(len(list))
 	l.add(c)
+}
+
+// isOutdated reports that a response describes the window before its request: nothing remains, and the bucket is full
+// again at once. Compatible servers answer so to the first request of a window. It says nothing of the level, nor of the
+// reset. A bucket of one request may be that fast.
+func (w *Window) isOutdated(r *Response) bool {
+	return r.Class == ClassOK && r.Remaining == 0 && r.ResetAfter == 0 && r.ResetRounding == 0 && (r.Limit > 1 || w.longest > 0)
+}
+
+// noteOutdated takes in that an outdated response has come. Only a fixed window can have given it, unless the bucket may
+// be full: then it may also be a log whose next place comes back at once.
+func (w *Window) noteOutdated(r *Response) {
+	if w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
+		w.evidence.refuted |= everyKind &^ fixed
+	}
+}
+
+// settle names the reset of requests that were counted and answered without one before a window closes, unless they come
+// back before: the window that has counted them is this one, or was one before it.
+func (l *ledger) settle(closes interval) {
+	list, settled := l.list(), false
+	for i := range list {
+		if c := &list[i]; c.answer > withLimits && c.sure > 0 && c.received < closes.low && closes.low <= c.reset.high {
+			c.reset, c.answer, settled = closes, withLimits, true
+		}
+	}
+	if settled {
+		l.change(func(c charge) interval { return c.reset })
+	}
 }
 
 // within is how many requests that are charged may be counted in the window that a response speaks of.

@@ -31,14 +31,18 @@ type Global struct {
 	cooling  ring[time.Duration]
 	waiting  int // of those sent, how many keep their slots there
 	hold     Throttle
+	late     lateness      // of the server's seconds
+	opened   time.Duration // when the latest slot came back that has come back, were the seconds punctual
+	returned int           // slots that have come back and were not taken again
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
 }
 
 // globalSent is a request that was sent at most two seconds ago, or has one before it that was.
 type globalSent struct {
-	at    time.Duration
-	state sentState
+	at     time.Duration
+	opened time.Duration // when the slot came back that it took, were the seconds punctual; 0 if it took another one
+	state  sentState
 }
 
 type sentState uint8
@@ -93,8 +97,10 @@ func (g *Global) take(now time.Duration) Slot {
 	if g.limit == 0 {
 		return Slot{}
 	}
+	sent := globalSent{at: now, opened: g.reliesOn(now)}
+	g.returned = max(g.returned-1, 0)
 	g.waiting++
-	return Slot{g.sent.push(globalSent{at: now}) + 1}
+	return Slot{g.sent.push(sent) + 1}
 }
 
 // Wait returns the time until Take can succeed, as far as is known: outcomes of requests in flight may shorten it.
@@ -130,12 +136,18 @@ func (g *Global) nth(n int) (back time.Duration) {
 
 // cooled returns when a slot that cools comes back.
 func (g *Global) cooled(number uint64) time.Duration {
+	return g.late.opens(g.announced(number))
+}
+
+// announced returns when a slot that cools comes back if the server's seconds are punctual.
+func (g *Global) announced(number uint64) time.Duration {
 	return *g.cooling.at(number) + globalPeriod - g.credit()
 }
 
 // expire frees the slots that have come back.
 func (g *Global) expire(now time.Duration) {
 	for g.cooling.len() > 0 && g.cooled(g.cooling.first) <= now {
+		g.reopen(g.announced(g.cooling.first))
 		g.cooling.first++
 	}
 	for g.sent.len() > 0 {

@@ -19,6 +19,9 @@ type rare struct {
 	loweredAt    time.Duration // when a response named a lower limit; those to requests of before name the one that was
 	raisedAt     time.Duration
 	hidden       hiddenLimit
+	late         lateness
+	openBy       time.Duration // until then the first request of an opening is waited for
+	rounding     time.Duration // by how much a reset-after, and so the period, may have seemed too long
 }
 
 // noRare is what is read of a window that has met none of it. Nothing writes to it.
@@ -105,11 +108,12 @@ func (w *Window) again(now time.Duration) time.Duration {
 // resource, otherwise a second. It is always positive, because the values are rounded and a retry must not loop without
 // a wait, and at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
+	clipped := r.Clip()
 	switch {
 	case r.HasRetryAfter:
-		return min(r.RetryAfter+tick, LongestTrust)
-	case r.Limited && (r.Class == ClassUser || r.Class == ClassShared):
-		return min(r.ResetAfter+tick, LongestTrust)
+		return min(clipped.RetryAfter+tick, LongestTrust)
+	case clipped.Limited && (clipped.Class == ClassUser || clipped.Class == ClassShared):
+		return min(clipped.ResetAfter+tick, LongestTrust)
 	}
 	return defaultWait
 }

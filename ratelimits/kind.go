@@ -55,7 +55,8 @@ func (i interval) union(o interval) interval {
 
 // sample is one successful response that carried limits.
 type sample struct {
-	after          time.Duration // reset-after
+	after          time.Duration // reset-after, the longest that it can be
+	rounding       time.Duration // by how much this one and earlier ones may be too long
 	spent          int32         // limit - remaining, at least 1: its own request
 	sent, received time.Duration // it was processed in between
 	reset          interval      // in which the instant lies that reset-after speaks of
@@ -63,9 +64,10 @@ type sample struct {
 
 // read takes what a response says. (Here and where it is charged each field is set by itself, as copies of what was just written are slow.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
-	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-max(r.Remaining, 0), 1), mostCounted))
+	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))
 	s.sent, s.received = sent, now
-	s.reset.low, s.reset.high = sent+s.after-tick, now+s.after+tick
+	s.rounding = r.ResetRounding
+	s.reset.low, s.reset.high = sent+s.after-s.rounding-tick, now+s.after+tick
 }
 
 // kinds is a set of kinds.

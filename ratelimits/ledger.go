@@ -99,14 +99,15 @@ func (l *ledger) nth(n int32) time.Duration {
 	return list[i].reset.high
 }
 
-// expire takes off what has come back, and returns how many of that were certainly counted, and how little was known of any of them.
-func (l *ledger) expire(now time.Duration) (sure int32, worst answer) {
+// expire takes off what has come back: n requests, of which sure were certainly counted. It returns when the last of them
+// came back as announced, and how little was known of any of them.
+func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
 		c := &list[over]
 		l.count(c, -1)
-		sure += c.sure
-		worst = max(worst, c.answer)
+		n, sure = n+c.n, sure+c.sure
+		last, worst = c.reset, max(worst, c.answer)
 		over++
 	}
 	if l.many != nil {
@@ -114,7 +115,7 @@ func (l *ledger) expire(now time.Duration) (sure int32, worst answer) {
 	} else if over > 0 {
 		l.first[0].n = 0
 	}
-	return sure, worst
+	return n, sure, last, worst
 }
 
 // add charges requests.

@@ -10,7 +10,7 @@ import (
 
 // refutesLog reports that a response tells another period than before.
 func refutesLog(s *sample, longest time.Duration) bool {
-	return longest > 0 && (s.after-longest).Abs() > 2*tick
+	return longest > 0 && (s.after-longest).Abs() > 2*tick+s.rounding
 }
 
 // certainly is how many requests a log has certainly counted by a response, without that one: they were processed before, and less than

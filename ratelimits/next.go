@@ -18,12 +18,12 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	if period == 0 {
 		return false
 	}
-	if s.after > period+2*tick || s.spent == 1 && s.after < longest-2*tick {
+	if s.after-s.rounding > period+2*tick || s.spent == 1 && s.after < longest-2*tick {
 		return true
 	}
 	list := l.list()
 	for i := range list {
-		if c := &list[i]; s.after > c.received+period-s.sent+2*tick && c.certainly(s, period) {
+		if c := &list[i]; s.after-s.rounding > c.received+period-s.sent+2*tick && c.certainly(s, period-s.rounding) {
 			return true
 		}
 	}

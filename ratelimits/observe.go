@@ -13,6 +13,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.limit, w.longest, w.origin = limit, 0, learnt
 		w.ledger.clear()
 		w.evidence = evidence{}
+		if w.rare != nil && w.rare.late.by > 0 { // expected before the period was known
+			w.rare.late.wait(now, s.after)
+		}
 	}
 	if limit != w.limit {
 		w.resize(now, p.sent, limit)
@@ -20,6 +23,9 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
 	w.uncounted = min(w.uncounted, since) // whatever was answered before it was sent is in its count
+	if p.sent >= w.uncountedAt {
+		w.uncounted = 0
+	}
 	if p.elsewhere {
 		w.uncounted = max(w.uncounted, 1)
 	}
@@ -34,8 +40,8 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		if since == 0 { // what was sent before and is not in its count never will be
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser { // others' times are not the bucket's
-		w.longest = max(w.longest, s.after)
+	} else if r.Class == ClassUser && w.longest == 0 { // other classes' times are not the bucket's; refusals may extend it
+		w.longest = s.after
 	}
 	switch {
 	case r.Class == ClassUser: // it was not counted
@@ -71,6 +77,9 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	if next || longer {
 		w.ledger.occupy(w.longest, next)
 	}
+	if w.evidence.windows() {
+		w.ledger.settle(s.reset)
+	}
 	w.recentWhole = w.recentWhole || s.spent == 1
 	if w.recent = max(w.recent, s.after); s.received >= w.recentSince+2*w.longest {
 		w.shorten()
@@ -98,12 +107,19 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 		known = w.ledger.within(s)
 	}
 	n := max(s.spent-1-w.inflight-known, 0)
-	w.evidence.others = w.evidence.others || n > 0 && !anew
+	reset := c.reset
+	switch by, _ := w.Late(); {
+	case n == 0 || anew || w.evidence.others:
+	case by > 0 && !w.evidence.windows(): // they seemed to have come back, and are later than others were
+		reset = interval{c.received, c.received}
+	default:
+		w.evidence.others = true
+	}
 	if anew || n > 0 { // those in flight need not have been counted yet, nor those answered since it was sent
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
-		w.charge(&charge{received: c.received, reset: c.reset, n: n, counted: s.spent, others: true})
+		w.charge(&charge{received: c.received, reset: reset, n: n, counted: s.spent, others: true})
 	}
 	w.charge(c)
 }
@@ -114,7 +130,12 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
 	}
-	if w.inflight == 0 && w.uncounted == 0 {
+	w.dropOthers()
+}
+
+// dropOthers takes off what can only be others', if the responses to all requests are known and have counted less.
+func (w *Window) dropOthers() {
+	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }

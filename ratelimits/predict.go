@@ -35,14 +35,15 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	if w.evidence.kind() == KindLeaky {
 		period = times(limit, w.evidence.leaky.slot.high)
 	}
+	period += w.readRare().late.by
 	rounds := (max(n-max(total, limit), 0) + limit - 1) / limit
 	n -= rounds * limit
 	at := now + period // with those that are in flight
 	switch {
 	case n <= total:
-		at = max(now, w.ledger.nth(int32(n)))
+		at = max(now, w.opens(w.ledger.nth(int32(n))))
 	case total > 0 && n > total+inflight:
-		at = max(now, w.ledger.last())
+		at = max(now, w.opens(w.ledger.last()))
 	}
 	return at + times(rounds, period)
 }
@@ -69,7 +70,7 @@ func (w *Window) Known() bool { return w.origin == unlimited || w.limit > 0 && w
 // Unlimited reports whether responses carry no limits.
 func (w *Window) Unlimited() bool { return w.origin == unlimited }
 
-// Probing reports whether, after a hold, one request has to succeed before the others follow.
+// Probing reports whether one request has to succeed before the others follow: after a hold, say.
 func (w *Window) Probing() bool { return w.probing != notProbing }
 
 // Period returns the length of the window as far as responses have shown it, 0 if they have not.
@@ -135,7 +136,8 @@ func (w *Window) WaitClass(now time.Duration) Class {
 // Reset returns the time at which all known charges have certainly expired and no hold is left. It lies in the past if
 // that is so already. Requests in flight are not counted.
 func (w *Window) Reset() time.Duration {
-	return max(w.readRare().hold.Until(), w.outcome, w.ledger.last(), w.evidence.fixed.until)
+	rare := w.readRare()
+	return max(rare.hold.Until(), w.outcome, w.ledger.last()+rare.late.by, w.evidence.fixed.until+rare.late.by)
 }
 
 // Needed returns until when it could cause a 429 to forget the window: Reset, or when a hidden limit that is known is forgotten. It does

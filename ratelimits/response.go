@@ -17,6 +17,7 @@ const (
 	headerRemaining  = "X-Ratelimit-Remaining"
 	headerResetAfter = "X-Ratelimit-Reset-After"
 	headerReset      = "X-Ratelimit-Reset"
+	headerDate       = "Date"
 	headerGlobal     = "X-Ratelimit-Global"
 	headerScope      = "X-Ratelimit-Scope"
 	headerRetryAfter = "Retry-After"
@@ -32,10 +33,11 @@ type Response struct {
 	// Class is ClassOK unless Status is 429.
 	Class Class
 	// Limited reports that Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion, a
-	// reset within a week. Otherwise they are zero.
+	// reset within a week. Otherwise they are zero. A server that sends no Reset-After, but Reset and its own Date, has
+	// named the difference.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was present. Discord sends it with a 429, seldom with a 202 or a 503. In
-	// other successes it is ignored.
+	// HasRetryAfter reports that RetryAfter was present, as a number of seconds, or as a date next to a Date. Discord
+	// sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -47,6 +49,9 @@ type Response struct {
 	Remaining int
 	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
 	ResetAfter time.Duration
+	// ResetRounding is by how much ResetAfter may be too long, as it was computed from times that are rounded to whole
+	// seconds. It is 0 if the server has named ResetAfter itself.
+	ResetRounding time.Duration
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
 	// of the body, unless that and the header contradict each other.
 	RetryAfter time.Duration
@@ -56,9 +61,47 @@ type Response struct {
 	Stamp int64
 }
 
+// Clip returns the response with every field in the range that ParseResponse keeps to. It is for responses that a
+// caller has made: a limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time
+// that is too long is reduced, so that sums have room.
+func (r Response) Clip() Response {
+	r.clip()
+	return r
+}
+
+// clip is Clip. It writes only what is out of range, as almost nothing ever is, and copies are slow.
+func (r *Response) clip() {
+	if r.Class >= NumClasses {
+		r.Class = ClassUser
+	}
+	if r.Limited && (r.Limit < 1 || r.Limit > largestSensible) {
+		r.Limited = false
+	}
+	if !r.Limited {
+		if r.Limit != 0 || r.Remaining != 0 || r.ResetAfter != 0 || r.ResetRounding != 0 {
+			r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = 0, 0, 0, 0
+		}
+	} else if r.Remaining < 0 || r.Remaining > r.Limit {
+		r.Remaining = min(max(r.Remaining, 0), r.Limit)
+	}
+	clipTime(&r.ResetAfter, longestSensible)
+	clipTime(&r.ResetRounding, longestSensible)
+	clipTime(&r.RetryAfter, longest)
+}
+
+func clipTime(d *time.Duration, most time.Duration) {
+	if *d < 0 || *d > most {
+		*d = min(max(*d, 0), most)
+	}
+}
+
 // ParseStamp returns the Stamp of a Response, or 0 if it is absent or invalid.
 func ParseStamp(header http.Header) int64 {
-	f, _ := parseDecimal(first(header[headerReset]))
+	return parseStamp(first(header[headerReset]))
+}
+
+func parseStamp(text string) int64 {
+	f, _ := parseDecimal(text)
 	if f > math.MaxInt32*1000 {
 		return 0
 	}
@@ -83,7 +126,7 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	f.read(header, status)
 	r := Response{Status: status, Bucket: f.bucket}
 	if mayAskToWait(status) {
-		r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter)
+		f.parseRetryAfter(&r)
 	}
 	f.parseLimit(&r)
 	if status != http.StatusTooManyRequests {
@@ -94,29 +137,29 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 		r.RetryAfter, r.HasRetryAfter = refusal.retryAfter, true
 	}
 	r.Code = refusal.code
-	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+headerRounding))
+	r.Class = classify(&f, &refusal, r.Limited && (r.Remaining > 0 || r.RetryAfter > r.ResetAfter+f.retryRounding+tick))
 	return r
 }
 
-// headerRounding is by how much Retry-After may exceed what it means, as it is rounded up to whole seconds. A bucket that is
-// full again before that wait is over cannot be what refused.
-const headerRounding = time.Second + tick
+// secondRounding is by how much a number of seconds in Retry-After may exceed what it means, as it is rounded up. A
+// bucket that is full again before that wait is over cannot be what refused.
+const secondRounding = time.Second
 
 // bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
-// header is the body's value rounded up to a second, or the time until the whole bucket is full, where the body says when the next
-// request may go; so a shorter body is the precise one. One that is longer by less than a second is, too, as others round down. What is
-// neither is a contradiction. Then the longer one counts, unless the body is in milliseconds or the server is not Discord, which
-// always names a scope.
+// header is the body's value rounded up to a second (or two, if it is a date), or the time until the whole bucket is
+// full, where the body says when the next request may go; so a shorter body is the precise one. One that is longer by
+// less than a second is, too, as others round down. What is neither is a contradiction. Then the longer one counts,
+// unless the body is in milliseconds or the server is not Discord, which always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
-	header := r.RetryAfter
+	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
 	case header > longestSensible || body > longestSensible:
 		return body < header
-	case body > header+headerRounding:
+	case body > header+secondRounding+tick:
 		milliseconds := body / 1000
-		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+headerRounding)
+		return strings.TrimSpace(f.scope) != "" && (header < milliseconds-tick || header > milliseconds+rounding+tick)
 	}
-	return header-body < time.Second || r.Limited && header < r.ResetAfter+headerRounding
+	return header-body < rounding || r.Limited && header < r.ResetAfter+rounding+tick
 }
 
 // classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected. Without a scope a
@@ -151,7 +194,11 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 // fields are the raw header values that matter here, "" where absent.
 type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
+	reset                                            string // only if there is a limit without resetAfter
+	date                                             string // only if there is reset or retryAfter
 	global, scope, via, contentType                  string // of a refusal only
+
+	retryRounding time.Duration // by how much the wait of retryAfter may be too long; set by parseRetryAfter
 }
 
 // mayAskToWait reports that a Retry-After may come with a status. Most answers are a success, and a look-up in their header for nothing
@@ -174,6 +221,12 @@ func (f *fields) read(header http.Header, status int) {
 		f.via = first(header[headerVia])
 		f.contentType = first(header[headerType])
 	}
+	if f.limit != "" && f.resetAfter == "" {
+		f.reset = first(header[headerReset])
+	}
+	if f.reset != "" || f.retryAfter != "" {
+		f.date = first(header[headerDate])
+	}
 	if f.bucket == "" && f.limit == "" {
 		f.readOtherCases(header)
 	}
@@ -186,6 +239,12 @@ func (f *fields) readOtherCases(header http.Header) {
 			*value = first(values)
 		}
 	}
+	if f.limit == "" || f.resetAfter != "" {
+		f.reset = ""
+	}
+	if f.reset == "" && f.retryAfter == "" {
+		f.date = ""
+	}
 }
 
 // named returns where the values of a name belong that is written in any case, nil if they do not matter.
@@ -197,11 +256,16 @@ func (f *fields) named(name string) *string {
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // which is that of headerScope
+	case len(headerLimit): // which is that of headerScope and of headerReset
 		canonical, value = headerLimit, &f.limit
-		if strings.EqualFold(name, headerScope) {
+		switch {
+		case strings.EqualFold(name, headerScope):
 			return &f.scope
+		case strings.EqualFold(name, headerReset):
+			return &f.reset
 		}
+	case len(headerDate):
+		canonical, value = headerDate, &f.date
 	case len(headerRemaining):
 		canonical, value = headerRemaining, &f.remaining
 	case len(headerResetAfter):
@@ -219,16 +283,29 @@ func (f *fields) named(name string) *string {
 	return value
 }
 
+// parseRetryAfter takes over the wait that is asked for: a number of seconds, or the date of the next attempt.
+func (f *fields) parseRetryAfter(r *Response) {
+	f.retryRounding = secondRounding
+	if r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter); !r.HasRetryAfter && f.date != "" {
+		f.retryRounding = 2 * dateRounding
+		r.RetryAfter, r.HasRetryAfter = untilDate(f.retryAfter, f.date)
+	}
+}
+
 // parseLimit takes over what is said of the limit, if it is all there and makes sense.
 func (f *fields) parseLimit(r *Response) {
 	limit, okLimit := parseCount(f.limit)
 	remaining, okRemaining := parseCount(f.remaining)
 	resetAfter, okReset := parseSeconds(f.resetAfter)
+	rounding := time.Duration(0)
+	if f.reset != "" && f.resetAfter == "" {
+		resetAfter, rounding, okReset = untilReset(f.reset, f.date)
+	}
 	if okLimit && okRemaining && okReset && limit >= 1 && limit <= largestSensible && resetAfter <= longestSensible {
 		r.Limited = true
 		r.Limit = limit
 		r.Remaining = min(remaining, limit)
-		r.ResetAfter = resetAfter
+		r.ResetAfter, r.ResetRounding = resetAfter, rounding
 	}
 }
 

@@ -4,13 +4,15 @@ import "time"
 
 // Resume continues with a window that a process has left which has ended by now: nobody will say what became of the requests in flight,
 // so they count as Lost. Unless exact is set, that process may have gone on after the window was written. Then all places of the
-// window, and of a hidden limit, count as taken at this moment.
+// window, and of a hidden limit, count as taken at this moment. Nothing that the window waits for lies farther away
+// than LongestTrust.
 func (w *Window) Resume(now time.Duration, exact bool) {
+	w.trust(now)
 	w.advance(now)
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
+	w.leaveUncounted(n, now)
 	if w.limit == 0 || w.origin == unlimited {
-		w.uncounted += n
 		return
 	}
 	period, isLeaky := max(w.longest, w.evidence.next.period), w.evidence.kind() == KindLeaky

@@ -22,6 +22,7 @@ func written(t *testing.T, w *ratelimits.Window) ratelimits.Window {
 // used returns a window of 5 per 10 s of which a number of places were used at the time of an hour, and more are in flight.
 func used(n, inFlight int) (w ratelimits.Window, now time.Duration) {
 	now = time.Hour
+	w.ExpectLate(now, 0)
 	for i := range n {
 		p, _ := w.Take(now)
 		now += time.Millisecond
@@ -54,6 +55,24 @@ func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
 	now += 9*time.Second + 500*time.Millisecond
 	assert.Equal(t, 2, w.Remaining(now), "the first is forgotten, the others may have arrived at the last moment")
 	assert.Equal(t, 5, w.Remaining(now+time.Second))
+}
+
+func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
+	t.Parallel()
+	before, now := ratelimits.Window{}, time.Hour
+	for i := range 2 { // of a sliding log
+		p, _ := before.Take(now)
+		before.Report(now, p, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 10 * time.Second})
+		now += time.Second
+	}
+	before.Take(now)
+	before.Take(now)
+	w := written(t, &before)
+	w.Resume(now, true)
+	p, ok := w.Take(now)
+	require.True(t, ok)
+	w.Return(now, p)
+	assert.Equal(t, 1, w.Remaining(now))
 }
 
 func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T) {
@@ -108,6 +127,7 @@ func TestWindowOfAKnownKindIsNotProbedAfterAPeriod(t *testing.T) {
 	t.Parallel()
 	var before ratelimits.Window
 	now := time.Hour
+	before.ExpectLate(now, 0)
 	for i := range 4 { // that all end at the same time shows that the window is fixed
 		p, ok := before.Take(now)
 		require.True(t, ok)

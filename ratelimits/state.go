@@ -32,12 +32,12 @@ func NewWindow(now time.Duration, s State) Window {
 	case s.Unlimited:
 		w.origin = unlimited
 	case s.Limit > 0:
-		w.limit, w.longest = int32(min(s.Limit, mostCounted)), max(s.Period, 0)
+		w.limit, w.longest = int32(min(s.Limit, mostCounted)), min(max(s.Period, 0), LongestTrust)
 		if s.Declared {
 			w.origin = declared
 		}
 		if s.Used > 0 && s.Reset > 0 {
-			w.uncounted = int32(min(s.Used, mostCounted))
+			w.leaveUncounted(int32(min(s.Used, mostCounted)), now)
 			w.ledger.add(&charge{received: now, reset: interval{now, now + min(s.Reset, LongestTrust)}, n: w.uncounted})
 		}
 	}
@@ -66,7 +66,7 @@ func (w *Window) State(now time.Duration) State {
 	case w.limit == 0 && w.origin != unlimited:
 		s.Used = int(w.uncounted) // somebody else may know of what
 	case s.Used > 0:
-		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick)
+		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick) + rare.late.by
 	}
 	return s
 }

@@ -46,8 +46,12 @@ type bucket struct {
 	t testing.TB
 }
 
-// newBucket is a bucket of which nothing is known.
-func newBucket(t testing.TB) *bucket { return &bucket{t: t} }
+// newBucket is a bucket of a hash whose buckets have opened when they said: no request goes first at an opening.
+func newBucket(t testing.TB) *bucket {
+	b := &bucket{t: t}
+	b.ExpectLate(0, 0)
+	return b
+}
 
 // known is a bucket whose first request, at 0, was answered at once. Its kind is not proven, and its window is certainly
 // closed one rounding after the period.

@@ -23,8 +23,9 @@ const LongestTrust = 24 * time.Hour
 //	unlimited responses carry no limit (Unlimit): everything is sent, until a response carries a limit
 //	declared  the limit is not the server's (Declare): responses only say when a request was over
 //	held      nothing is sent until a time, after a 429 or by Hold
-//	probing   after a hold, an outcome that nobody knows, or a recalled limit: one request is sent, the others when it
-//	          has succeeded
+//	probing   after a hold, an outcome that nobody knows, a recalled limit, or at an opening that may be late: one
+//	          request is sent, the others when it has succeeded
+//	late      a 429 has shown that the bucket opens later than its responses say
 //	hidden    a 429 has shown another limit than that of the headers: as many are sent as that let through last time
 //
 // Take, Next and all that asks get the present time, which must not decrease from call to call. Report, Lost and Return
@@ -45,14 +46,22 @@ type Window struct {
 	probing     probing
 	probeOut    bool // the one request that goes first is in flight
 	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
+	punctual    bool // the bucket has opened when it said, as far as one request has tried it
+	opening     openingState
+
+	openedWithin uint16 // the announced reset was so many milliseconds before opened at the earliest
+	returned     int32  // places that have come back of late: at or shortly before opened
 
 	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
 	longest, recent, recentSince time.Duration
 
-	outcome  time.Duration // when the latest outcome came
-	ledger   ledger
-	evidence evidence
-	rare     *rare // only after something that needs it
+	outcome time.Duration // when the latest outcome came
+	opened  time.Duration // the latest announced reset of a charge that has come back
+	// When the latest of uncounted came: what a response to a later request has counted includes it, if anything does.
+	uncountedAt time.Duration
+	ledger      ledger
+	evidence    evidence
+	rare        *rare // only after something that needs it
 }
 
 // limitOrigin is where a limit is from.
@@ -69,9 +78,10 @@ const (
 type probing uint8
 
 const (
-	notProbing  probing = iota
-	probes              // one goes first
-	probesAlone         // when nothing else is charged
+	notProbing    probing = iota
+	probesOpening         // one goes first, until the bucket is open for certain
+	probes                // one goes first
+	probesAlone           // when nothing else is charged
 )
 
 // mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
@@ -80,6 +90,7 @@ const mostCounted = 100_000_000
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
 	sent      time.Duration
+	opened    time.Duration // the announced reset of the place that it takes, 0 if there are others
 	answered  uint32
 	expired   uint32
 	probe     bool
@@ -96,6 +107,10 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 		return Permit{}, false
 	}
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
+	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
+		w.probing, p.probe = probesOpening, true
+		w.writeRare().openBy = w.surelyOpen() // later openings do not prolong it
+	}
 	w.probeOut = p.probe
 	w.inflight++
 	w.evidence.fixed.count = w.windowCount(now) + 1
@@ -112,10 +127,12 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		}
 	}
 	switch {
+	case w.probing == probesOpening && w.probeOut:
+		return w.readRare().openBy, true
 	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
-		return w.ledger.last(), true
+		return w.opens(w.ledger.last()), true
 	case w.origin == unlimited:
 		return now, true
 	case w.limit == 0:
@@ -124,13 +141,13 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	missing := w.ledger.total + w.inflight + 1 - w.limit
 	switch {
 	case w.windowCount(now) >= w.limit:
-		return w.evidence.fixed.until, true
+		return w.opens(w.evidence.fixed.until), true
 	case missing <= 0:
 		return now, true
 	case missing > w.ledger.total:
 		return 0, false
 	}
-	return w.ledger.nth(missing), true
+	return w.opens(w.ledger.nth(missing)), true
 }
 
 // charged is how many requests the server may count, those in flight included.
@@ -140,7 +157,7 @@ func (w *Window) charged(now time.Duration) int32 {
 
 // windowCount is how many the server certainly counts if nothing comes back before the reset that was spoken of.
 func (w *Window) windowCount(now time.Duration) int32 {
-	if f := &w.evidence.fixed; now < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
+	if f := &w.evidence.fixed; w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
 		return f.count
 	}
 	return 0
@@ -148,8 +165,9 @@ func (w *Window) windowCount(now time.Duration) int32 {
 
 // advance takes off what has come back.
 func (w *Window) advance(now time.Duration) {
-	if w.ledger.total > 0 && w.ledger.next() <= now {
-		sure, worst := w.ledger.expire(now)
+	if w.ledger.total > 0 && w.ledger.next() <= w.announced(now) {
+		n, sure, last, worst := w.ledger.expire(w.announced(now))
+		w.reopen(n, last)
 		w.expired += uint32(sure)
 		if worst > withLimits { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
 			w.probing = probes
@@ -157,6 +175,9 @@ func (w *Window) advance(now time.Duration) {
 				w.probing = probesAlone
 			}
 		}
+	}
+	if w.probing == probesOpening && now >= w.readRare().openBy {
+		w.probing, w.probeOut = notProbing, false
 	}
 	if w.rare != nil {
 		w.rare.advance(w, now)
@@ -171,6 +192,9 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
+	if w.origin == learnt && w.evidence.leftOut == 0 { // else what is not sure is not only what responses may have counted
+		w.dropOthers()
+	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
@@ -182,6 +206,7 @@ func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
+	sent = min(max(sent, now-farthest), now+farthest) // so that differences have room
 	// Whatever is charged and answered may have been processed after it.
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
@@ -192,7 +217,9 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
 	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
-	p.elsewhere = elsewhere > 0
+	if p.elsewhere = elsewhere > 0; p.elsewhere {
+		w.uncountedAt = max(w.uncountedAt, now)
+	}
 	return p
 }
 
@@ -202,22 +229,28 @@ func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportRecei
 // ReportReceived is Report for a response that was received at another time than now, the latest that is possible: by another clock, or a
 // while ago.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
+	r.clip()
 	w.advance(now)
 	w.land(p)
 	w.answered++
 	w.outcome = max(w.outcome, received)
+	outdated := r.Limited && w.isOutdated(&r)
+	if outdated {
+		w.noteOutdated(&r)
+		r.Limited = false
+	}
 	if w.origin == declared {
 		w.chargeDeclared(received, p, &r)
 		return
 	}
 	switch {
-	case r.Limited && 1 <= r.Limit && r.Limit <= largestSensible:
+	case r.Limited:
 		w.observe(received, p, &r)
 	case w.origin == unlimited:
 	case w.limit == 0:
-		w.uncounted++
+		w.leaveUncounted(1, received)
 	case r.Class == ClassOK:
-		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500)
+		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500, outdated)
 	default: // it was not counted
 		w.uncount(p)
 	}
@@ -234,7 +267,14 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		if w.rare != nil {
 			w.rare.accepted(w.outcome, received, p.sent, r.Status > 0 && r.Status < 500)
 		}
+		if r.Status > 0 && r.Status < 500 {
+			w.accept(received, p)
+		}
 	case ClassUser:
+		if m, ok := w.refusedLate(received, p, &r); ok {
+			w.refuseLate(received, p, m, &r)
+			break
+		}
 		w.refuse(received, &r)
 	case ClassShared:
 		w.meet(received, p, &r)
@@ -256,13 +296,24 @@ func (w *Window) uncount(p Permit) {
 	}
 }
 
-// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not.
-func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
-	w.uncounted++
+// leaveUncounted takes in that so many requests are over, which no response has certainly counted.
+func (w *Window) leaveUncounted(n int32, received time.Duration) {
+	w.uncounted += n
+	w.uncountedAt = max(w.uncountedAt, received)
+}
+
+// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not. It has
+// certainly counted one whose answer is outdated.
+func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated bool) {
+	w.leaveUncounted(1, now)
 	closes := w.evidence.fixed.closes
 	c := charge{received: now, reset: interval{p.sent, now + w.longest + tick}, n: 1, answer: withoutLimits}
 	if lost {
 		c.answer = noAnswer
+	}
+	if outdated {
+		c.sure = 1
+		c.travelled(p.sent)
 	}
 	switch {
 	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
@@ -277,7 +328,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost bool) {
 func (w *Window) charge(c *charge) {
 	switch {
 	case w.evidence.windows() && c.answer == withLimits:
-		w.ledger.window(c, w.longest)
+		w.ledger.window(c, w.leastPeriod())
 		return
 	case w.evidence.mayBeNext():
 		c.reset.high = max(c.reset.high, c.received+w.longest+tick)
@@ -289,7 +340,7 @@ func (w *Window) charge(c *charge) {
 // is sent first, and the first response that carries limits replaces them. Until then they apply.
 func (w *Window) Recall(limit int, period time.Duration) {
 	if limit > 0 && w.limit == 0 && w.origin != unlimited {
-		w.limit, w.longest = int32(min(limit, mostCounted)), period
+		w.limit, w.longest = int32(min(limit, mostCounted)), min(max(period, 0), LongestTrust)
 		w.origin, w.probing = recalled, probes
 	}
 }

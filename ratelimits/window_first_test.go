@@ -217,3 +217,41 @@ func TestRecalledWindowIsNotExceededWhenNobodySaysAnything(t *testing.T) {
 	_, more = w.Take(11 * second)
 	assert.True(t, more)
 }
+
+// Two routes of one bucket, both in use when the first response names it: the other request is charged here as it may
+// belong here, and once more before that charge is taken off, when it does. The first response has counted both.
+func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	first, maybe := b.Adopt(0, 0), b.Adopt(0, 0)
+	b.Report(100*ms, first, ok(5, 3, 10*second))
+	followers := b.burst(100*ms, 2)
+	b.Report(110*ms, followers[1], ok(5, 1, 10*second))
+	b.Report(120*ms, followers[0], ok(5, 2, 10*second))
+	b.Report(130*ms, b.Adopt(130*ms, 0), ok(5, 4, 10*second))
+	b.Return(130*ms, maybe)
+	b.left(130*ms, 1)
+}
+
+// An answer without limits that came before other requests were sent is in their count, if it was counted, also where it
+// is told later.
+func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(100*ms, b.Adopt(0, 0), ok(5, 3, 10*second))
+	followers := b.burst(100*ms, 3)
+	b.ReportReceived(110*ms, 90*ms, b.Adopt(110*ms, 0), bare)
+	b.Report(120*ms, followers[2], ok(5, 0, 10*second))
+	b.Report(130*ms, followers[1], ok(5, 1, 10*second))
+	b.Report(140*ms, followers[0], ok(5, 2, 10*second))
+	b.closedUntil(140*ms, 10*second+100*ms+rounding)
+
+	b = newBucket(t)
+	b.Report(100*ms, b.Adopt(0, 0), ok(5, 4, 10*second))
+	followers = b.many(100*ms, 3)
+	b.ReportReceived(110*ms, 90*ms, b.Adopt(110*ms, 0), bare)
+	b.Report(120*ms, followers[2], ok(5, 1, 10*second))
+	b.Report(130*ms, followers[1], ok(5, 2, 10*second))
+	b.Report(140*ms, followers[0], ok(5, 3, 10*second))
+	b.left(140*ms, 1)
+}

@@ -23,6 +23,7 @@ type definition struct {
 	text    string // method and template, in one piece so that they can be printed together
 	space   uint8  // where the one ends and the other begins
 	name    string
+	family  string
 	major   Major
 	flags   Flag
 	variant variant
@@ -96,7 +97,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 
 // define returns everything that follows from a method, a space and a valid template.
 func define(text, name string) definition {
-	d := definition{text: text, space: uint8(strings.IndexByte(text, ' ')), name: name}
+	d := definition{text: text, space: uint8(strings.IndexByte(text, ' ')), name: name, family: familyOf(text)}
 	d.major, d.flags = majorOf(d.template())
 	return d
 }

@@ -128,7 +128,7 @@ func (b *bucket) sayRest() {
 	s := b.session
 	for pause := firstRetry; ; pause *= 2 {
 		b.mu.Lock()
-		b.due = b.due || b.returned != nil
+		b.due = b.due || b.returned != nil || b.untold(s.now())
 		due := b.due
 		b.calling = due
 		b.mu.Unlock()
@@ -187,9 +187,9 @@ func (b *bucket) failed(q *turn, err error) {
 	b.wakeAt(now, now+pause)
 }
 
-// rest sets the timer of the next call if requests wait. b.mu is held.
+// rest sets the timer of the next call if requests wait, or something is untold. b.mu is held.
 func (b *bucket) rest(now time.Duration) {
-	if b.queued() == 0 || b.loan != nil || b.timer != nil {
+	if b.queued() == 0 && !b.untold(now) || b.loan != nil || b.timer != nil {
 		return
 	}
 	at := b.knownAt + longestSleep
@@ -219,7 +219,7 @@ func (b *bucket) rest(now time.Duration) {
 
 func (b *bucket) wakeAt(now, at time.Duration) {
 	b.stopTimer()
-	if !b.closed || b.due {
+	if !b.closed || b.due || b.untold(now) {
 		b.timer = b.session.clock.AfterFunc(max(at-now, shortestSleep), b.wake)
 	}
 }

@@ -225,7 +225,7 @@ func (s *session) outageChanged() {
 				l.wanted = true
 			}
 			b.stopTimer()
-			if b.due || b.queued() > 0 {
+			if b.due || b.queued() > 0 || b.untold(now) {
 				b.say(now)
 			}
 		}

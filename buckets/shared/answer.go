@@ -158,9 +158,10 @@ func (b *bucket) told(kept string) {
 		s.era == b.session.eraNumber()
 	if news {
 		now := b.session.now()
+		unsaid := b.due || b.untold(now)
 		b.learn(&s, kept, now)
 		b.stopTimer()
-		if b.queued() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
+		if unsaid || b.queued() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
 			b.say(now)
 		} else if !b.calling {
 			b.rest(now)

@@ -27,6 +27,7 @@ type bucket struct {
 	mu      sync.Mutex
 	window  *ratelimits.Window // the manager's
 	blank   ratelimits.Window  // what it is as long as nothing is known: unknown, or new and declared
+	late    lateness           // of other buckets of its hash
 	changed func()
 	closed  bool
 
@@ -90,7 +91,7 @@ func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, chang
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.window, b.changed, b.closed, b.err = window, changed, false, nil
-	b.blank = blank(window)
+	b.blank, b.late = blank(window), latenessOf(window)
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	s.agents.byName[name] = b
@@ -105,10 +106,32 @@ func blank(like *ratelimits.Window) (w ratelimits.Window) {
 	return w
 }
 
-// enter begins a call of the manager, and with it a loan that is offered. b.mu is held.
+// lateness is what is known of how much later than announced a bucket opens.
+type lateness struct {
+	by    time.Duration
+	known bool
+}
+
+func latenessOf(w *ratelimits.Window) (l lateness) {
+	l.by, l.known = w.Late()
+	return l
+}
+
+// expect tells a window of a lateness, if one is known.
+func (l lateness) expect(now time.Duration, w *ratelimits.Window) {
+	if l.known && l != latenessOf(w) {
+		w.ExpectLate(now, l.by)
+	}
+}
+
+// enter begins a call of the manager, and with it a loan that is offered. The manager's window knows what all processes have learnt of
+// lateness, as a start for other buckets of the hash. b.mu is held.
 func (b *bucket) enter(now time.Duration) {
-	if b.loan != nil && b.loan.offered {
+	switch {
+	case b.loan != nil && b.loan.offered:
 		b.begin(now)
+	case b.loan == nil && b.known != nil:
+		latenessOf(&b.known.window).expect(now, b.window)
 	}
 }
 
@@ -226,6 +249,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(now)
+	d = min(d, ratelimits.LongestTrust)
 	b.window.HoldFor(now, d, class)
 	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil()) {
 		b.hold, b.class = now+d, class

@@ -34,6 +34,9 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
+		require.Equal(t, []string{"b"}, order[4:], "one goes first at the first opening")
+		b.answer(headers(5, 4, time.Second, 2000))
+		pass(10 * ms)
 		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five of those who wait, and no other")
 	})
 }
@@ -93,13 +96,19 @@ func TestAWindowLetsNoMoreGoThanItsLimit(t *testing.T) {
 		pass(440 * ms)
 		assert.Equal(t, 5, a.leaves()+b.leaves(), "it is not over yet")
 		pass(100 * ms)
+		require.Equal(t, 6, a.leaves()+b.leaves(), "one goes first at the first opening")
+		if len(a.flying) > 0 {
+			a, b = b, a
+		}
+		b.answer(headers(5, 4, time.Second, 2000))
+		pass(10 * ms)
 		assert.Equal(t, 10, a.leaves()+b.leaves())
 	})
 }
 
 func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
+		a, b := w.punctual()
 		b.join(2)
 		pass(10 * ms)
 		require.Equal(t, 2, b.leaves())
@@ -160,6 +169,10 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
+		require.Equal(t, 5+1, a.leaves(), "one goes first at the first opening")
+		require.Zero(t, b.leaves())
+		a.answer(headers(5, 4, time.Second, 2000))
+		pass(10 * ms)
 		assert.Equal(t, 5+2, a.leaves())
 		assert.Equal(t, 3, b.leaves())
 	})
@@ -218,7 +231,7 @@ func TestForecastCountsTheOthers(t *testing.T) {
 // All answers of a window are lost: it began when the last of them was processed, if not before.
 func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
+		a, b := w.punctual()
 		a.join(4)
 		pass(10 * ms)
 		for range 4 {
@@ -241,7 +254,7 @@ func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
 
 func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
+		a, b := w.punctual()
 		a.join(4)
 		pass(10 * ms)
 		for range 4 {
@@ -279,6 +292,10 @@ func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 		pass(4 * ms)
 		b.join(7) // between the two
 		pass(1050 * ms)
+		require.Equal(t, before+1, a.leaves(), "one goes first at the first opening")
+		require.Zero(t, b.leaves())
+		a.answer(headers(5, 4, time.Second, 2000))
+		pass(10 * ms)
 		assert.Equal(t, before+2, a.leaves(), "they are the first two")
 	})
 }

@@ -14,9 +14,10 @@
 // A bucket that only one process uses is lent to it (the process has a loan of it): that process decides by its own window,
 // without any calls. A loan lasts as long as the server hears of the process: one call a second, beat, is enough for all its loans. After
 // nine minutes it is returned, before the server forgets the bucket, and the next request gets it again.
-// When another process asks for the bucket, the holder is told and returns it with the window and the requests in flight. A
-// bucket is lent to a process that has something to send now, if nobody else has used it for a second. One whose
-// period is longer than 10 s is never lent, because if its holder died, the next process would wait for a whole period.
+// When another process asks for the bucket, or has something to say of it (what became of a request that belongs there,
+// or a hold), the holder is told and returns it with the window and the requests in flight. A bucket is lent to a
+// process that has something to send now, if nobody else has used it for a second. One whose period is longer than 10 s
+// is never lent, because if its holder died, the next process would wait for a whole period.
 //
 // A limit that the caller declares (buckets.WithLimit) is a bucket like others, under a key that contains its name, limit and period. As responses
 // say nothing of it, its state never begins unknown: nothing goes first, and nothing that is missing in a response means anything. It is lent for

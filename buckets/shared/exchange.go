@@ -136,8 +136,12 @@ func (b *bucket) decoded() *state {
 	return &s
 }
 
-// unknown returns the state of a bucket of which nothing is known but a limit that was declared.
-func (b *bucket) unknown() *state { return &state{window: b.blank} }
+// unknown returns the state of a bucket of which nothing is known but a limit that was declared, and how late other buckets open.
+func (b *bucket) unknown() *state {
+	s := &state{window: b.blank}
+	b.late.expect(b.session.engineTime(b.session.now()), &s.window)
+	return s
+}
 
 // outdated reports that the server may have forgotten by itself what is known.
 func (b *bucket) outdated(now time.Duration) bool {

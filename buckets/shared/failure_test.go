@@ -286,7 +286,7 @@ func TestAClockThatStepsBackDoesNotMakeAWindowLonger(t *testing.T) {
 
 func TestPlacesThatTheServerForgotAreSaidAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
+		a, b := w.punctual()
 		a.join(4)
 		pass(10 * ms)
 		b.join(3)

@@ -1,11 +1,14 @@
 package shared_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake tests that a session says no more that it is alive once there is nothing to say.
@@ -18,5 +21,20 @@ func TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake(t *testing.T) {
 		require.NotZero(t, calls)
 		pass(10 * time.Second)
 		assert.Equal(t, calls, w.server.Total())
+	})
+}
+
+// A hold without end is one of a day, for everybody.
+func TestTheLongestHoldReachesOtherProcesses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.bucket.Hold(w.now(), math.MaxInt64, ratelimits.ClassUser)
+		pass(10 * ms)
+		for _, u := range []*user{a, b} {
+			u.join(1)
+			pass(10 * ms)
+			f := u.bucket.Predict(w.now(), 0)
+			assert.InDelta(t, ratelimits.LongestTrust.Seconds(), f.Wait.Seconds(), 5, "%+v", f)
+		}
 	})
 }

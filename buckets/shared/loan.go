@@ -221,6 +221,9 @@ func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Durati
 		rest = min(rest, settleTime)
 	}
 	s.window.Recall(w.Limit(), w.Period())
+	if !latenessOf(&s.window).known {
+		latenessOf(w).expect(now, &s.window)
+	}
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
@@ -241,17 +244,21 @@ func (b *bucket) goAlone(now time.Duration) {
 // guess is a window for a share of what is known of the bucket at the moment.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	b.outdate()
-	s := b.unknown().window.State(now)
-	if b.known != nil {
-		s = b.known.window.State(b.session.engineTime(now))
+	known := b.known
+	if known == nil {
+		known = b.unknown()
 	}
+	s, late := known.window.State(b.session.engineTime(now)), latenessOf(&known.window)
+	s.Reset = max(s.Reset-late.by, 0) // which the window is told of
 	if share > 1 && s.Limit > 0 {
 		// The others may have used all that was left, and a window that we have not heard of.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
 		s.Limit = max(s.Limit/share, 1)
 		s.Used = min(s.Used, s.Limit)
 	}
-	return ratelimits.NewWindow(now, s)
+	w := ratelimits.NewWindow(now, s)
+	late.expect(now, &w)
+	return w
 }
 
 // backAgain ends a loan that was taken while the server was away. b.mu is held.

@@ -152,6 +152,13 @@ func (b *bucket) inUse() bool {
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, func(p *permit) bool { return p.number > 0 })
 }
 
+// untold reports that the server has to hear of something that it does not take before another session returns the
+// bucket: what became of requests, or a hold. It is said again until it gets through, whether or not anybody waits
+// here.
+func (b *bucket) untold(now time.Duration) bool {
+	return b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
+}
+
 // sent is a request that the server has to charge.
 type sent struct {
 	number uint64

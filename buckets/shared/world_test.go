@@ -243,12 +243,15 @@ func (u *user) forecast(ahead int) buckets.SharedForecast {
 }
 
 // answer reports what came of the request that was sent first.
-func (u *user) answer(r ratelimits.Response) {
+func (u *user) answer(r ratelimits.Response) { u.answerNumber(0, r) }
+
+// answerNumber reports what came of a request: the one that was sent after so many others that are in flight.
+func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	require.NotEmpty(u.t, u.flying)
-	p := u.flying[0]
-	u.flying = u.flying[1:]
+	require.Greater(u.t, len(u.flying), i)
+	p := u.flying[i]
+	u.flying = slices.Delete(u.flying, i, i+1)
 	u.bucket.Report(u.now(), p, r)
 	u.tell()
 }
@@ -319,6 +322,25 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	a, b = w.contested(options...)
 	a.answer(headers(5, 4, time.Second, 1000))
 	pass(10 * ms)
+	return a, b
+}
+
+// punctual is limited with a bucket that has opened once when it said, so that at the next opening nobody goes first.
+// The window is the next one, and what was sent before does not count.
+func (w *world) punctual(options ...shared.Option) (a, b *user) {
+	w.t.Helper()
+	b, a = w.limited(options...)
+	b.join(4)
+	pass(10 * ms)
+	for range 4 {
+		b.answer(headers(5, 0, 900*ms, 1000))
+	}
+	a.join(1)
+	pass(950 * ms)
+	require.Len(w.t, a.flying, 1)
+	a.answer(headers(5, 4, time.Second, 2000))
+	pass(10 * ms)
+	a.sent, b.sent = a.sent[:1], nil
 	return a, b
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
 // usual is the limit of operations about which nothing else is known.
@@ -36,12 +37,17 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	config := discordsim.Config{Enter: s.enter(rules), Observe: s.observe}
 	config.Faults = append(config.Faults, s.enforceNonces()) // the first, as its change of the answer is the last
 	limits := make(map[operation]int)                        // index of its rule in config.Rules
+	others := usualLimits()                                  // of the operations that no rule limits
 	for i, r := range rules {
 		switch {
 		case r.wrong != nil:
 			return config, r.wrong
 		case r.name == "":
 			return config, errNoRule
+		case r.preset != nil:
+			others = measured.Rules(*r.preset)
+		case r.listen != "":
+			s.address = r.listen
 		case r.kind == setting:
 			r.world(&config)
 		case r.kind == limiting:
@@ -56,7 +62,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	if all, ok := limits[everything]; ok {
 		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all]) // all that have none of their own
 	}
-	config.Rules = complete(config.Rules)
+	config.Rules = complete(config.Rules, others)
 	return config, nil
 }
 
@@ -70,9 +76,9 @@ func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) 
 	}
 }
 
-// complete returns rules in front of the usual ones.
-func complete(rules []discordsim.Rule) []discordsim.Rule {
-	all := usualLimits()
+// complete returns rules in front of others, which are about what the rules do not limit.
+func complete(rules, others []discordsim.Rule) []discordsim.Rule {
+	all := others
 	for _, rule := range slices.Backward(rules) {
 		all = append(onTop(rule, all), all...)
 	}

@@ -61,6 +61,9 @@
 // second for each authorization; a ban for 10 000 invalid requests (401, 403 and most 429s) in ten minutes. The last
 // two are documented by Discord.
 //
+// [Discord] replaces them with the limits that were measured at the real server, route by route. The command
+// fake-discord, in this directory, serves them to programs in any language.
+//
 // Limits are counted as by Discord: for each value of the Authorization header and for each major parameter (channel,
 // guild, webhook).
 //

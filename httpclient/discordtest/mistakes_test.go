@@ -71,6 +71,14 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 		{[]discordtest.Rule{discordtest.GlobalLimit(0)}, "discordtest.GlobalLimit: a limit of 0 requests"},
 		{[]discordtest.Rule{discordtest.InvalidLimit(0, 1, 1)}, "a limit of 0"},
 		{[]discordtest.Rule{discordtest.InvalidLimit(1, 0, 1)}, "positive durations"},
+		{[]discordtest.Rule{discordtest.Discord().WebhooksIn("1")}, "WebhooksIn needs a channel and its webhooks"},
+		{[]discordtest.Rule{window(me).WebhooksIn("1", "2")}, "WebhooksIn is for Discord"},
+		{[]discordtest.Rule{discordtest.Discord().Hidden()}, "Hidden is for limits"},
+		{[]discordtest.Rule{window(me).Punctual()}, "Punctual is for Discord"},
+		{[]discordtest.Rule{discordtest.Unlimited(me).Late(0, 1)}, "Late is for limits"},
+		{[]discordtest.Rule{window(me).Late(2, 1)}, "the larger one last, not 2ns and 1ns"},
+		{[]discordtest.Rule{discordtest.Listen("8090")}, `discordtest.Listen: "8090" is no address`},
+		{[]discordtest.Rule{discordtest.Listen("127.0.0.1:x")}, "discordtest: listen tcp"},
 		{[]discordtest.Rule{{}}, "empty Rule"},
 	} {
 		fake := &tb{}

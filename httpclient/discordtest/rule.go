@@ -3,11 +3,13 @@ package discordtest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
 // Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
@@ -20,6 +22,9 @@ type Rule struct {
 	fault discordsim.Fault // of an answer or a fault
 	world func(*discordsim.Config)
 	wrong error // the first mistake
+
+	preset *measured.Options // of Discord; nil: it is another rule
+	listen string            // of Listen; "": it is another rule
 
 	header         http.Header // to be added to an answer
 	hidden, shared bool
@@ -128,6 +133,14 @@ func (r Rule) Bucket(name string) Rule {
 	return r.check(r.isQuota(), "Bucket is for limits").check(name != "", "Bucket needs a name")
 }
 
+// Late makes a limit return places later than announced, by a time between least and most, drawn anew each time. Only
+// the Retry-After of a 429 shows it. Buckets of the real Discord do that: see [Discord].
+func (r Rule) Late(least, most time.Duration) Rule {
+	r.quota = r.quota.Late(least, most-least)
+	return r.check(r.isQuota(), "Late is for limits").
+		check(least >= 0 && most >= least, "want 0 or more, and the larger one last, not %v and %v", least, most)
+}
+
 // isQuota reports whether the rule limits an operation.
 func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
 
@@ -187,6 +200,14 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
+}
+
+// Listen sets the address at which the server listens, such as "127.0.0.1:8090", in place of a free port of the
+// loopback interface. In a testing/synctest bubble, where a server does not listen, it has no effect.
+func Listen(address string) Rule {
+	r := Rule{name: "Listen", listen: address}
+	_, _, err := net.SplitHostPort(address)
+	return r.check(err == nil, "%q is no address: want a host and a port", address)
 }
 
 var errNoRule = errors.New("discordtest: empty Rule: make rules with the functions of this package")

@@ -20,6 +20,7 @@ type Server struct {
 	URL string
 
 	t         testing.TB // nil if there is none
+	address   string     // where it listens, outside of bubbles
 	engine    *discordsim.Server
 	transport *http.Transport
 	client    *http.Client
@@ -36,7 +37,7 @@ func NewServer(t testing.TB, rules ...Rule) *Server {
 	if t != nil {
 		t.Helper()
 	}
-	s := &Server{t: t}
+	s := &Server{t: t, address: "127.0.0.1:0"}
 	config, err := s.compile(rules)
 	if err == nil {
 		err = s.start(config)
@@ -61,7 +62,7 @@ func (s *Server) start(config discordsim.Config) (err error) {
 	s.URL = discordsim.BaseURL
 	dial := s.engine.DialContext
 	if !inBubble() {
-		if s.URL, err = s.engine.Listen(); err != nil {
+		if s.URL, err = s.engine.ListenOn(s.address); err != nil {
 			s.Close()
 			return fmt.Errorf("discordtest: %w", err)
 		}

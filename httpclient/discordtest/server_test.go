@@ -74,6 +74,21 @@ func post(t testing.TB, client *http.Client, n int, header ...string) (statuses 
 	return statuses
 }
 
+func TestServerListensWhereItIsTold(t *testing.T) {
+	t.Parallel()
+	first := discordtest.NewServer(t)
+	first.Close()
+	address := strings.TrimPrefix(first.URL, "http://")
+	second := discordtest.NewServer(t, discordtest.Listen(address))
+	assert.Equal(t, "http://"+address, second.URL)
+	assert.Equal(t, 200, get(t, second.Client(), "/users/@me").status)
+	fake := &tb{}
+	assert.Panics(t, func() { discordtest.NewServer(fake, discordtest.Listen(address)) }, "the port is in use")
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		assert.Equal(t, "http://discord.com", server.URL)
+	}, discordtest.Listen(address))
+}
+
 // A bot is given a client, or a base URL, and in both ways meets the same server.
 func TestServerIsReachedOverLoopback(t *testing.T) {
 	t.Parallel()

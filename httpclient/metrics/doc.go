@@ -23,8 +23,8 @@
 //	http_client_request_duration_seconds   histogram  attempts, until the headers of their response; labels as in OpenTelemetry:
 //	                                                  http_request_method, http_response_status_code ("" without a response),
 //	                                                  error_type (a status from 400 on, timeout, canceled, _OTHER; "" if it went well)
-//	ratelight_queue_wait_seconds           histogram  waits in queues, however they ended, by reason: what they were for in the
-//	                                                  beginning (see buckets.WaitsFor); none counts requests that did not wait
+//	ratelight_queue_wait_seconds           histogram  waits in queues, however they ended, by reason: which limit opened
+//	                                                  last (see buckets.Waited); none counts requests that did not wait
 //	ratelight_overhead_seconds             histogram  what the transport adds to a request: neither waiting nor in flight
 //	ratelight_requests_waiting             gauge      requests in queues
 //	ratelight_declared_limit_waiting       gauge      of those in queues the ones that wait for a limit of buckets.WithLimit, by its name

@@ -25,6 +25,12 @@ func (w *World) account(response *Response, x *exchange) {
 		w.report.Lost++
 	case response.Class != ClassNone:
 		tally.refuse(response.Class, response.Verdict)
+		if x.late > 0 && response.Verdict == Excused {
+			tally.Late.add(response.Class)
+			if x.firstLate {
+				tally.LateOpenings = 1
+			}
+		}
 	case response.lost, response.Status >= http.StatusBadRequest && response.Status != x.status:
 		tally.Failed = 1
 	default:
@@ -102,4 +108,6 @@ func (t *Tally) add(other Tally) {
 	t.Refused.sum(other.Refused)
 	t.Avoidable.sum(other.Avoidable)
 	t.Excused.sum(other.Excused)
+	t.Late.sum(other.Late)
+	t.LateOpenings += other.LateOpenings
 }

@@ -65,7 +65,9 @@ func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) ver
 				continue // it has not reached this server
 			}
 		}
-		v.changes++
+		if moves || change.Quota.Kind != KindNone && change.Quota.punctual() != v.quota.punctual() {
+			v.changes++ // not by lateness alone, as no answer says anything of that
+		}
 		v.hash = cmp.Or(change.Hash, v.hash)
 		switch {
 		case change.Counters == CountersApart:

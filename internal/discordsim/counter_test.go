@@ -13,10 +13,24 @@ func drawQuota(t *rapid.T) Quota {
 	limit := rapid.IntRange(1, 7).Draw(t, "limit")
 	period := time.Duration(rapid.IntRange(10, 3000).Draw(t, "period")) * ms
 	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
-	return rapid.SampledFrom([]Quota{
+	quota := rapid.SampledFrom([]Quota{
 		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period), Leaky(limit, period),
-		Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
+		Lagging(limit, period), Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
 	}).Draw(t, "quota")
+	return drawLateness(t, quota)
+}
+
+// drawLateness makes a quota late, in one of two cases.
+func drawLateness(t *rapid.T, quota Quota) Quota {
+	most := 2 * int(quota.Period/ms)
+	if quota.Aligned {
+		most = (most - 1) / 4
+	}
+	if rapid.Bool().Draw(t, "punctual") {
+		most = 0
+	}
+	by := time.Duration(rapid.IntRange(0, most).Draw(t, "late")) * ms
+	return quota.Late(by, time.Duration(rapid.IntRange(0, most).Draw(t, "random"))*ms)
 }
 
 // try is one attempt to take a place.
@@ -260,7 +274,7 @@ func TestResizeKeepsWhatIsCounted(t *testing.T) {
 			for range 4 {
 				counter.Take(start, Own)
 			}
-			smaller := resized(counter, start, to)
+			smaller := resized(counter, start, to, draws{})
 			assert.Zero(t, smaller.State(start).Remaining, "%v to %v", from.Kind, to.Kind)
 			assert.Positive(t, smaller.State(start).RetryAfter)
 			assert.GreaterOrEqual(t, smaller.OwnUsed(start), 3)

@@ -41,7 +41,7 @@ type answer struct {
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
-	key := operationKey{x.call.Operation, x.call.Request.Authorization}
+	key := operationKey{x.call.Operation, x.owner()}
 	d := w.operations[key]
 	if d == nil {
 		d = &discovery{named: make(map[string]naming)}
@@ -148,12 +148,13 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // what was delivered by the moment heard.
 //
 // Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
-// before the first of all has been answered, or more at once than the limit that other answers have told it.
+// before the first of all has been answered, a second one of a channel where only errors without limits have answered, or more
+// at once than the limit that other answers have told it.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
 	}
-	believed, open, openHere := 0, 0, 0
+	believed, open, openHere, errors := 0, 0, 0, 0
 	for _, a := range d.answers {
 		switch {
 		case a.lost:
@@ -164,12 +165,17 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 			}
 		case a.unlimited:
 			return false
+		case a.limit == 0:
+			errors++
 		default:
 			believed = max(believed, a.limit)
 		}
 	}
 	if believed > 0 {
 		return openHere >= believed
+	}
+	if errors > 0 {
+		return openHere > 0
 	}
 	return open > 0
 }
@@ -200,6 +206,6 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 
 // forbidden reports whether a request was known not to get through if it is counted under a name.
 func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
-	b := w.buckets[bucketKey{counters, x.call.Major, x.call.Request.Authorization}]
+	b := w.buckets[bucketKey{counters, x.call.Major, x.owner()}]
 	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})
 }

@@ -47,6 +47,14 @@
 //  4. Everything else is unavoidable: the first refusal by a shared limit, a sub-limit or the edge, what others
 //     have used up, and a block that a refusal has extended which had not been read.
 //
+// An answer to an accepted request with nothing remaining and nothing to wait for is neither true nor falsified: it
+// describes a window that is over, and says nothing of the present one. It excuses only as long as no other answer has
+// told when a window ends. Then a client is not blamed either for what fits into the longest time that it has been told. A leaky bucket whose Remaining names a place too many ([Lagging]) tells the truth in
+// Reset-After. That excuses one request too many until such an answer has been read after another one: then the client
+// knows by how much a request moves the reset. A refusal by a limit of errors ([ErrorLimit]) is avoidable if an answer
+// to the same operation had named that limit before, and the latest refusal that named it says that its time is not
+// over; otherwise it is unavoidable.
+//
 // Whether headers are true is found out by comparing what was sent with the state, so that a [Fault] need not confess.
 // Headers that say less than the truth are no excuse.
 //
@@ -61,6 +69,23 @@
 // Where chance decides between several buckets (during a roll-out, and where errors have a bucket of their own), it is blamed if all
 // of those that had been named forbade the request, or if the answer to what was sent last was a 429 of the very bucket. When a
 // roll-out is over, a client may believe what it heard last of a channel until it hears something newer of the same channel.
+//
+// # A limit that opens later than announced
+//
+// Headers announce when a bucket with a [Lateness] opens at the earliest; nothing announces a lateness of the global limit. A
+// refusal is one by lateness if the client's own requests fill the limit, the request was sent after the announced opening (or
+// another one was counted since, which could not know better), and a punctual limit would have had room for it and for all
+// others that were refused at the same opening. For the global limit the announced opening is a period after the client's
+// own requests. A lateness for which no answer has announced a longer time could be the request of another client; the
+// refusal is unavoidable. Otherwise it is excused if
+//
+//   - no refusal that had shown as much lateness of this bucket had been delivered when it was sent. Requests in flight together
+//     are excused together. Report.LateOpenings counts them as one; or
+//   - the client tried, after long enough, whether the bucket opens earlier by now: 2^k periods in which own requests were accepted
+//     had passed since the last refusal by lateness. k counts the tries in vain since the largest lateness was shown. Such a try is
+//     one request alone. It may be many if a request had been accepted since that refusal when less lateness had passed.
+//
+// Other refusals by lateness are avoidable: the client knew how late the bucket opens.
 //
 // # A log that names its next place
 //

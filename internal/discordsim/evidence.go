@@ -126,17 +126,31 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	return batch <= limit // with this one
 }
 
-// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to send a request that is
-// refused now: that is less than the period where others are first in the log, and what it has sent since so long ago does not fill it.
-func (k *knowledge) hurries(now time.Time, q *Quota) bool {
-	if k.evidence == nil || k.evidence.longest.after >= q.Period-time.Millisecond {
+// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to send a
+// request that is refused now: that is less than the period where others are first in a log that names its next place, or
+// where first answers are stale, and what the client has sent since so long ago does not fill the bucket.
+func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
+	longest := k.longest
+	switch {
+	case q.NamesNext && k.evidence != nil:
+		longest = k.evidence.longest.after
+	case q.NamesNext, k.stale.IsZero(), k.stale.After(sent):
 		return false
 	}
-	since, n := now.Add(-k.evidence.longest.after), 0
+	if longest >= q.Period-time.Millisecond {
+		return false
+	}
+	since, n := now.Add(-longest), 0
 	for _, s := range k.sends {
 		if s.at.After(since) {
 			n++
 		}
 	}
 	return n < q.Limit
+}
+
+// believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read one
+// such answer, and none before from which it could tell how far a request moves the reset.
+func (k *knowledge) believesLag(sent time.Time) bool {
+	return !k.lagging.IsZero() && !k.lagging.After(sent) && (k.lagTold.IsZero() || k.lagTold.After(sent))
 }

@@ -43,7 +43,7 @@ func drawWay(t *rapid.T) time.Duration {
 func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quota := drawQuota(t)
+		quota := drawQuota(t).punctual()
 		quota.Extend = 0
 		counter, evidence := newCounter(quota), &evidence{}
 		now := start

@@ -3,8 +3,10 @@ package discordsim
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -102,6 +104,26 @@ func StaleFirst() Fault {
 		response.Header.Set(headerReset, seconds(RoundUp.milliseconds(time.Duration(call.Clock.UnixNano()))))
 		response.Header.Set(headerResetAfter, "0.000")
 	}}
+}
+
+// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. It lets
+// other faults apply to the same request, too.
+func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
+
+// WholeReset is ResetAlone with Reset in whole seconds: raised to them, or cut, which is too early.
+func WholeReset(raised bool) Fault {
+	f := ResetAlone()
+	f.Edit = func(_ Call, response *Response) {
+		reset, ok := readNumber(response.Header.Get(headerReset))
+		if !ok {
+			return
+		}
+		if raised {
+			reset = math.Ceil(reset)
+		}
+		response.Header.Set(headerReset, strconv.FormatInt(int64(reset), 10))
+	}
+	return f
 }
 
 // SetFaults replaces Config.Faults. It panics if one of them makes no sense.

@@ -101,6 +101,12 @@ func TestSpoiltAnswers(t *testing.T) {
 			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
 			"Retry-After": "1",
 		}},
+		{"without reset-after", ResetAlone(), 1, map[string]string{
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Bucket": "h",
+		}},
+		{"reset in whole seconds", WholeReset(true), 1, map[string]string{
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001", "X-RateLimit-Bucket": "h",
+		}},
 		{"edited", Fault{Edit: func(_ Call, r *Response) { r.Header = map[string][]string{"Retry-After": {"1e400"}} }}, 2, map[string]string{
 			"Retry-After": "1e400",
 		}},

@@ -4,21 +4,29 @@ import "time"
 
 // fixedWindow counts the requests of one window and forgets them together at its end.
 //
-// States: closed (end is zero: nothing is counted, unless the quota is aligned) and open (until end). The first
-// request opens the window; the first look at or after end closes it. A window contains its beginning but not its end.
-// A refusal may extend a window beyond its period.
+// States: closed (end is zero: nothing is counted, unless the quota is aligned) and open (until end, and its lateness).
+// The first request opens the window; the first look at or after its close closes it. A window contains its beginning but
+// not its close. A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
-	end       time.Time
+	draws     draws
+	end       time.Time     // as announced
+	late      time.Duration // how much later it closes
+	before    time.Time     // the announced end of the window before; zero: there was none
 	extended  time.Duration // by how much refusals have moved the end
 	used, own int
 }
 
+func (f *fixedWindow) close() time.Time { return f.end.Add(f.late) }
+
 func (f *fixedWindow) roll(now time.Time) {
-	if !f.end.IsZero() && now.Before(f.end) {
+	if !f.end.IsZero() && now.Before(f.close()) {
 		return
 	}
-	f.used, f.own, f.end, f.extended = 0, 0, time.Time{}, 0
+	if f.used > 0 {
+		f.before = f.end
+	}
+	f.used, f.own, f.end, f.late, f.extended = 0, 0, time.Time{}, 0, 0
 	if f.quota.Aligned {
 		f.end = f.quota.windowEnd(now)
 	}
@@ -33,6 +41,9 @@ func (f *fixedWindow) Take(now time.Time, who Consumer) bool {
 	if f.end.IsZero() {
 		f.end = now.Add(f.quota.Period)
 	}
+	if f.used == 0 {
+		f.late = f.draws.next(f.quota.Lateness)
+	}
 	f.used++
 	if who == Own {
 		f.own++
@@ -46,8 +57,8 @@ func (f *fixedWindow) State(now time.Time) State {
 	if f.end.IsZero() {
 		return state
 	}
-	state.ResetAfter = f.end.Sub(now)
-	state.NextAfter = state.ResetAfter
+	state.ResetAfter, state.ResetLate = f.close().Sub(now), f.late
+	state.NextAfter, state.NextLate = state.ResetAfter, f.late
 	if state.Remaining == 0 {
 		state.RetryAfter = state.ResetAfter
 	}
@@ -56,10 +67,26 @@ func (f *fixedWindow) State(now time.Time) State {
 
 func (f *fixedWindow) OwnUsed(now time.Time) int {
 	f.roll(now)
-	if !f.end.IsZero() && !now.Before(f.end.Add(-f.extended)) {
+	if !f.end.IsZero() && !now.Before(f.close().Add(-f.extended)) {
 		return 0 // what its own requests took is over; only refusals keep the window open
 	}
 	return f.own
+}
+
+func (f *fixedWindow) overdue(now time.Time) int {
+	f.roll(now)
+	if f.end.IsZero() || f.end.After(now) {
+		return 0
+	}
+	return f.used
+}
+
+func (f *fixedWindow) opened(now time.Time) time.Time {
+	f.roll(now)
+	if f.used >= f.quota.Limit {
+		return f.end
+	}
+	return f.before
 }
 
 func (f *fixedWindow) Quota() Quota { return f.quota }

@@ -17,6 +17,8 @@ type Work struct {
 	// Route names what the client has to discover first: the first request of a route goes alone, and the others follow
 	// when its answer is there. "": known from the beginning. Only Certain cares.
 	Route string
+	// Major is the major parameter of the bucket. Only the random part of its lateness depends on it.
+	Major string
 	// Exempt requests do not count for the global limit.
 	Exempt bool
 }
@@ -27,6 +29,8 @@ type Conditions struct {
 	RoundTrip time.Duration
 	// Global as in the Config: zero is Discord's, Unlimited() none.
 	Global Quota
+	// Seed as in the Config: the ideals know how late each place will come back.
+	Seed uint64
 }
 
 // Plan is the work of an ideal client. Times count from the start.
@@ -76,11 +80,11 @@ func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if certain {
 		lag = conditions.RoundTrip
 		if global.limited() {
-			global = Sliding(global.Limit, global.Period)
+			global = Sliding(global.Limit, global.longest())
 		}
 	}
-	everyone := &places{quota: global, in: in}
-	lanes, total, err := newLanes(work, in, lag)
+	everyone := &places{quota: global, in: in, draws: newDraws(conditions.Seed, "")}
+	lanes, total, err := newLanes(work, conditions.Seed, in, lag)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -137,7 +141,7 @@ type lane struct {
 	sent   []time.Duration
 }
 
-func newLanes(work []Work, in, lag time.Duration) (lanes []*lane, total int, err error) {
+func newLanes(work []Work, seed uint64, in, lag time.Duration) (lanes []*lane, total int, err error) {
 	for i, w := range work {
 		w.Count = cmp.Or(len(w.Offered), w.Count)
 		if err := w.Quota.validate(); err != nil {
@@ -146,7 +150,7 @@ func newLanes(work []Work, in, lag time.Duration) (lanes []*lane, total int, err
 		if w.Count < 0 || w.Every < 0 {
 			return nil, 0, fmt.Errorf("%w: work %d has a negative count or rhythm", ErrConfig, i)
 		}
-		lanes = append(lanes, &lane{work: w, places: places{quota: w.Quota, in: in, lag: lag}})
+		lanes = append(lanes, &lane{work: w, places: places{quota: w.Quota, draws: newDraws(seed, w.Major), in: in, lag: lag}})
 		total += w.Count
 	}
 	return lanes, total, nil
@@ -175,13 +179,15 @@ func (l *lane) need() time.Duration {
 // request k-limit is back.
 type places struct {
 	quota Quota
+	draws draws
 	in    time.Duration // from the client to the server
 	lag   time.Duration // how much later than in truth a client is certain of a return
 
 	last    time.Duration
 	returns []time.Duration // of the latest limit requests, as a ring
 	taken   int
-	window  time.Duration // end of the open window of a fixed quota, in terms of sending
+	window  time.Duration // close of the open window of a fixed quota, in terms of sending
+	empty   time.Duration // when a leaky bucket is announced to be empty
 }
 
 // next is the earliest time for one more request.
@@ -209,21 +215,28 @@ func (p *places) take(at time.Duration) {
 
 // back is when the place of a request that is sent now will be free for sending again.
 func (p *places) back(at time.Duration) time.Duration {
-	switch p.quota.Kind {
-	case KindFixed:
-		if p.quota.Aligned {
-			return at + p.quota.toBoundary(at+p.in) + p.lag
-		}
+	if p.quota.Kind == KindFixed {
 		if p.taken == 0 || at >= p.window {
-			p.window = at + p.quota.Period
+			p.window = p.windowEnd(at) + p.draws.next(p.quota.Lateness)
 		}
 		return p.window + p.lag
-	case KindLeaky:
-		before := at + p.lag
-		if p.taken > 0 {
-			before = max(before, p.returns[(p.taken-1)%p.quota.Limit])
-		}
-		return before + p.quota.interval()
 	}
-	return at + p.quota.Period + p.lag
+	late := p.draws.next(p.quota.Lateness)
+	back := at + p.quota.Period + p.lag
+	if p.quota.Kind == KindLeaky {
+		p.empty = max(at+p.lag, p.empty) + p.quota.interval()
+		back = p.empty
+	}
+	if back += late; p.taken > 0 {
+		back = max(back, p.returns[(p.taken-1)%p.quota.Limit]) // places come back in the order in which they were taken
+	}
+	return back
+}
+
+// windowEnd is the announced end of the window that a request opens.
+func (p *places) windowEnd(at time.Duration) time.Duration {
+	if p.quota.Aligned {
+		return at + p.quota.toBoundary(at+p.in)
+	}
+	return at + p.quota.Period
 }

@@ -68,7 +68,11 @@ const (
 	becauseStray         = "nothing had told that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
 	becauseKind          = "nothing had told that the reset is the next place's"
+	becauseLag           = "Remaining had named a place too many, and nothing had told so"
 	becausePeriod        = "no answer had named the whole period"
+	becauseLate          = "the limit opened later than announced, and no refusal had shown so much"
+	becauseTried         = "the limit was tried earlier than it had been seen to open, after long enough"
+	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
 // gate is one place where requests are counted or held up, and what the client has been told about it.
@@ -79,25 +83,55 @@ type gate struct {
 	pace    *slidingLog
 	until   time.Time
 	lastUse time.Time
+	crowded time.Time // when an own request was last counted while places were late
 }
 
 // take counts one request, or returns how long it has to wait.
 func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	now := x.call.Now
 	g.lastUse = now
+	early := g.looksEarly(now)
+	late := g.counter != nil && x.who == Own && g.counter.overdue(now) > 0
 	if g.counter != nil && !g.counter.Take(now, x.who) {
 		if g.evidence != nil && x.who == Own {
 			g.evidence.tried(x.call.Request.SentAt)
 		}
 		return g.counter.State(now).RetryAfter, false
 	}
+	if late {
+		g.crowded = now
+	}
 	if x.who == Own {
 		g.note(x.call.Request.SentAt, now)
+		g.accept(now, quotaOf(g.counter).Period)
+		if early {
+			x.early = append(x.early, g)
+		}
 		if g.pace != nil {
 			g.pace.add(now, Own)
 		}
 	}
 	return 0, true
+}
+
+// opened is when the client expects the place that the next request takes; zero: that was never taken. No answer announces
+// when a global window ends: there a client counts a period from its own requests on.
+func (g *gate) opened(now time.Time) time.Time {
+	switch {
+	case g.pace != nil:
+		return g.pace.opened(now)
+	case g.counter != nil:
+		return g.counter.opened(now)
+	}
+	return time.Time{}
+}
+
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown: it did, or the
+// request takes another place than one whose announced return has passed, which the client cannot see.
+func (g *gate) looksEarly(now time.Time) bool {
+	opened := g.opened(now)
+	return g.counter != nil && g.counter.overdue(now) > 0 ||
+		!opened.IsZero() && now.Before(opened.Add(g.largest(now)))
 }
 
 // idle reports whether the gate can be forgotten without making a difference to anybody.
@@ -112,6 +146,9 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
 	q := question{sent: sent, heard: heard, shape: x.shape(), discovery: x.discovery, knows: x.discovery.knows(x, sent)}
+	if x.refusal.named != "" {
+		return w.judgeErrors(x, q)
+	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
 			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
@@ -121,7 +158,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	// In favour of the client: it may have acted on an answer at once.
 	var period time.Duration
 	if g.counter != nil {
-		period = g.counter.Quota().Period
+		period = g.counter.Quota().longest()
 	}
 	last := g.overtaken(sent)
 	if reason := cmp.Or(g.excuse(sent, period), g.excuse(last, period)); reason != "" {
@@ -141,7 +178,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 		}
 	case ClassGlobal:
 		if own {
-			return Avoidable, becauseOwn
+			return w.judgeLate(x, q)
 		}
 		if g.pace.OwnUsed(x.call.Now) >= g.pace.quota.Limit {
 			return Avoidable, becauseOwnPace
@@ -157,14 +194,16 @@ func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 	switch {
 	case !w.foreseen(x):
 		return Excused, becauseUnpredictable
-	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.Period) < quota.Limit:
+	case g.counter.OwnUsed(x.call.Now)-g.unknown(q, x.call.Now, quota.longest()) < quota.Limit:
 		return Excused, becauseStray
 	case quota.NamesNext && (g.believes(q.sent, quota.Limit) || g.believes(g.overtaken(q.sent), quota.Limit)):
 		return Excused, becauseKind
-	case quota.NamesNext && g.hurries(x.call.Now, &quota):
+	case quota.Lags && g.believesLag(q.sent) && g.counter.OwnUsed(x.call.Now) == quota.Limit:
+		return Excused, becauseLag
+	case g.hurries(q.sent, x.call.Now, &quota):
 		return Excused, becausePeriod
 	}
-	return Avoidable, becauseOwn
+	return w.judgeLate(x, q)
 }
 
 // foreseen reports whether the client knew in which bucket a request would be counted, or enough not to send it.

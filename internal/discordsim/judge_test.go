@@ -175,6 +175,10 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(110 * ms), trip(120 * ms), {sent: 90 * ms, processed: 180 * ms, answered: 200 * ms}}, []string{becauseFalsified}},
 		{"what was sent after a lie has arrived after it", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
 			[]step{trip(0), trip(10 * ms), trip(20 * ms), {sent: 90 * ms, processed: 100 * ms, answered: 200 * ms}, trip(105 * ms)}, []string{becauseOwn, becauseFalsified}},
+		{"reset is compared with Date", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{ResetAlone()}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
+		{"reset was cut to whole seconds", Rule{Quota: Fixed(2, 1500*ms), Faults: []Fault{WholeReset(false)}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseFalsified}},
 		{"headers withheld from the beginning", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{NoHeaders()}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
 		{"garbage is no headers", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{Garbage("NaN")}}, plain,
@@ -220,7 +224,7 @@ func TestVerdicts(t *testing.T) {
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
 		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
-		becauseKind: Excused,
+		becauseKind: Excused, becauseLate: Excused, becauseTried: Excused, becauseLateTold: Avoidable,
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -266,9 +270,9 @@ func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quota := drawQuota(t)
-		quota.Extend = 0        // what a refusal extends, nobody knows before it has been read
-		quota.NamesNext = false // at first it looks like a fixed window
+		quota := drawQuota(t).punctual()
+		quota.Extend = 0                           // what a refusal extends, nobody knows before it has been read
+		quota.NamesNext, quota.Lags = false, false // at first they look like a fixed window, or are believed
 		w, err := NewWorld(start, Config{
 			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
 			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
@@ -338,7 +342,7 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 			response := w.Handle(now.Add(in), request)
 			now = now.Add(in + out)
 			w.Deliver(response, now)
-			now = now.Add(obey(response))
+			now = now.Add(obey(response) + quota.Lateness.By + quota.Lateness.Random)
 		}
 		for _, refusal := range w.Refusals() {
 			require.NotEqual(t, Avoidable, refusal.Verdict, "%+v", refusal)

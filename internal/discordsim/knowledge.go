@@ -24,6 +24,9 @@ const (
 	silent honesty = iota
 	// honest: what was said is true, or at least nobody who believes it sends too early.
 	honest
+	// stale: nothing remaining, and nothing to wait for. It speaks of a window that is over, and of the present one says
+	// nothing.
+	stale
 	// falsified: whoever believes it sends too much or too early.
 	falsified
 )
@@ -40,8 +43,12 @@ type lesson struct {
 	shape string
 	// made is when the answer was.
 	made     time.Time
-	measures bool     // shows how long a place is taken
-	reading  *reading // of a log that names its next place; nil: none
+	measures bool          // shows how long a place is taken
+	reading  *reading      // of a log that names its next place; nil: none
+	timed    time.Duration // until the window of an accepted request ends; 0: it does not say
+	lags     bool          // it names one place too many
+	late     time.Duration // by which a refusal shows that the limit opens later than announced
+	early    bool          // the request was accepted earlier than such refusals made expect
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -64,16 +71,22 @@ type lie struct {
 // because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
-	sends     []occupant // the requests that have taken a place here, the latest ones
-	taken     int        // how many of them there have been
-	described time.Time  // first honest description since the last change; zero: none
-	changed   time.Time  // since when the limit is not, or may not be, what the client once learnt; zero: never
-	measured  time.Time  // first of them that was no 429 and shows how long a place is taken
-	lost      bool       // some answer was never read
-	quiet     time.Time  // first success without readable headers; zero: none
+	sends     []occupant    // the requests that have taken a place here, the latest ones
+	taken     int           // how many of them there have been
+	described time.Time     // first honest description since the last change; zero: none
+	changed   time.Time     // since when the limit is not, or may not be, what the client once learnt; zero: never
+	measured  time.Time     // first of them that was no 429 and shows how long a place is taken
+	lost      bool          // some answer was never read
+	quiet     time.Time     // first success without readable headers; zero: none
+	stale     time.Time     // first answer that described a window that was over; zero: none
+	timed     time.Time     // first answer to an accepted request that told when its window ends; zero: none
+	longest   time.Duration // the longest time until then that such an answer has announced
+	lagging   time.Time     // first answer that named a place too many; zero: none
+	lagTold   time.Time     // first such answer that was read after another; zero: none
 	lies      []lie
 	strays    []*stray
 	evidence  *evidence // only of a log that names its next place
+	revealed
 }
 
 // change notes that the limit is no longer what the client may have learnt.
@@ -95,7 +108,18 @@ func (k *knowledge) learn(l lesson, received, at time.Time) {
 		if l.rule != nil {
 			k.quiet = earliest(k.quiet, at)
 		}
+	case stale:
+		k.stale = earliest(k.stale, at)
 	case honest:
+		if l.lags {
+			if !k.timed.IsZero() && k.timed.Before(at) {
+				k.lagTold = earliest(k.lagTold, at)
+			}
+			k.lagging = earliest(k.lagging, at)
+		}
+		if l.timed > 0 {
+			k.timed, k.longest = earliest(k.timed, at), max(k.longest, l.timed)
+		}
 		if l.rule != nil {
 			if !l.made.Before(k.changed) {
 				k.described = earliest(k.described, at)
@@ -121,6 +145,12 @@ func (k *knowledge) learn(l lesson, received, at time.Time) {
 		}
 		l.reading.read = at
 		k.evidence.learn(*l.reading)
+	}
+	if l.late > 0 {
+		k.show(l.late, at)
+	}
+	if l.early {
+		k.accepted(l.made, at)
 	}
 	if l.wait > 0 {
 		k.remember(fact{
@@ -232,6 +262,9 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	if k.lost && (k.measured.IsZero() || k.measured.After(heard)) || !described && !k.quiet.IsZero() && !k.quiet.After(heard) {
 		return becauseQuiet
 	}
+	if !k.stale.IsZero() && !k.stale.After(heard) && (k.timed.IsZero() || k.timed.After(heard)) {
+		return becauseFalsified
+	}
 	return ""
 }
 
@@ -239,14 +272,28 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 func compareDescription(header http.Header, truth State) honesty {
 	limit, ok1 := readNumber(header.Get(headerLimit))
 	remaining, ok2 := readNumber(header.Get(headerRemaining))
-	reset, ok3 := readNumber(header.Get(headerResetAfter))
+	reset, ok3 := statedReset(header)
 	switch {
 	case !ok1 || !ok2 || !ok3 || limit < 1:
 		return silent
 	case limit > float64(truth.Limit), remaining > float64(truth.Remaining), soonerThan(reset, truth.ResetAfter):
+		if remaining == 0 && reset == 0 {
+			return stale
+		}
 		return falsified
 	}
 	return honest
+}
+
+// statedReset is the longest reset-after in seconds that headers can mean: it is named, or the difference between Reset
+// and Date, which is cut to whole seconds.
+func statedReset(header http.Header) (after float64, ok bool) {
+	if _, named := header[headerResetAfter]; named {
+		return readNumber(header.Get(headerResetAfter))
+	}
+	reset, ok := readNumber(header.Get(headerReset))
+	date, err := http.ParseTime(header.Get("Date"))
+	return reset - float64(date.Unix()), ok && err == nil
 }
 
 // statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,

@@ -2,58 +2,66 @@ package discordsim
 
 import "time"
 
-// leakyBucket is the generic cell rate algorithm: all it knows is when it will be empty. Each request moves that
-// instant one interval later; a request is refused if the instant would then lie further away than limit intervals.
+// leakyBucket gives back one place each interval, as long as any is taken. A place that was taken comes back one interval
+// after the one before it, or after it was taken if all others have come back by then, and later by its lateness.
 type leakyBucket struct {
-	quota Quota
-	empty time.Time // when every request is forgotten
-	own   time.Time // the same, had only Own requests been counted
+	quota  Quota
+	draws  draws
+	places takenPlaces
+	own    takenPlaces // the same, had only Own requests been counted
 }
 
-// level is how far away the instant lies: the number of occupied places in units of the interval.
-func level(empty, now time.Time) time.Duration { return max(empty.Sub(now), 0) }
+// take adds a place to some of this bucket's.
+func (l *leakyBucket) take(places *takenPlaces, now time.Time, late time.Duration, who Consumer) {
+	places.add(latest(now, places.last()).Add(l.quota.interval()), late, who)
+}
 
-func (l *leakyBucket) capacity() time.Duration {
-	return time.Duration(l.quota.Limit) * l.quota.interval()
+func (l *leakyBucket) expire(now time.Time) {
+	l.places.expire(now, l.quota.Limit)
+	l.own.expire(now, l.quota.Limit)
 }
 
 func (l *leakyBucket) Take(now time.Time, who Consumer) bool {
-	interval := l.quota.interval()
-	if level(l.empty, now)+interval > l.capacity() {
+	l.expire(now)
+	if len(l.places.live()) >= l.quota.Limit {
 		return false
 	}
-	l.empty = now.Add(level(l.empty, now) + interval)
+	late := l.draws.next(l.quota.Lateness)
+	l.take(&l.places, now, late, who)
 	if who == Own {
-		l.own = now.Add(level(l.own, now) + interval)
+		l.take(&l.own, now, late, who)
 	}
 	return true
 }
 
 func (l *leakyBucket) State(now time.Time) State {
-	interval, used := l.quota.interval(), level(l.empty, now)
-	remaining := max(l.capacity()-used, 0) / interval
-	state := State{Limit: l.quota.Limit, Remaining: int(remaining), ResetAfter: used}
-	if used > 0 {
-		state.NextAfter = used - (l.capacity() - (remaining+1)*interval)
-	}
-	if remaining == 0 {
-		state.RetryAfter = state.NextAfter
-	}
-	return state
+	l.expire(now)
+	return l.places.state(now, l.quota.Limit)
 }
 
 func (l *leakyBucket) OwnUsed(now time.Time) int {
-	interval := l.quota.interval()
-	return int((level(l.own, now) + interval - 1) / interval)
+	l.expire(now)
+	return l.own.own
+}
+
+func (l *leakyBucket) overdue(now time.Time) int {
+	l.expire(now)
+	return l.places.overdue(now)
+}
+
+func (l *leakyBucket) opened(now time.Time) time.Time {
+	l.expire(now)
+	return l.places.opened(l.quota.Limit)
 }
 
 func (l *leakyBucket) Quota() Quota { return l.quota }
 
 // resize keeps the number of occupied places, fractions included.
 func (l *leakyBucket) resize(now time.Time, quota Quota) {
+	l.expire(now)
 	scale := float64(quota.interval()) / float64(l.quota.interval())
-	rescale := func(empty time.Time) time.Time {
-		return now.Add(time.Duration(float64(level(empty, now)) * scale))
-	}
-	l.empty, l.own, l.quota = rescale(l.empty), rescale(l.own), quota
+	rescale := func(back time.Time) time.Time { return now.Add(time.Duration(float64(back.Sub(now)) * scale)) }
+	l.places.move(rescale)
+	l.own.move(rescale)
+	l.quota = quota
 }

@@ -88,6 +88,9 @@ func globalKey(x *exchange) (key gateKey, counts bool) {
 // routeRefuses counts a request in its bucket, then in its sub-limits and in the limit of the resource. The latter two
 // are only taken together.
 func (w *World) routeRefuses(x *exchange) bool {
+	if w.errorsRefuse(x) {
+		return true
+	}
 	b := w.bucketOf(x)
 	x.bucket = b
 	if x.faults.uncounted() {
@@ -130,14 +133,12 @@ func (w *World) routeRefuses(x *exchange) bool {
 // hiddenLimits lists what a request counts for that no header shows, each as the refusal it would be.
 func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	for i, sub := range x.rule.SubLimits {
-		if len(sub.Fields) > 0 && !slices.ContainsFunc(sub.Fields, func(field string) bool {
-			return slices.Contains(x.call.Request.Fields, field)
-		}) {
+		if !sub.counts(x.call) {
 			continue
 		}
 		key := gateKey{
 			class: ClassSubLimit, name: x.counters, index: x.rule.index<<16 | i,
-			major: x.call.Major, authorization: x.call.Request.Authorization,
+			major: x.call.Major, authorization: x.owner(),
 		}
 		hidden = append(hidden, refusal{class: ClassSubLimit, gate: w.gate(key, sub.Quota), code: sub.Code, silent: sub.Silent})
 	}
@@ -154,30 +155,51 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	return hidden
 }
 
+// counts reports whether a request counts for the sub-limit.
+func (s *SubLimit) counts(call Call) bool {
+	if s.When != nil && !s.When(call) {
+		return false
+	}
+	return len(s.Fields) == 0 || slices.ContainsFunc(s.Fields, func(field string) bool {
+		return slices.Contains(call.Request.Fields, field)
+	})
+}
+
 func (w *World) gate(key gateKey, quota Quota) *gate {
 	g := w.gates[key]
 	if g == nil {
-		g = &gate{counter: newCounter(quota)}
+		g = &gate{counter: newLateCounter(quota, newDraws(w.config.Seed, key.major))}
 		w.gates[key] = g
 	}
 	g.lastUse = w.now
 	return g
 }
 
+// owner returns the authorization by which buckets are counted: none where the token in the path is what counts.
+func (x *exchange) owner() string {
+	if x.call.op.byToken {
+		return ""
+	}
+	return x.call.Request.Authorization
+}
+
 // bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
-	key := bucketKey{x.counters, x.call.Major, x.call.Request.Authorization}
+	key := bucketKey{x.counters, x.call.Major, x.owner()}
+	draws := newDraws(w.config.Seed, key.major)
 	b := w.buckets[key]
 	if b == nil {
-		b = &bucket{gate: gate{counter: newCounter(x.quota)}}
+		b = &bucket{gate: gate{counter: newLateCounter(x.quota, draws)}}
 		if x.rule.changes > 0 && x.rule.described.IsZero() {
 			b.change(x.call.Now)
 		}
 		w.buckets[key] = b
 	}
 	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
-		b.counter = resized(b.counter, x.call.Now, x.quota)
-		b.change(x.call.Now)
+		b.counter = resized(b.counter, x.call.Now, x.quota, draws)
+		if current.punctual() != x.quota.punctual() { // the first refusal that shows lateness is excused anyway
+			b.change(x.call.Now)
+		}
 	}
 	b.lastUse = x.call.Now
 	return b

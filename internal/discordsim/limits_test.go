@@ -343,3 +343,37 @@ func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing
 		assert.Equal(t, 10, run(1), name)
 	}
 }
+
+// Discord counts the requests of a webhook's token together, with and without an authorization.
+func TestOneBucketForAllAuthorizations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{Rules: []Rule{{
+		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, time.Second),
+		SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second)}},
+	}}})
+	anonymous := Request{Method: "POST", Path: "/webhooks/1/token"}
+	credential := anonymous
+	credential.Authorization = "Bot a"
+	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, credential)))
+	second := send(w, 0, 1, anonymous)
+	assert.Equal(t, ClassSubLimit, second[0].Class, "it has met the sub-limit that the first has used up")
+	assert.Equal(t, "0", second[0].Header.Get("X-RateLimit-Remaining"))
+	third := send(w, 0, 1, anonymous)
+	assert.Equal(t, ClassUser, third[0].Class)
+}
+
+// A sub-limit counts the requests for which its condition holds.
+func TestSubLimitWithACondition(t *testing.T) {
+	t.Parallel()
+	old := func(call Call) bool { return call.Request.Path == "/channels/1/messages/5" }
+	edit := Request{Method: "PATCH", Path: "/channels/1/messages/6", Authorization: "Bot a"}
+	w := newWorld(t, Config{Rules: []Rule{{
+		Path: "/channels/{id}/messages/{id}", Quota: Fixed(9, time.Second),
+		SubLimits: []SubLimit{{When: old, Quota: Fixed(1, time.Minute), Code: 30046}},
+	}}})
+	assert.Equal(t, []int{200, 200, 200}, statuses(send(w, 0, 3, edit)))
+	oldEdits := send(w, 0, 2, with(edit, "/channels/1/messages/5"))
+	assert.Equal(t, []int{200, 429}, statuses(oldEdits))
+	assert.Equal(t, 30046.0, body(t, oldEdits[1])["code"])
+	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, edit)))
+}

@@ -18,8 +18,11 @@ const BaseURL = "http://discord.com"
 const loopbackTolerance = 20 * time.Millisecond
 
 // Listen serves real HTTP on a free port of the loopback interface until Close, and returns the base URL.
-func (s *Server) Listen() (baseURL string, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (s *Server) Listen() (baseURL string, err error) { return s.ListenOn("127.0.0.1:0") }
+
+// ListenOn does the same on an address.
+func (s *Server) ListenOn(address string) (baseURL string, err error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,8 @@ type operation struct {
 	major string
 	// interaction: a callback, or a follow-up recognised by its token.
 	interaction bool
+	// byToken: the bucket is that of the token in the path, with and without an authorization.
+	byToken bool
 }
 
 // parseOperation takes a path as it stands in a request line. Query and fragment are ignored.
@@ -69,6 +71,7 @@ func (op *operation) findMajor() {
 		op.major = op.raw[1]
 		if len(op.raw) > 2 {
 			op.major += ":" + digest(op.raw[2])
+			op.byToken = op.raw[0] == "webhooks"
 			op.interaction = op.raw[0] == "interactions" || strings.HasPrefix(op.raw[2], interactionPrefix)
 		}
 	}

@@ -42,7 +42,7 @@ func (k Kind) String() string {
 }
 
 // Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky] or [Unlimited].
+// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky], [Lagging] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
@@ -55,6 +55,10 @@ type Quota struct {
 	NamesNext bool
 	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
 	Extend time.Duration
+	// Lags makes Remaining name one place too many as long as any is taken, while Reset-After is true (KindLeaky only).
+	Lags bool
+	// Lateness is how much later places come back than headers announce.
+	Lateness Lateness
 }
 
 // Fixed is a fixed window that is opened by the first request after the last window has closed.
@@ -89,6 +93,12 @@ func Leaky(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
 }
 
+// Lagging is a leaky bucket whose Remaining lags behind its level: a request leaves it as it was and makes Reset-After
+// longer by the time of a place (measured on Discord).
+func Lagging(limit int, period time.Duration) Quota {
+	return Quota{Kind: KindLeaky, Limit: limit, Period: period, Lags: true}
+}
+
 // Unlimited says explicitly that there is no limit; answers then carry no limit headers.
 func Unlimited() Quota { return Quota{Kind: KindUnlimited} }
 
@@ -103,6 +113,9 @@ func (q Quota) interval() time.Duration {
 }
 
 func (q Quota) validate() error {
+	if err := q.validateLateness(); err != nil {
+		return err
+	}
 	if !q.limited() {
 		if q.Kind != KindNone && q.Kind != KindUnlimited || q.Limit != 0 || q.Period != 0 {
 			return fmt.Errorf("%w: quota of %d per %v has no kind", ErrConfig, q.Limit, q.Period)
@@ -120,6 +133,8 @@ func (q Quota) validate() error {
 		return fmt.Errorf("%w: only fixed windows can be aligned", ErrConfig)
 	case q.NamesNext && q.Kind != KindSliding:
 		return fmt.Errorf("%w: only a sliding log can name its next place", ErrConfig)
+	case q.Lags && q.Kind != KindLeaky:
+		return fmt.Errorf("%w: only the headers of a leaky bucket can lag", ErrConfig)
 	case q.Extend < 0 || q.Extend > 0 && (q.Kind != KindFixed || q.Aligned):
 		return fmt.Errorf("%w: only fixed windows that are not aligned can be extended", ErrConfig)
 	case q.Kind == KindLeaky && q.Period < time.Duration(q.Limit):
@@ -159,13 +174,20 @@ type State struct {
 	ResetAfter time.Duration // until the counter is completely empty; in a fixed window: until it closes
 	RetryAfter time.Duration // until one request would be accepted; 0 if one would be now
 	NextAfter  time.Duration // until Remaining rises by itself; 0 if the counter is empty
+	// ResetLate and NextLate are the parts of ResetAfter and NextAfter by which they exceed what headers announce.
+	ResetLate, NextLate time.Duration
 }
 
-// stated is the state as honest headers say it.
+// stated is the state as honest headers say it: all but RetryAfter as if everything were punctual.
 func stated(counter Counter, now time.Time) State {
 	state := counter.State(now)
-	if counter.Quota().NamesNext {
+	state.ResetAfter = max(state.ResetAfter-state.ResetLate, 0)
+	state.NextAfter = max(state.NextAfter-state.NextLate, 0)
+	switch quota := counter.Quota(); {
+	case quota.NamesNext:
 		state.ResetAfter = state.NextAfter
+	case quota.Lags && state.Remaining < quota.Limit:
+		state.Remaining = min(state.Remaining+1, quota.Limit-1)
 	}
 	return state
 }
@@ -183,6 +205,11 @@ type Counter interface {
 	// Quota returns what the counter counts against.
 	Quota() Quota
 
+	// overdue is the number of places that are announced to have come back at this moment, and have not.
+	overdue(now time.Time) int
+	// opened is the moment for which the return of the place was announced that the next request takes. It is zero if that
+	// place was never taken.
+	opened(now time.Time) time.Time
 	// resize changes numbers but not the kind. What is counted stays counted.
 	resize(now time.Time, quota Quota)
 }
@@ -199,29 +226,32 @@ func NewCounter(quota Quota) (Counter, error) {
 }
 
 // newCounter wants a valid quota; it returns nil for one without a limit.
-func newCounter(quota Quota) Counter {
+func newCounter(quota Quota) Counter { return newLateCounter(quota, newDraws(0, "")) }
+
+// newLateCounter is newCounter with the random parts of its lateness.
+func newLateCounter(quota Quota, draws draws) Counter {
 	switch quota.Kind {
 	case KindFixed:
-		return &fixedWindow{quota: quota}
+		return &fixedWindow{quota: quota, draws: draws}
 	case KindSliding:
-		return &slidingLog{quota: quota}
+		return &slidingLog{quota: quota, draws: draws}
 	case KindLeaky:
-		return &leakyBucket{quota: quota}
+		return &leakyBucket{quota: quota, draws: draws}
 	}
 	return nil
 }
 
 // resized turns a counter into one for another quota. A change of kind keeps the number of places taken: they are
 // counted as if they had all been taken now.
-func resized(counter Counter, now time.Time, quota Quota) Counter {
+func resized(counter Counter, now time.Time, quota Quota, draws draws) Counter {
 	if counter == nil || !quota.limited() {
-		return newCounter(quota)
+		return newLateCounter(quota, draws)
 	}
 	if counter.Quota().Kind == quota.Kind {
 		counter.resize(now, quota)
 		return counter
 	}
-	next, state, own := newCounter(quota), counter.State(now), counter.OwnUsed(now)
+	next, state, own := newLateCounter(quota, draws), counter.State(now), counter.OwnUsed(now)
 	for i := range min(state.Limit-state.Remaining, quota.Limit) {
 		who := Foreign
 		if i < own {

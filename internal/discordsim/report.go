@@ -37,6 +37,10 @@ type Tally struct {
 	Failed int
 	// Refused requests met a limit. Avoidable and Excused are parts of it; the rest was unavoidable.
 	Refused, Avoidable, Excused ByClass
+	// Late is the part of Excused that showed that a limit opens later than announced. LateOpenings is at how many openings:
+	// requests that were in flight together are refused at the same one.
+	Late         ByClass
+	LateOpenings int
 	// Inversions counts accepted requests that were overtaken: some request of the same bucket with a higher sequence
 	// number had been accepted before. Requests without a number do not take part.
 	Inversions int

@@ -55,19 +55,23 @@ type Rule struct {
 	// Announce is written into X-RateLimit-Bucket instead of Hash: two routes that claim to be one bucket and are not,
 	// as it happened on Discord until 2026. Refusals in such a bucket are excused.
 	Announce string
-	// Quota is the limit of each (hash, major parameter, authorization). Without one, answers carry no limit headers.
+	// Quota is the limit of each (hash, major parameter, authorization), of routes with a webhook's token of each (hash,
+	// token). Without one, answers carry no limit headers.
 	Quota Quota
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
 	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach
 	// them. Nil: by chance.
 	Server func(Call) float64
-	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [ErrorBucket] and [ByMessageAge].
+	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [HashByPath], [LateFor],
+	// [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
 	// Shared is a limit of the resource, hidden from headers and used by everybody.
 	Shared *SharedLimit
+	// Errors is a limit of the errors of an address, named only in the 429s of all rules that have it.
+	Errors *ErrorLimit
 	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
 	Edge *EdgeLimit
 	// Status and Body answer a request that is let through. Zero: 200 and "{}".
@@ -81,7 +85,8 @@ type Rule struct {
 // the scope "user" and headers that show places left; the place taken there stays taken (Discord's staff).
 // If that place was the last one, the headers look like those of an ordinary refusal.
 type SubLimit struct {
-	Fields []string // body fields any of which makes the request count; none: every request counts
+	Fields []string        // body fields any of which makes the request count; none: every request counts
+	When   func(Call) bool // further condition for a request to count; nil: none
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
 	// Silent refusals name no time, neither in Retry-After nor in the body.
@@ -98,11 +103,20 @@ type SharedLimit struct {
 	Silent bool
 }
 
+// ErrorLimit counts answers from status 400 on to an address. Once it is full, every request of the address to a rule
+// that has it is refused, with limit headers and a bucket name of its own that no other answers have: on compatible
+// servers one middleware limits errors on all routes. With [Extending] each of these refusals prolongs the block.
+type ErrorLimit struct {
+	Name  string // the bucket's, and that of the counters; not empty
+	Quota Quota
+}
+
 // Variant replaces parts of a rule for one request. Zero fields keep the rule's.
 type Variant struct {
-	Hash   string
-	Quota  Quota
-	Status int
+	Hash     string
+	Quota    Quota
+	Lateness Lateness // of the quota, whichever that is
+	Status   int
 	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
 	Unpredictable bool
 }
@@ -150,6 +164,12 @@ func (r *Rule) validate() error {
 		quotas = append(quotas, r.Shared.Quota)
 		if !r.Shared.Quota.limited() {
 			return fmt.Errorf("%w: shared limit of %s without a quota", ErrConfig, r)
+		}
+	}
+	if r.Errors != nil {
+		quotas = append(quotas, r.Errors.Quota)
+		if !r.Errors.Quota.limited() || r.Errors.Name == "" {
+			return fmt.Errorf("%w: error limit of %s without a quota or a name", ErrConfig, r)
 		}
 	}
 	if r.Edge != nil {

@@ -2,46 +2,22 @@ package discordsim
 
 import "time"
 
-// slidingLog remembers when each request was accepted. A place is free again exactly one period later.
+// slidingLog remembers when each request was accepted. A place is free again one period later, and its lateness.
 type slidingLog struct {
-	quota Quota
-	log   []logEntry // oldest first; the first `gone` entries have expired
-	gone  int
-	own   int
-}
-
-type logEntry struct {
-	at  time.Time
-	who Consumer
-}
-
-func (s *slidingLog) live() []logEntry { return s.log[s.gone:] }
-
-func (s *slidingLog) expire(now time.Time) {
-	for s.gone < len(s.log) && !now.Before(s.log[s.gone].at.Add(s.quota.Period)) {
-		if s.log[s.gone].who == Own {
-			s.own--
-		}
-		s.gone++
-	}
-	if s.gone > 16 && s.gone > len(s.log)/2 {
-		s.log = s.log[:copy(s.log, s.log[s.gone:])]
-		s.gone = 0
-	}
+	quota  Quota
+	draws  draws
+	places takenPlaces
 }
 
 // add counts a request without asking whether there is room.
 func (s *slidingLog) add(now time.Time, who Consumer) {
-	s.expire(now)
-	s.log = append(s.log, logEntry{at: now, who: who})
-	if who == Own {
-		s.own++
-	}
+	s.places.expire(now, s.quota.Limit)
+	s.places.add(now.Add(s.quota.Period), s.draws.next(s.quota.Lateness), who)
 }
 
 func (s *slidingLog) Take(now time.Time, who Consumer) bool {
-	s.expire(now)
-	if len(s.live()) >= s.quota.Limit {
+	s.places.expire(now, s.quota.Limit)
+	if len(s.places.live()) >= s.quota.Limit {
 		return false
 	}
 	s.add(now, who)
@@ -49,30 +25,30 @@ func (s *slidingLog) Take(now time.Time, who Consumer) bool {
 }
 
 func (s *slidingLog) State(now time.Time) State {
-	s.expire(now)
-	live := s.live()
-	state := State{Limit: s.quota.Limit, Remaining: max(s.quota.Limit-len(live), 0)}
-	if len(live) == 0 {
-		return state
-	}
-	left := func(i int) time.Duration { return live[i].at.Add(s.quota.Period).Sub(now) }
-	state.ResetAfter = left(len(live) - 1)
-	state.NextAfter = left(0)
-	if over := len(live) - s.quota.Limit; over >= 0 {
-		state.RetryAfter = left(over) // over > 0 after the limit was lowered: that many more have to go first
-		state.NextAfter = state.RetryAfter
-	}
-	return state
+	s.places.expire(now, s.quota.Limit)
+	return s.places.state(now, s.quota.Limit)
 }
 
 func (s *slidingLog) OwnUsed(now time.Time) int {
-	s.expire(now)
-	return s.own
+	s.places.expire(now, s.quota.Limit)
+	return s.places.own
+}
+
+func (s *slidingLog) overdue(now time.Time) int {
+	s.places.expire(now, s.quota.Limit)
+	return s.places.overdue(now)
+}
+
+func (s *slidingLog) opened(now time.Time) time.Time {
+	s.places.expire(now, s.quota.Limit)
+	return s.places.opened(s.quota.Limit)
 }
 
 func (s *slidingLog) Quota() Quota { return s.quota }
 
 func (s *slidingLog) resize(now time.Time, quota Quota) {
-	s.expire(now)
+	s.places.expire(now, s.quota.Limit)
+	longer := quota.Period - s.quota.Period
+	s.places.move(func(back time.Time) time.Time { return back.Add(longer) })
 	s.quota = quota
 }

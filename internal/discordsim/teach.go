@@ -17,6 +17,12 @@ func (w *World) teach(response *Response, x *exchange) {
 	if hold.gate != nil {
 		hold.honesty, hold.wait = compareRefusal(response, x.refusal.retry)
 		hold.shape = x.shape()
+		if hold.honesty == honest {
+			hold.late = x.late
+		}
+	}
+	for _, g := range x.early {
+		response.addLesson(lesson{gate: g, early: true, made: x.call.Now})
 	}
 	b := x.bucket
 	if b == nil || b.counter == nil {
@@ -36,6 +42,10 @@ func (w *World) teach(response *Response, x *exchange) {
 	}
 	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
 		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}
+	}
+	if x.refusal.gate == nil && description.honesty == honest {
+		description.timed = truth.ResetAfter
+		description.lags = truth.Remaining > b.counter.State(x.call.Now).Remaining
 	}
 	switch {
 	case hold.gate == description.gate:

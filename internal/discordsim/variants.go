@@ -3,6 +3,7 @@ package discordsim
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,11 @@ var discordEpoch = time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
 // SnowflakeAt is the first id that Discord could have given out at a moment after the beginning of 2015.
 func SnowflakeAt(t time.Time) uint64 {
 	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
+}
+
+// SnowflakeTime is when Discord gave out an id.
+func SnowflakeTime(id uint64) time.Time {
+	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
 
 // Alternate flips between two hashes from one request to the next.
@@ -37,6 +43,14 @@ func EachTime(prefix string) func(Call) Variant {
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
+	}
+}
+
+// HashByPath gives every URL a hash of its own, which never changes: compatible servers name buckets by URL. The quota
+// is that of each URL. Requests are judged as with [HashByMajor].
+func HashByPath(prefix string) func(Call) Variant {
+	return func(call Call) Variant {
+		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}
 	}
 }
 
@@ -73,8 +87,7 @@ func ByMessageAge(ages Ages) func(Call) Variant {
 			variant.Status = 404
 			return variant
 		}
-		created := discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
-		switch age := call.Clock.Sub(created); {
+		switch age := call.Clock.Sub(SnowflakeTime(id)); {
 		case age < 10*time.Second:
 			return ages.Young
 		case age > 14*24*time.Hour:

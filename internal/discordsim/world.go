@@ -107,6 +107,10 @@ type exchange struct {
 
 	bucket  *bucket // nil before the request has come so far
 	refusal refusal
+
+	late      time.Duration // by which the refusing limit opens later than announced, if that is why it refused
+	firstLate bool          // no other request had been refused at that opening
+	early     []*gate       // the limits that accepted it earlier than refusals had made expect
 }
 
 // refusal is why a request is not let through.
@@ -117,6 +121,7 @@ type refusal struct {
 	code   int
 	page   Page
 	silent bool
+	named  string // the bucket that the refusal names, if that is not the route's; "": it is
 	// decreed: a block from a moment to another, and not a counter that is full.
 	decreed bool
 }
@@ -185,6 +190,9 @@ func (w *World) applyRule(x *exchange) {
 		if variant.Quota.Kind != KindNone {
 			x.quota = variant.Quota
 		}
+		if variant.Lateness != (Lateness{}) && x.quota.limited() {
+			x.quota.Lateness = variant.Lateness
+		}
 		x.unpredictable = x.unpredictable || variant.Unpredictable
 	}
 	if x.rule.Announce != "" {
@@ -245,6 +253,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 			w.writeRefusal(response, x)
 		} else {
 			w.writeAnswer(response, x)
+			w.countError(x, response)
 		}
 		x.faults.spoil(x.call, response)
 	}
@@ -261,12 +270,16 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 
 // writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
 func (w *World) writeDescription(response *Response, x *exchange) {
+	if x.refusal.named != "" {
+		w.describe(response.Header, x.call.Now, x.refusal.named, stated(x.refusal.gate.counter, x.call.Now))
+		return
+	}
 	status, _ := x.faults.answer()
 	if x.bucket.counter == nil || x.refusal.gate == nil && status >= http.StatusInternalServerError {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
-	if x.refusal.decreed && x.refusal.class == ClassUser {
+	if x.refusal.class == ClassUser { // what is longer than the headers knew: lateness, or a block
 		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
 	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)

@@ -47,7 +47,7 @@ func serves(t *testing.T, f *fleet.Fleet, survivor *fleet.Process, n int, within
 func TestDeathWithPermitsInFlight(t *testing.T) {
 	t.Parallel()
 	dying(t, 0, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {
-		require.NoError(t, survivor.Do(t.Context(), fleet.Message(1)).Err)
+		serves(t, f, survivor, 6, 3*time.Second) // so it is known that the bucket opens when it says so
 		require.NoError(t, victim.Do(t.Context(), fleet.Message(1)).Err)
 		time.Sleep(2 * time.Second)
 		for range 20 {

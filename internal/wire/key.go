@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -13,16 +14,30 @@ type Key struct {
 	key  [sha256.Size]byte
 }
 
-// NewKey returns the key of a secret, which may be empty, with a new salt.
-func NewKey(secret []byte) *Key {
+// Secret is what the owner of a key knows, empty if nil. It is a function, as fmt shows of nothing else no more than
+// where it is, whatever the verb, and in whatever it is.
+type Secret func() []byte
+
+// NewSecret returns a secret that nobody changes.
+func NewSecret(text []byte) Secret {
+	text = slices.Clone(text)
+	return func() []byte { return text }
+}
+
+// NewKey returns the key of a secret with a new salt.
+func NewKey(secret Secret) *Key {
 	var salt [16]byte
 	rand.Read(salt[:]) // never fails
 	return KeyWithSalt(secret, salt)
 }
 
 // KeyWithSalt returns the key of a secret and a salt.
-func KeyWithSalt(secret []byte, salt [16]byte) *Key {
-	return &Key{salt, sha256.Sum256(append(salt[:], secret...))}
+func KeyWithSalt(secret Secret, salt [16]byte) *Key {
+	text := salt[:]
+	if secret != nil {
+		text = append(text, secret()...)
+	}
+	return &Key{salt, sha256.Sum256(text)}
 }
 
 // Sum returns a keyed hash of a text.

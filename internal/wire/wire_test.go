@@ -82,8 +82,9 @@ func TestBlocksFollowEachOther(t *testing.T) {
 }
 
 func TestKeyHidesAndTellsApart(t *testing.T) {
-	one := wire.NewKey([]byte("secret"))
-	same, salted, other := wire.KeyWithSalt([]byte("secret"), one.Salt), wire.NewKey([]byte("secret")), wire.KeyWithSalt(nil, one.Salt)
+	secret := wire.NewSecret([]byte("secret"))
+	one := wire.NewKey(secret)
+	same, salted, other := wire.KeyWithSalt(secret, one.Salt), wire.NewKey(secret), wire.KeyWithSalt(nil, one.Salt)
 	token := strings.Repeat("token", 100)
 	assert.Equal(t, one.Sum(token), same.Sum(token))
 	for _, k := range []*wire.Key{salted, other} {

@@ -24,6 +24,8 @@ type Config struct {
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
+	// Measured: the simulated Discord has the limits that were measured at the real one, and Bucket has no effect.
+	Measured bool `kong:"-"`
 
 	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
 	Path   string   `group:"Real server, in place of the simulated one" placeholder:"PATH" secret:"" default:"/api/v10/gateway" help:"Path of the GET requests."`
@@ -84,6 +86,10 @@ func (c Config) Scenario() Scenario {
 		return s
 	}
 	channels := min(c.Buckets, c.Requests)
+	if c.Measured {
+		s.mixed(c.Requests, channels)
+		return s
+	}
 	s.offers, s.work = messages(c.Requests, channels), nil
 	for n := range channels {
 		s.work = append(s.work, work(quota, (c.Requests-n+channels-1)/channels))
@@ -108,9 +114,13 @@ func (c *Config) about() []string {
 			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
 		}
 	}
+	limits := LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit)
+	if c.Measured {
+		limits = "8 routes with limits as measured at Discord, reactions open late; " + globalText(c.GlobalLimit)
+	}
 	return []string{
 		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
-		LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit),
+		limits,
 		fmt.Sprintf("%s; max rate limit %s; seed %d", LatencyText(c.RoundTrips()), longest, c.Seed),
 	}
 }

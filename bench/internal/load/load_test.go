@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -46,6 +47,29 @@ func measure(t *testing.T, ctx func(*testing.T) context.Context, config Config) 
 func runLoad(ctx context.Context, config Config, settings Settings) (Result, error) {
 	s := config.Scenario()
 	return s.Run(ctx, settings)
+}
+
+// Without a limit of its own, a load meets those that were measured at Discord.
+func TestLoadOfMeasuredLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		requests, channels int
+		longest            time.Duration // of all ideals: that of the global limit, or of the messages to one channel
+	}{{500, 10, 9050 * ms}, {100, 1, 15050 * ms}} {
+		config := sixWindows(func(c *Config) { c.Measured, c.Requests, c.Buckets = true, test.requests, test.channels })
+		result := measure(t, forever, config)
+		assert.Equal(t, map[int]int{http.StatusOK: test.requests}, result.Statuses)
+		assert.Zero(t, result.Avoidable.Total())
+		assert.LessOrEqual(t, result.Refused.Total(), 4, "lateness is learnt from a refusal")
+		assert.Greater(t, result.Certain(), 0.97)
+		assert.InDelta(t, test.longest.Seconds(), result.Ideal.Certain.Seconds(), 0.05)
+		assert.Contains(t, result.Report(report.Demand{}).About[1], "as measured at Discord")
+	}
+	routes := make(map[string]bool)
+	for _, on := range mix {
+		routes[on] = true
+	}
+	assert.Len(t, routes, 8, "as the description says")
 }
 
 func forever(t *testing.T) context.Context { return t.Context() }

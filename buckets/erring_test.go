@@ -1,0 +1,232 @@
+package buckets_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Errors without limits prove nothing of an unknown route. They let as many requests leave as successes that are not counted together: one for
+// each major parameter at a time.
+
+// erring is a server that answers all requests with an error without limits for a time, and then, from a bucket of one request, with successes.
+func erring(status int, until time.Duration) discordsim.Config {
+	return discordsim.Config{
+		Rules: []discordsim.Rule{{
+			Path: "**", Quota: discordsim.Fixed(1, time.Second), Hash: "posts",
+			Faults: []discordsim.Fault{{Until: until, Status: status, Uncounted: true, Drop: []string{
+				"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket",
+			}}},
+		}},
+		Global:  discordsim.Unlimited(),
+		Latency: discordsim.Latency{RoundTrip: 100 * time.Millisecond},
+	}
+}
+
+func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 403, 404, 500, 502, 503} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, erring(status, time.Hour))
+				for channel := range 20 {
+					w.post(1+channel, 1)
+				}
+				assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
+				assert.Less(t, w.finish(), 210*time.Millisecond, "the others together")
+				drained(t, w.manager)
+			})
+		})
+	}
+}
+
+// Each would draw a 401, and those count as invalid.
+func TestRequestsOfARefusedCredentialGoOneAtATime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, erring(401, time.Hour))
+		for channel := range 20 {
+			w.post(1+channel, 1)
+		}
+		w.finish()
+		assert.Equal(t, 1, w.Report().MaxInFlight)
+		drained(t, w.manager)
+	})
+}
+
+func TestErrorsWithoutLimitsDrawNoRefusalWhereTheRouteIsLimitedAfterAll(t *testing.T) {
+	t.Parallel()
+	for _, until := range []time.Duration{50, 150, 250, 950} {
+		t.Run(fmt.Sprint(until), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, erring(404, until*time.Millisecond))
+				for range 6 {
+					for channel := range 10 {
+						w.post(1+channel, 1)
+					}
+				}
+				w.finish()
+				assert.Zero(t, w.Report().Refused.Total())
+				drained(t, w.manager)
+			})
+		})
+	}
+}
+
+// Follow-ups to interactions that are over: each has a token of its own, and nothing that waits for the others.
+func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
+	t.Parallel()
+	const many = 9000
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, followUp(0)).update(plain(404))
+		leases := make([]buckets.Lease, many)
+		for i := range leases {
+			lease, err := m.Acquire(buckets.ContextWithMaxWait(context.Background(), 0), followUp(1+i), "")
+			require.NoError(t, err, "it waits for nothing")
+			leases[i] = lease
+		}
+		for _, lease := range leases {
+			lease.Update(plain(404))
+		}
+		wait(2 * time.Minute)
+		assert.Zero(t, m.Stats().Buckets)
+		drained(t, m)
+	})
+}
+
+func TestMemoryOfErrorsIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
+		heap := func() uint64 {
+			var stats runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&stats)
+			return stats.HeapAlloc
+		}
+		round := func(from int) {
+			for i := range 5000 {
+				lease, err := m.Acquire(context.Background(), followUp(from+i), "")
+				require.NoError(t, err)
+				lease.Update(plain(404))
+			}
+			wait(time.Minute)
+		}
+		round(0)
+		before := heap()
+		for i := range 5 {
+			round(10_000 * (1 + i))
+		}
+		assert.Less(t, heap(), before+1<<20)
+	})
+}
+
+func TestASuccessEndsTheDoubtForAllChannels(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, message(1)).update(plain(404))
+		first, waiting, other := ask(m, message(1)), asks(m, message(1), 3), asks(m, message(2), 3)
+		require.True(t, first.granted())
+		require.Equal(t, 0, granted(t, waiting))
+		require.Equal(t, 1, granted(t, other))
+		first.update(plain(200))
+		assert.Equal(t, 3, granted(t, waiting))
+		assert.Equal(t, 3, granted(t, other))
+		for _, c := range append(waiting, other...) {
+			c.update(plain(404))
+		}
+		drained(t, m)
+	})
+}
+
+// The routes of a family share their bucket, so they go one at a time in a channel together.
+func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, react(1))
+		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}, []*caller{ask(m, unreact(2)), ask(m, react(2))}
+		probe.update(plain(404))
+		require.Equal(t, 1, granted(t, in1))
+		require.Equal(t, 1, granted(t, in2))
+		for _, c := range append(in1, in2...) {
+			if c.granted() {
+				c.update(limited("reactions", 1, 0, time.Second))
+			}
+		}
+		wait(1100 * time.Millisecond)
+		assert.Equal(t, 2, granted(t, in1))
+		assert.Equal(t, 2, granted(t, in2))
+		require.NoError(t, m.Close())
+	})
+}
+
+// Requests that were lost, or failed, may have been counted: they are charged as soon as a bucket is known.
+func TestWhatHasFailedIsChargedWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, message(1)).lease.Release()
+		ask(m, message(1)).update(plain(502))
+		ask(m, message(2)).update(plain(502))
+		ask(m, message(3)).update(limited("posts", 2, 1, time.Minute))
+		assert.False(t, ask(m, message(1)).granted(), "two may have been counted")
+		assert.True(t, ask(m, message(2)).granted(), "one may have been counted")
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestManagersThatShareDrawNoRefusalAfterErrors(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		all := fleet(t, h, 3, erring(404, 350*time.Millisecond))
+		for range 3 {
+			for _, w := range all {
+				for channel := range 3 {
+					w.post(1+channel, 1)
+				}
+			}
+		}
+		for _, w := range all {
+			w.finish()
+		}
+		assert.Zero(t, all[0].Report().Refused.Total())
+		h.ends(t, all)
+	})
+}
+
+func TestErringRoutesAreUnknownAfterARestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, message(1)).update(plain(404))
+		ask(m, compile(routes.GetGuildMember, "9", "2")).update(plain(404))
+		var state bytes.Buffer
+		require.NoError(t, m.WriteState(&state))
+		require.NoError(t, m.Close())
+		m = started(t)
+		require.NoError(t, m.RestoreState(&state))
+		wait(time.Second)
+		both := asks(m, message(1), 2)
+		assert.Equal(t, 1, granted(t, both))
+		assert.True(t, ask(m, message(2)).granted())
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		assert.Equal(t, 1, granted(t, members))
+		require.NoError(t, m.Close())
+	})
+}

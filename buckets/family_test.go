@@ -1,0 +1,435 @@
+package buckets_test
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Reactions are a family: react adds one, unreact and clear remove one and all.
+func react(channel int) routes.CompiledRoute {
+	return compile(routes.AddMyMessageReaction, strconv.Itoa(channel), "1", "x")
+}
+
+func unreact(channel int) routes.CompiledRoute {
+	return compile(routes.DeleteMyMessageReaction, strconv.Itoa(channel), "1", "x")
+}
+
+func unreactAll(channel int) routes.CompiledRoute {
+	return compile(routes.DeleteAllMessageReactions, strconv.Itoa(channel), "1")
+}
+
+func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, react(1))
+		second, third, elsewhere := ask(m, unreact(1)), ask(m, unreactAll(1)), ask(m, unreact(2))
+		require.True(t, probe.granted())
+		require.Equal(t, 0, granted(t, []*caller{second, third, elsewhere}))
+		before := snapshot(t, m, buckets.UnknownHash)
+		assert.Len(t, before.Routes, 3)
+		assert.Empty(t, before.Route, "it is not the place of one route")
+		probe.update(limited("reactions", 1, 0, 250*time.Millisecond))
+		require.True(t, elsewhere.granted(), "its channel's bucket has room")
+		require.False(t, second.granted() || third.granted())
+		assert.Len(t, bucketOf(t, m, "1").Routes, 3)
+		wait(260 * time.Millisecond)
+		require.True(t, second.granted())
+		require.False(t, third.granted(), "they share a bucket of one request")
+		second.update(limited("reactions", 1, 0, 250*time.Millisecond))
+		wait(260 * time.Millisecond)
+		require.True(t, third.granted())
+		third.update(roomy)
+		elsewhere.update(roomy)
+		drained(t, m)
+	})
+}
+
+// reactionsOf is a server with a bucket of one reaction for each channel.
+func reactionsOf() discordsim.Config {
+	return discordsim.Config{
+		Rules: []discordsim.Rule{{
+			Path: "/channels/{id}/messages/{id}/reactions/**", Quota: discordsim.Fixed(1, 250*time.Millisecond), Hash: "reactions",
+		}},
+		Global: discordsim.Unlimited(),
+	}
+}
+
+func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing.T) {
+	t.Parallel()
+	for _, channels := range []int{1, 10} {
+		bubble(t, func(t *testing.T) {
+			w := newWorld(t, reactionsOf())
+			for channel := range channels {
+				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
+				w.send(context.Background(), "PUT", path+"/x/@me", nil)
+				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
+				w.send(context.Background(), "DELETE", path, nil)
+			}
+			assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
+			elapsed := w.finish()
+			assert.Zero(t, w.Report().Refused.Total())
+			assert.Less(t, elapsed, 650*time.Millisecond, "three in a channel, 250 ms apart, and a round trip for discovery")
+			drained(t, w.manager)
+		})
+	}
+}
+
+func TestEachCredentialDiscoversAFamilyByItself(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
+		first, second := as(m, "Bot two", unreact(1)), as(m, "Bot two", react(1))
+		require.True(t, first.granted())
+		require.False(t, second.granted())
+		first.update(limited("other reactions", 5, 4, time.Minute))
+		require.True(t, second.granted())
+		second.update(limited("other reactions", 5, 3, time.Minute))
+		drained(t, m)
+	})
+}
+
+// A hint is overruled by the route's own first response: until then one of its requests at a time is in flight in a bucket.
+func TestFamilyWithTwoHashes(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
+		others := asks(m, unreact(1), 4)
+		require.Equal(t, 1, granted(t, others), "the first one of the route alone")
+		others[0].update(limited("removing", 2, 1, time.Minute))
+		assert.Equal(t, 2, granted(t, others), "up to what its own bucket allows")
+		assert.Equal(t, 4, bucketOfHash(t, m, "adding").Remaining, "nothing stays charged where it was not counted")
+		later := ask(m, unreact(2))
+		require.True(t, later.granted())
+		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
+		require.NoError(t, m.Close())
+	})
+}
+
+func bucketOfHash(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.BucketSnapshot {
+	t.Helper()
+	return bucketOfMajor(t, m, hash, "1")
+}
+
+func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.BucketSnapshot) {
+	t.Helper()
+	n := 0
+	for b := range m.Buckets() {
+		if b.Hash == hash && b.Major == major {
+			found = b
+			n++
+		}
+	}
+	require.Equal(t, 1, n, "buckets of %s in %s", hash, major)
+	return found
+}
+
+// Requests of the family that wait when the hint turns out to be wrong for their route do not wait for the bucket of the other one.
+func TestAWrongHintIsNoReasonToWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
+		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
+		first, second := ask(m, unreact(1)), ask(m, unreact(1))
+		require.False(t, first.granted() || second.granted(), "by the hint the bucket is used up")
+		found := ask(m, unreact(2))
+		require.True(t, found.granted())
+		found.update(limited("removing", 2, 1, time.Minute))
+		require.True(t, first.granted(), "its bucket is another one")
+		first.update(limited("removing", 2, 1, time.Minute))
+		require.True(t, second.granted())
+		second.update(roomy)
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("adding", 1, 0, time.Second))
+		wait(2 * time.Second)
+		discover(t, m, unreact(1), limited("removing", 5, 4, time.Second))
+		for range 200 { // the other route is forgotten meanwhile
+			wait(time.Minute)
+			discover(t, m, react(1), limited("adding", 1, 0, time.Second))
+		}
+		require.Equal(t, 1, m.Stats().Routes)
+		wait(2 * time.Second)
+		used := ask(m, react(1))
+		again, more := ask(m, unreact(1)), ask(m, unreact(1))
+		require.True(t, again.granted(), "it does not wait for the bucket of a hint that was wrong")
+		require.False(t, more.granted(), "it is unknown")
+		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me", snapshot(t, m, buckets.UnknownHash).Route)
+		again.update(limited("removing", 5, 4, time.Second))
+		require.True(t, more.granted())
+		more.update(roomy)
+		used.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, unreact(1), limited("reactions", 5, 4, time.Second))
+		discover(t, m, react(1), limited("reactions", 5, 3, time.Second))
+		for range 200 {
+			wait(time.Minute)
+			discover(t, m, react(1), limited("reactions", 5, 4, time.Second))
+		}
+		require.Equal(t, 1, m.Stats().Routes)
+		c := ask(m, unreact(1))
+		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
+		c.update(roomy)
+	})
+}
+
+// How discovery goes on when the family's first response is not an ordinary one.
+func TestFirstResponseOfAFamily(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		first func(buckets.Lease)
+		want  int // of the other two routes' first requests
+	}{
+		{"limits", update(limited("reactions", 5, 4, time.Second)), 2},
+		{"nothing remains", update(limited("reactions", 5, 0, time.Second)), 0},
+		{"no headers", update(plain(200)), 2},
+		{"limits without a hash", update(limited("", 5, 4, time.Second)), 1}, // each may be counted where the other one is
+		{"not found, no headers", update(plain(404)), 1},
+		{"server error", update(plain(502)), 1},
+		{"lost", buckets.Lease.Release, 1},
+		{"never sent", buckets.Lease.Return, 1},
+		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "reactions", 1, 0, 2*time.Second)), 0},
+		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 1},
+		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				probe, others := ask(m, react(1)), []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}
+				c.first(probe.lease)
+				synctest.Wait()
+				require.Equal(t, c.want, granted(t, others))
+				wait(3 * time.Second)
+				for range others {
+					for _, o := range others {
+						if o.granted() {
+							o.update(limited("reactions", 5, 3, time.Second))
+						}
+					}
+					wait(3 * time.Second)
+				}
+				assert.Equal(t, 2, granted(t, others), "nothing waits for ever")
+				drained(t, m)
+			})
+		})
+	}
+}
+
+func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe, second, third := ask(m, react(1)), ask(m, unreact(1)), ask(m, unreactAll(1))
+		second.cancel()
+		synctest.Wait()
+		probe.lease.Release()
+		synctest.Wait()
+		require.True(t, third.granted())
+		third.update(limited("reactions", 2, 0, time.Second))
+		last := ask(m, react(1))
+		require.False(t, last.granted(), "the lost one may have been counted, too")
+		wait(1100 * time.Millisecond)
+		require.True(t, last.granted())
+		last.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestAFamilyMovesWithItsHash(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("before", 5, 4, time.Second))
+		discover(t, m, unreact(1), limited("before", 5, 3, time.Second))
+		for channel := 1; channel <= 2; channel++ {
+			discover(t, m, react(channel), limited("before", 5, 2, time.Second))
+			discover(t, m, react(channel), limited("after", 5, 4, time.Second))
+		}
+		c := ask(m, unreactAll(1))
+		assert.Equal(t, 1, bucketOfHash(t, m, "after").InFlight, "the hint is the latest that is known")
+		c.update(limited("after", 5, 3, time.Second))
+		c = ask(m, unreact(1))
+		assert.Equal(t, 1, bucketOfHash(t, m, "before").InFlight, "its own responses have named that")
+		c.update(limited("after", 5, 2, time.Second))
+		discover(t, m, unreact(1), limited("after", 5, 1, time.Second))
+		drained(t, m)
+	})
+}
+
+func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
+		wait(time.Second)
+		predicted, because, err := m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
+		require.NoError(t, err)
+		assert.Equal(t, buckets.WaitsForWindow, because)
+		assert.InDelta(t, 9, predicted.Seconds(), 0.1)
+		_, err = m.TryAcquire(unreact(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, "reactions", tooLong.Bucket)
+		waiting := ask(m, unreact(1))
+		status := m.Status(10)
+		require.Len(t, status.Buckets, 1)
+		assert.Equal(t, "reactions", status.Buckets[0].Hash)
+		assert.Len(t, status.Buckets[0].Routes, 2)
+		wait(10 * time.Second)
+		require.True(t, waiting.granted())
+		ask(m, react(1)).update(limited("reactions", 5, 3, time.Second))
+		more := ask(m, unreact(1))
+		_, because, err = m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
+		require.NoError(t, err)
+		assert.Equal(t, buckets.WaitsForProbe, because)
+		waiting.update(limited("reactions", 5, 4, time.Second))
+		require.True(t, more.granted())
+		more.update(roomy)
+		drained(t, m)
+	})
+}
+
+func TestFamiliesAreKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var state bytes.Buffer
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 3, 2, time.Minute))
+		c := ask(m, unreact(1)) // known by the hint only
+		unknown := ask(m, compile(routes.GetGuildMember, "9", "2"))
+		require.NoError(t, m.WriteState(&bytes.Buffer{}))
+		require.NoError(t, m.Close())
+		require.NoError(t, m.WriteState(&state))
+		c.lease.Release()
+		unknown.lease.Release()
+
+		m = started(t)
+		require.NoError(t, m.RestoreState(&state))
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		require.Equal(t, 1, granted(t, members), "still unknown, and one place for both routes")
+		first := ask(m, unreactAll(1))
+		require.True(t, first.granted())
+		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
+		first.update(limited("reactions", 3, 0, time.Minute))
+		require.False(t, ask(m, unreact(1)).granted(), "the bucket is used up")
+		require.NoError(t, m.Close())
+	})
+}
+
+// The family's requests that were lost before its hash was known may have been counted.
+func TestWhatAFamilyHasLostIsChargedWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		ask(m, react(1)).lease.Release()
+		ask(m, unreact(1)).update(limited("reactions", 3, 1, time.Minute))
+		two := asks(m, unreact(1), 2)
+		assert.Equal(t, 1, granted(t, two), "one place is left")
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestOtherServersHaveFamiliesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
+		c := call(context.Background(), m, buckets.Request{Route: unreact(1), Authorization: bot, Server: "elsewhere"})
+		require.True(t, c.granted())
+		for b := range m.Buckets() {
+			assert.Equal(t, b.Server == "elsewhere", b.Hash == buckets.UnknownHash && b.InFlight == 1)
+		}
+		c.update(plain(200))
+		drained(t, m)
+	})
+}
+
+func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
+		all := append(asks(m, react(1), 3), asks(m, unreact(1), 3)...)
+		require.Equal(t, 6, granted(t, all))
+		all[0].update(limited("reactions", 20, 14, time.Second))
+		all = append(all, asks(m, unreact(1), 2)...)
+		require.Equal(t, 7, granted(t, all[1:]))
+		for _, c := range all[1:] {
+			c.update(limited("reactions", 20, 10, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+// Processes that share limits find out together where a family belongs.
+func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		all := fleet(t, h, 3, reactionsOf())
+		for _, w := range all {
+			for channel := range 2 {
+				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
+				w.send(context.Background(), "PUT", path+"/x/@me", nil)
+				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
+				w.send(context.Background(), "DELETE", path, nil)
+			}
+		}
+		start := time.Now()
+		for _, w := range all {
+			w.finish()
+		}
+		assert.Zero(t, all[0].Report().Refused.Total())
+		assert.Less(t, time.Since(start), 2400*time.Millisecond, "nine in a channel, 250 ms apart")
+		h.ends(t, all)
+	})
+}
+
+func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := started(t, buckets.WithShared(h)), started(t, buckets.WithShared(h))
+		discover(t, a, react(1), limited("adding", 5, 4, time.Minute))
+		first, second := ask(b, unreact(1)), ask(b, unreact(1))
+		wait(time.Second)
+		require.True(t, first.granted(), "by the hint")
+		require.False(t, second.granted(), "after the first one's response")
+		first.update(limited("removing", 2, 1, time.Minute))
+		wait(time.Second)
+		require.True(t, second.granted())
+		second.update(limited("removing", 2, 0, time.Minute))
+		wait(time.Minute + time.Second)
+		drained(t, a)
+		drained(t, b)
+	})
+}

@@ -1,0 +1,97 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// errorsOf is a refusal in the name of a bucket in which a server counts something else than requests to a route.
+func errorsOf(wait time.Duration) ratelimits.Response {
+	return inBucket(refused(ratelimits.ClassUser, wait), "errors", 10, 0, wait)
+}
+
+func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
+		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
+		discover(t, m, compile(routes.GetMyUser), limited("me", 50, 49, time.Minute))
+		one, two, three := ask(m, message(1)), ask(m, list(2)), ask(m, compile(routes.GetMyUser))
+		one.update(errorsOf(2 * time.Second))
+		two.update(errorsOf(4 * time.Second))
+		three.update(errorsOf(5 * time.Second))
+		waiting := []*caller{ask(m, message(1)), ask(m, list(2)), ask(m, compile(routes.GetMyUser)), ask(m, message(2))}
+		wait(4900 * time.Millisecond)
+		require.Equal(t, 0, granted(t, waiting), "the last one asks for five seconds")
+		wait(time.Second)
+		require.Equal(t, 1, granted(t, waiting), "one goes first")
+		waiting[0].update(errorsOf(time.Second))
+		wait(1500 * time.Millisecond)
+		again := ask(m, message(1))
+		require.Equal(t, 1, granted(t, waiting[1:]))
+		waiting[1].update(limited("list", 50, 49, time.Minute))
+		require.Equal(t, 2, granted(t, waiting[2:]), "it has passed, so the others may leave, too")
+		require.True(t, again.granted())
+		for hash, c := range map[string]*caller{"messages": again, "me": waiting[2]} {
+			assert.Equal(t, 1, bucketOfMajor(t, m, hash, map[string]string{"messages": "1", "me": "-"}[hash]).InFlight)
+			c.update(limited(hash, 50, 40, time.Minute))
+		}
+		waiting[3].update(limited("messages", 50, 49, time.Minute))
+		drained(t, m)
+	})
+}
+
+// The same hash for several channels is a bucket of each channel: other responses name it.
+func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("common", 50, 49, time.Minute))
+		discover(t, m, list(1), limited("list", 50, 49, time.Minute))
+		ask(m, message(1)).update(inBucket(refused(ratelimits.ClassUser, time.Minute), "common", 50, 0, time.Minute))
+		ask(m, list(1)).update(inBucket(refused(ratelimits.ClassUser, time.Minute), "common", 50, 0, time.Minute))
+		other := ask(m, message(2))
+		assert.True(t, other.granted())
+		other.update(limited("common", 50, 49, time.Minute))
+		for channel := 3; channel < 6; channel++ { // one route alone is no proof either
+			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 5, 0, time.Second))
+			wait(2 * time.Second)
+		}
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "channel" && b.Major == "-")
+		}
+		require.NoError(t, m.Close())
+	})
+}
+
+// Whatever was under way when the refusals came proves nothing, and is answered where it belongs.
+func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
+		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
+		earlier, one, two := ask(m, message(1)), ask(m, message(1)), ask(m, list(2))
+		one.update(errorsOf(2 * time.Second))
+		two.update(errorsOf(4 * time.Second))
+		waiting := ask(m, message(1))
+		earlier.update(limited("messages", 50, 47, time.Minute))
+		wait(3 * time.Second)
+		require.False(t, waiting.granted())
+		wait(2 * time.Second)
+		require.True(t, waiting.granted())
+		waiting.update(plain(404))
+		assert.Equal(t, buckets.WaitsFor(""), bucketOfMajor(t, m, "messages", "1").WaitsFor)
+		next := asks(m, message(1), 5)
+		require.Equal(t, 5, granted(t, next))
+		require.NoError(t, m.Close())
+	})
+}

@@ -1,0 +1,249 @@
+package buckets_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+const (
+	leastUse = 0.93 // of what a limit allows
+	// useMargin is how much less than the ideal a limit may be used where the ideal order itself does not reach leastUse.
+	useMargin = 0.02
+)
+
+// wanted returns how much of a limit has to be used. It is a limit that some requests need alone, so there is always
+// something to send.
+func (c *crossing) wanted(name string, ideal []*flow) float64 {
+	return min(leastUse, c.use(name, ideal)-useMargin)
+}
+
+// patience returns how long a tenant's first request may wait: as long as in the ideal order, and one period.
+func (c *crossing) patience(ideal []*flow) time.Duration {
+	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond
+}
+
+var crossings = map[string]struct {
+	full []string // limits of which the demand is never short
+	crossing
+}{
+	// today: use of a .79 to .88, of b .83 to 1.00; the requests that need both wait 19 to 25 s (ideal: 10 s)
+	"unequal periods": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {1, 5 * time.Second}, "b": {3, 7 * time.Second}},
+		demands: []demand{{"a", 0}, {"b", 0}, {"ab", 0}},
+	}},
+	// today: use of a .84, of b .68; a tenant waits 115 to 181 s (ideal: 6 s)
+	"equal periods": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {1, 3 * time.Second}},
+		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}},
+	}},
+	// today: use of a .81, of c 1.00; 13 s (ideal: 9 s)
+	"three limits": {[]string{"a", "c"}, crossing{
+		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {3, 4 * time.Second}, "c": {5, 7 * time.Second}},
+		demands: []demand{{"ab", 0}, {"bc", 0}, {"ac", 0}, {"a", 0}, {"c", 0}},
+	}},
+	// today: use of a .61, of b .75; some wait all the time (ideal: 40 s)
+	"many tenants": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {2, 2 * time.Second}, "b": {3, 2 * time.Second}},
+		demands: []demand{{"ab", 20}, {"a", 20}, {"b", 20}},
+	}},
+	// today: use of a .61, of b .75; some wait all the time (ideal: 41 s)
+	"many tenants, unequal periods": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {1, 1 * time.Second}, "b": {3, 2 * time.Second}},
+		demands: []demand{{"ab", 20}, {"a", 20}, {"b", 20}},
+	}},
+	// today: use .38, 90 to 105 s (ideal: .91, 20 s)
+	"ten tenants before a bucket": {[]string{"d"}, crossing{
+		limits:  map[string]allowance{"d": {5, time.Second}, "X": {1, 2 * time.Second}},
+		demands: []demand{{"Xd", 10}, {"d", 1}},
+	}},
+	// today: use .12, some wait all the time (ideal: .91, 202 s)
+	"a hundred tenants before a bucket": {[]string{"d"}, crossing{
+		limits:  map[string]allowance{"d": {5, time.Second}, "X": {1, 2 * time.Second}},
+		demands: []demand{{"Xd", 100}, {"d", 1}},
+	}},
+	// today: use of d .63
+	"busy global limit": {[]string{"G", "d"}, crossing{
+		limits: map[string]allowance{"G": {18, time.Second}, "d": {1, time.Second}},
+		demands: []demand{{"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0},
+			{"Gd", 0}},
+	}},
+	// today: use of d .88
+	"busy global limit, tenants": {[]string{"G", "d"}, crossing{
+		limits:  map[string]allowance{"G": {10, time.Second}, "d": {3, 2 * time.Second}},
+		demands: []demand{{"G", 5}, {"Gd", 1}},
+	}},
+	// today: use of d .83
+	"long round trips": {[]string{"G", "d"}, crossing{
+		limits:  map[string]allowance{"G": {22, time.Second}, "d": {4, 4 * time.Second}},
+		demands: []demand{{"G", 0}, {"G", 0}, {"G", 0}, {"Gd", 0}, {"Gd", 0}},
+		trip:    300 * time.Millisecond,
+	}},
+	// today: use of a .85, of b .85 to .88; 47 to 137 s (ideal: 7 s)
+	"long round trips, crossing": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {1, 2 * time.Second}, "b": {3, 5 * time.Second}},
+		demands: []demand{{"ab", 1}, {"a", 2}, {"b", 2}},
+		trip:    300 * time.Millisecond,
+	}},
+	// today: 20 s (ideal: 10 s)
+	"processes": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {2, 2 * time.Second}, "b": {3, 5 * time.Second}},
+		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}}, shared: 3,
+	}},
+	// today: use of a .83 to .85, of b .81 to .82; 27 to 34 s (ideal: 9 s)
+	"processes, equal periods": {[]string{"a", "b"}, crossing{
+		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {3, 3 * time.Second}},
+		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}}, shared: 3,
+	}},
+}
+
+// The order that the others are measured by is that of a simulation which was made independently.
+func TestIdealOrderOfLimitsThatCross(t *testing.T) {
+	t.Parallel()
+	c := crossing{
+		limits:  map[string]allowance{"a": {1, 5 * time.Second}, "b": {3, 7 * time.Second}},
+		demands: []demand{{"a", 0}, {"b", 0}, {"ab", 0}}, span: 700 * time.Second,
+	}
+	sent := map[string]int{}
+	for _, f := range c.ideal() {
+		sent[f.needs] = f.sent
+	}
+	assert.Equal(t, map[string]int{"a": 71, "b": 211, "ab": 69}, sent)
+	assert.Equal(t, 10*time.Second, longest(c.ideal()))
+}
+
+// A request that needs several limits does not starve, and keeps nothing from others meanwhile.
+func TestStructuralLimitsThatCross(t *testing.T) {
+	structural(t)
+	t.Parallel()
+	for name, world := range crossings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := world.crossing
+			c.span = 400 * time.Second
+			if c.trip == 0 {
+				c.trip = 20 * time.Millisecond
+			}
+			for seed := range uint64(3) {
+				bubble(t, func(t *testing.T) { c.judge(t, seed, world.full) })
+			}
+		})
+	}
+}
+
+// judge requires that the limits are used, and that nobody waits for long.
+func (c *crossing) judge(t *testing.T, seed uint64, full []string) {
+	t.Helper()
+	ideal, flows := c.ideal(), c.run(t, seed)
+	assert.LessOrEqual(t, longest(flows), c.patience(ideal), "ideal: %v", longest(ideal))
+	for _, limit := range full {
+		assert.GreaterOrEqual(t, c.use(limit, flows), c.wanted(limit, ideal), "use of %s", limit)
+	}
+}
+
+// Where no request needs more than one limit, all of that is so.
+func TestLimitsThatDoNotCross(t *testing.T) {
+	t.Parallel()
+	c := crossing{
+		limits: map[string]allowance{"a": {1, 5 * time.Second}, "b": {3, 2 * time.Second}, "c": {4, 3 * time.Second}},
+		trip:   100 * time.Millisecond, span: 400 * time.Second,
+	}
+	for tenants := range 8 {
+		c.demands = []demand{{"a", tenants}, {"b", tenants}, {"b", tenants}, {"c", tenants}}
+		bubble(t, func(t *testing.T) { c.judge(t, 1, []string{"a", "b", "c"}) })
+	}
+}
+
+// Two tenants send requests to two channels, which need two limits of one period, or one of them.
+//
+// today: in 40 of 40 rounds a tenant waits longer than in the ideal order (8 s) and one period, mostly 59 to 97 s
+func TestStructuralTwoTenantsDoNotStandStill(t *testing.T) {
+	structural(t)
+	t.Parallel()
+	const rounds = 40
+	still := 0
+	for seed := range uint64(rounds) {
+		c := crossing{
+			limits:  map[string]allowance{"a": {1, 2 * time.Second}, "b": {1, 2 * time.Second}},
+			demands: []demand{{"ab", 2}, {"b", 2}}, same: true, trip: 20 * time.Millisecond, span: 100 * time.Second,
+		}
+		patience := c.patience(c.ideal())
+		bubble(t, func(t *testing.T) {
+			if longest(c.run(t, seed)) > patience {
+				still++
+			}
+		})
+	}
+	assert.Zero(t, still, "of %d rounds", rounds)
+}
+
+// Limits and demands of any sizes: two or three limits of one period, or of different ones, with tenants or without,
+// sometimes beside a busy global limit.
+//
+// today: 21 to 23 of 60 worlds with equal periods, and 28 of 60 with unequal ones, are wrong; in 7 and 8 a tenant sends
+// nothing for 75 s
+func TestStructuralRandomLimitsThatCross(t *testing.T) {
+	structural(t)
+	t.Parallel()
+	for name, equal := range map[string]bool{"equal periods": true, "unequal periods": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const worlds = 60
+			bad, still := 0, 0
+			for seed := range uint64(worlds) {
+				c := randomCrossing(rand.New(rand.NewPCG(seed, 1)), equal)
+				ideal := c.ideal()
+				bubble(t, func(t *testing.T) {
+					flows := c.run(t, seed)
+					wait, wanted := longest(flows), c.patience(ideal)
+					wrong := wait > wanted
+					for _, d := range c.demands {
+						wrong = wrong || len(d.needs) == 1 && c.use(d.needs, flows) < c.wanted(d.needs, ideal)
+					}
+					if wrong {
+						bad++
+					}
+					if wait > c.span/2 {
+						still++
+					}
+				})
+			}
+			assert.Zero(t, bad, "worlds in which a limit is not used up, or a tenant waits too long")
+			assert.Zero(t, still, "worlds in which a tenant sends nothing for half of the time")
+		})
+	}
+}
+
+func randomCrossing(r *rand.Rand, equal bool) *crossing {
+	period := func() time.Duration { return time.Duration(1+r.IntN(5)) * time.Second }
+	all := period()
+	trip := time.Duration(r.IntN(3)) * 25 * time.Millisecond
+	c := &crossing{limits: map[string]allowance{}, trip: trip, span: 150 * time.Second}
+	names := []string{"a", "b", "c"}[:2+r.IntN(2)]
+	for _, name := range names {
+		a := allowance{1 + r.IntN(3), all}
+		if !equal {
+			a.period = period()
+		}
+		c.limits[name] = a
+	}
+	global := ""
+	if r.IntN(3) == 0 {
+		global = "G"
+		c.limits["G"] = allowance{5 + r.IntN(10), time.Second}
+	}
+	tenants := r.IntN(2) * (1 + r.IntN(3))
+	c.demands = append(c.demands, demand{global + "ab", tenants})
+	for range 1 + r.IntN(3) {
+		c.demands = append(c.demands, demand{global + names[r.IntN(len(names))], tenants})
+	}
+	if global != "" {
+		c.demands = append(c.demands, demand{"G", tenants})
+	}
+	if len(names) == 3 {
+		c.demands = append(c.demands, demand{global + "bc", tenants})
+	}
+	return c
+}

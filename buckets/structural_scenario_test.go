@@ -1,0 +1,184 @@
+package buckets_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// fixedWindow is a server's window of one bucket.
+type fixedWindow struct {
+	limit  int // 0: the bucket is not limited
+	period time.Duration
+	used   int
+	ends   time.Time
+}
+
+// answer counts a request that is processed now.
+func (w *fixedWindow) answer(hash string) ratelimits.Response {
+	if w.limit == 0 {
+		return plain(200)
+	}
+	if now := time.Now(); !now.Before(w.ends) {
+		w.used, w.ends = 0, now.Add(w.period)
+	}
+	w.used++
+	return limited(hash, w.limit, max(w.limit-w.used, 0), time.Until(w.ends))
+}
+
+// scenario is a random world in which requests wait. All that is drawn is drawn when it is made, so that it can be
+// repeated.
+type scenario struct {
+	random  *rand.Rand
+	options []buckets.Option
+	windows []*fixedWindow // by channel, from 1 on
+	tenants int
+	trip    time.Duration
+	longest time.Duration // period of all limits that there are
+	manager *buckets.RESTBucketManager
+}
+
+func newScenario(t *testing.T, seed uint64) *scenario {
+	r := rand.New(rand.NewPCG(seed, 2))
+	s := &scenario{random: r, longest: time.Second, tenants: r.IntN(2) * r.IntN(5)}
+	s.trip = time.Duration(r.IntN(3)) * 20 * time.Millisecond
+	global := r.IntN(2) * (2 + r.IntN(10))
+	s.options = []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithGlobalLimit(global)}
+	if r.IntN(3) == 0 {
+		s.options = append(s.options, buckets.WithGroupWeights(func(group string) int { return 1 + len(group)%3 }))
+	}
+	if r.IntN(8) == 0 {
+		s.options = append(s.options, buckets.WithOrdered())
+	}
+	for i := range r.IntN(3) {
+		limit, of := 1+r.IntN(8), []buckets.LimitOption{buckets.Named(strconv.Itoa(i))}
+		of = append(of, [][]buckets.LimitOption{nil, {buckets.PerMajor()}, {buckets.PerGroup()}}[r.IntN(3)]...)
+		s.options = append(s.options, buckets.WithLimit(buckets.ForAll(), limit, s.period(), of...))
+	}
+	for range 1 + r.IntN(4) {
+		s.windows = append(s.windows, &fixedWindow{limit: r.IntN(10), period: s.period()})
+	}
+	s.manager = started(t, s.options...)
+	return s
+}
+
+func (s *scenario) period() time.Duration {
+	d := time.Duration(1+s.random.IntN(10)) * time.Second
+	s.longest = max(s.longest, d)
+	return d
+}
+
+// draw returns a request, which may have priority.
+func (s *scenario) draw() (context.Context, *buckets.Request) {
+	ctx, r := context.Background(), request(message(1+s.random.IntN(len(s.windows))))
+	if s.tenants > 0 {
+		r.Group = "tenant"[:1+s.random.IntN(s.tenants)]
+	}
+	if s.random.IntN(8) == 0 {
+		ctx = buckets.ContextWithPriority(ctx)
+	}
+	return ctx, r
+}
+
+// acquire lets a request wait, and answers it a round trip later.
+func (s *scenario) acquire(ctx context.Context, request *buckets.Request, then func(err error)) {
+	s.manager.AcquireFunc(ctx, request, func(lease buckets.Lease, err error) {
+		if then(err); err != nil {
+			return
+		}
+		channel, _ := strconv.Atoi(request.Route.Major())
+		time.AfterFunc(s.trip/2, func() {
+			response := s.windows[channel-1].answer("messages " + strconv.Itoa(channel))
+			time.AfterFunc(s.trip/2, func() { lease.Update(response) })
+		})
+	})
+}
+
+// prepare makes all buckets known, and lets requests wait.
+func (s *scenario) prepare() {
+	for i := range s.windows {
+		s.acquire(context.Background(), request(message(i+1)), func(error) {})
+		wait(11 * time.Second)
+	}
+	switch s.random.IntN(6) {
+	case 0:
+		s.manager.Throttle(time.Duration(s.random.IntN(5000)) * time.Millisecond)
+	case 1:
+		c := call(buckets.ContextWithMaxWait(background, 0), s.manager, *request(message(1)))
+		held := time.Duration(1+s.random.IntN(5)) * time.Second
+		if c.granted() {
+			c.update(inBucket(refused(ratelimits.ClassShared, held), "messages 1", 5, 4, time.Second))
+		}
+	}
+	for range s.random.IntN(80) {
+		ctx, request := s.draw()
+		s.acquire(ctx, request, func(error) {})
+		wait(time.Duration(s.random.IntN(20)) * time.Millisecond)
+	}
+}
+
+// last returns what is predicted for one more request, how long it then waits, at most the given time, and how much
+// they may differ.
+func (s *scenario) last(
+	t *testing.T, most time.Duration,
+) (predicted, waited, tolerance time.Duration, known bool, err error) {
+	ctx, request := s.draw()
+	predicted, because, problem := s.manager.Predict(request)
+	require.NoError(t, problem)
+	start, done := time.Now(), make(chan error, 1)
+	s.acquire(buckets.ContextWithMaxWait(ctx, most), request, func(err error) {
+		waited = time.Since(start)
+		done <- err
+	})
+	err = <-done
+	known = because != buckets.WaitsForProbe && !buckets.Priority(ctx) // Predict does not hear of priority
+	return predicted, waited, max(s.longest, waited/20) + 2*s.trip, known, err
+}
+
+// In 99 of 100 random scenarios a wait is predicted within one window, or 5 %. Nothing is rejected that would leave
+// within that.
+//
+// today: 30 of 262 predictions are off, mostly too short by 10 s to 5 min; 2 requests are rejected
+func TestStructuralPredictionsInRandomScenarios(t *testing.T) {
+	structural(t)
+	t.Parallel()
+	const scenarios = 300
+	off, rejected, all := 0, 0, 0 // all: without those of which nothing can be predicted
+	for seed := range uint64(scenarios) {
+		var predicted, waited, tolerance time.Duration
+		var known bool
+		bubble(t, func(t *testing.T) {
+			s := newScenario(t, seed)
+			s.prepare()
+			var err error
+			predicted, waited, tolerance, known, err = s.last(t, 24*time.Hour)
+			require.NoError(t, err)
+			wait(10 * time.Minute)
+		})
+		if !known {
+			continue
+		}
+		all++
+		if (predicted - waited).Abs() > tolerance {
+			off++
+		}
+		bubble(t, func(t *testing.T) {
+			s := newScenario(t, seed)
+			s.prepare()
+			if _, _, _, _, err := s.last(t, waited+tolerance); err != nil {
+				rejected++
+			}
+			wait(10 * time.Minute)
+		})
+	}
+	assert.LessOrEqual(t, off, all/100, "of %d predictions differ by more than a window and 5 %%", all)
+	assert.Zero(t, rejected, "requests that would have left in time")
+}

@@ -1,0 +1,232 @@
+package discordtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// ask sends a request, such as "GET /users/@me", that has to be answered.
+func ask(t testing.TB, server *discordtest.Server, on string, header ...string) answer {
+	t.Helper()
+	method, path, _ := strings.Cut(on, " ")
+	a, err := send(t, server.Client(), method, base+path, "{}", header...)
+	require.NoError(t, err)
+	return a
+}
+
+// accepted sends a request until it is refused, and returns how many were not. It stops at 100.
+func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refused answer) {
+	t.Helper()
+	for ; n < 100; n++ {
+		if n%40 == 39 {
+			time.Sleep(2 * time.Second) // for the global limit
+		}
+		time.Sleep(time.Millisecond)
+		if a := ask(t, server, on); a.status == http.StatusTooManyRequests {
+			return n, a
+		}
+	}
+	return n, answer{}
+}
+
+// limited returns the code, the scope and the wait in seconds of a 429.
+func limited(t testing.TB, refused answer) string {
+	t.Helper()
+	var body struct{ Code int }
+	require.NoError(t, json.Unmarshal([]byte(refused.body), &body), refused.body)
+	return fmt.Sprint(body.Code, " ", refused.header.Get("X-RateLimit-Scope"), " ", refused.header.Get("Retry-After"))
+}
+
+// snowflake is the id of a message that is so old.
+func snowflake(age time.Duration) string {
+	created := time.Now().Add(-age).Sub(time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC))
+	return fmt.Sprint(created.Milliseconds() << 22)
+}
+
+// Two requests in a row tell the kinds of limits apart by their headers.
+func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
+	t.Parallel()
+	for on, want := range map[string]struct{ first, second string }{ // limit, remaining, reset-after
+		"GET /channels/1/messages": {"5 4 1.000", "5 3 2.000"}, // a token bucket
+		"PATCH /guilds/1":          {"5 4 5.000", "5 3 5.000"}, // a fixed window
+		"GET /users/@me":           {"1000 999 0.001", "1000 998 0.001"},
+		"GET /users/@me/guilds":    {"1 0 5.000", "1 0 5.000"},
+		"GET /gateway":             {"  ", "  "},
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			for _, want := range []string{want.first, want.second} {
+				header := ask(t, server, on).header
+				got := header.Get("X-RateLimit-Limit") + " " + header.Get("X-RateLimit-Remaining")
+				assert.Equal(t, want, got+" "+header.Get("X-RateLimit-Reset-After"), on)
+			}
+		}, discordtest.Discord().Punctual())
+	}
+}
+
+// Routes that share a bucket name it with one hash, and take each other's places.
+func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
+	t.Parallel()
+	for name, family := range map[string][]string{
+		"reactions": {
+			"PUT /channels/1/messages/2/reactions/a/@me", "DELETE /channels/1/messages/3/reactions",
+			"DELETE /channels/1/messages/3/reactions/b/5",
+		},
+		"channel": {"PUT /channels/1/permissions/2", "PATCH /channels/1", "DELETE /channels/1/permissions/2"},
+		"webhook": {
+			"GET /webhooks/1/secret", "PATCH /webhooks/1/secret/messages/2",
+			"DELETE /webhooks/1/secret/messages/@original",
+		},
+		"commands": {"POST /applications/1/commands", "POST /applications/1/guilds/2/commands"},
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			hashes := make(map[string]bool)
+			before := ""
+			for i, on := range family {
+				a := ask(t, server, on)
+				hashes[a.header.Get("X-RateLimit-Bucket")] = true
+				remaining := a.header.Get("X-RateLimit-Remaining")
+				first := i == 0 || name == "reactions"
+				assert.NotEqual(t, first, remaining < before, "%s: %s after %s", on, remaining, before)
+				assert.Equal(t, i > 0 && name == "reactions", a.status == 429, on)
+				before = remaining
+			}
+			assert.Len(t, hashes, 1, name)
+		}, discordtest.Discord())
+	}
+}
+
+func TestDiscordCountsWebhooksByTheirToken(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		for _, want := range []struct{ path, authorization, remaining string }{
+			{"/webhooks/1/secret", "Bot a", "4"}, {"/webhooks/1/secret", "", "3"}, {"/webhooks/1/secret", "Bot b", "2"},
+			{"/webhooks/1/other", "", "4"},
+		} {
+			a := ask(t, server, "GET "+want.path, "Authorization", want.authorization)
+			assert.Equal(t, want.remaining, a.header.Get("X-RateLimit-Remaining"), want)
+		}
+	}, discordtest.Discord())
+}
+
+// Hidden limits have the numbers, codes and scopes that were measured or reported.
+func TestHiddenLimitsOfDiscord(t *testing.T) {
+	t.Parallel()
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		on      func() string // in the bubble's time
+		n       int
+		refused string // code, scope, Retry-After
+		says    string // limit and remaining
+	}{
+		{func() string { return "PATCH /channels/1/messages/" + snowflake(2*time.Hour) }, 3, "30046 user 6", "5 1"},
+		{func() string { return "PATCH /channels/1/messages/" + snowflake(time.Minute) }, 5, "0 user 1", "5 0"},
+		{func() string { return "DELETE /channels/1/messages/" + snowflake(time.Second) }, 5, "0 user 1", "5 0"},
+		{func() string { return "DELETE /channels/1/messages/" + snowflake(day) }, 3, "0 user 1", "3 0"},
+		{func() string { return "DELETE /channels/1/messages/" + snowflake(15*day) }, 30, "0 user 1", "30 0"},
+		{func() string { return "POST /guilds/1/prune" }, 1, "30040 shared 900", "1000 999"},
+		{func() string { return "POST /channels/1/webhooks" }, 50, "0 shared 70", "1000 999"},
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			time.Sleep(20 * 365 * day) // bubbles begin before Discord did
+			on := c.on()
+			n, refused := accepted(t, server, on)
+			assert.Equal(t, c.n, n, on)
+			assert.Equal(t, c.refused, limited(t, refused), on)
+			header := refused.header
+			assert.Equal(t, c.says, header.Get("X-RateLimit-Limit")+" "+header.Get("X-RateLimit-Remaining"), on)
+		}, discordtest.Discord())
+	}
+}
+
+// The webhooks of a channel share a limit that others do not have a part in.
+func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		var statuses []int
+		for n := range 31 {
+			time.Sleep(500 * time.Millisecond) // for the webhooks' own limits
+			a := ask(t, server, fmt.Sprintf("POST /webhooks/%d/secret", 1+n%2))
+			statuses = append(statuses, a.status)
+			if a.status == 429 {
+				assert.Equal(t, "0 shared 45", limited(t, a))
+				assert.NotEqual(t, "0", a.header.Get("X-RateLimit-Remaining"))
+			}
+		}
+		assert.Equal(t, append(slices.Repeat([]int{200}, 30), 429), statuses)
+		assert.Equal(t, 200, ask(t, server, "POST /webhooks/3/secret").status, "in another channel")
+		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "no message")
+		assert.Equal(t, 429, ask(t, server, "POST /webhooks/2/secret/slack").status)
+	}, discordtest.Discord().WebhooksIn("9", "1").WebhooksIn("9", "2"))
+}
+
+// Buckets of one request open later than their headers say, and the 429 says by how much.
+func TestBucketsOfDiscordAreLate(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		on           string
+		period, late time.Duration
+		rules        []discordtest.Rule
+	}{
+		{"GET /users/@me/guilds", 5 * time.Second, 300 * ms, []discordtest.Rule{discordtest.Discord()}},
+		{"PUT /channels/1/messages/2/reactions/a/@me", 250 * ms, 200 * ms, []discordtest.Rule{discordtest.Discord()}},
+		{"GET /users/@me/guilds", 5 * time.Second, 0, []discordtest.Rule{discordtest.Discord().Punctual()}},
+		{"GET /users/@me", time.Second, 40 * ms, []discordtest.Rule{
+			discordtest.Discord().Punctual(), discordtest.Window("GET /users/@me", 1, time.Second).Late(40*ms, 40*ms),
+		}},
+		{"GET /users/@me", time.Second, 40 * ms, []discordtest.Rule{
+			discordtest.Leaky("GET /users/@me", 1, time.Second).Late(40*ms, 40*ms),
+		}},
+	} {
+		inBubble(t, func(t *testing.T, server *discordtest.Server) {
+			first := ask(t, server, c.on)
+			assert.Equal(t, fmt.Sprintf("%.3f", c.period.Seconds()), first.header.Get("X-RateLimit-Reset-After"), c.on)
+			time.Sleep(c.period)
+			second := ask(t, server, c.on)
+			if c.late == 0 {
+				assert.Equal(t, 200, second.status, c.on)
+				return
+			}
+			require.Equal(t, 429, second.status, c.on)
+			var body struct {
+				RetryAfter float64 `json:"retry_after"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(second.body), &body))
+			assert.InDelta(t, c.late.Seconds(), body.RetryAfter, 0.001, c.on)
+			assert.False(t, server.Refused()[0].Avoidable, c.on)
+			time.Sleep(c.late)
+			assert.Equal(t, 200, ask(t, server, c.on).status, c.on)
+		}, c.rules...)
+	}
+}
+
+// Other rules work as they do without the preset.
+func TestRulesReplaceThoseOfDiscord(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, server *discordtest.Server) {
+		n, _ := accepted(t, server, "POST /channels/1/messages")
+		assert.Equal(t, 2, n)
+		assert.Equal(t, 404, ask(t, server, "GET /users/@me").status)
+		n, refused := accepted(t, server, "GET /guilds/1/roles")
+		assert.Equal(t, 3, n)
+		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"), "on top of its limit")
+	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
+		discordtest.Answer("GET /users/@me", 404, nil),
+		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())
+}
+
+func BenchmarkNewServerOfDiscord(b *testing.B) {
+	for b.Loop() {
+		discordtest.NewServer(nil, discordtest.Discord()).Close()
+	}
+}

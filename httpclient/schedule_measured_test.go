@@ -1,0 +1,74 @@
+package httpclient
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// measuredWorlds are drawn, too, except worlds whose schedules the library does not all pass yet. Those need -world.
+var measuredWorlds = []struct {
+	name  string
+	drawn bool
+}{
+	{"late", false}, {"late at random", false}, {"late in some channels", false}, {"late for a time", false},
+	{"late global limit", false}, {"lag", false},
+	{"stale first answer", true}, {"stale first answer, block that grows", false},
+	{"hash by URL", true}, {"errors of an address", false},
+}
+
+// drawnWorlds are the worlds that a play is set in by chance.
+func drawnWorlds() []string {
+	worlds := slices.Clone(worldNames)
+	for _, world := range measuredWorlds {
+		if world.drawn {
+			worlds = append(worlds, world.name)
+		}
+	}
+	return worlds
+}
+
+// measured sets the worlds that have been measured on Discord, or found with a compatible server, in autumn 2026.
+func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
+	// Who is late by a period or more cannot be told from another client that uses the bucket.
+	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
+	late := p.quota.Late(by, 0)
+	switch p.world {
+	case "late":
+		rule.Quota = late
+	case "late at random":
+		rule.Quota = p.quota.Late(0, by)
+	case "late in some channels":
+		rule.Vary = discordsim.LateFor(discordsim.Lateness{By: by}, "1", "4")
+	case "late for a time":
+		rule.Changes = []discordsim.Change{{At: 2 * time.Second, Quota: late}, {At: 8 * time.Second, Quota: p.quota}}
+	case "late global limit":
+		if c.Global.Limit > 0 {
+			c.Global = c.Global.Late(by/4, by) // less than a second in all
+		}
+	case "lag":
+		rule.Quota = discordsim.Lagging(p.quota.Limit, p.quota.Period)
+	case "stale first answer":
+		rule.Quota = discordsim.Fixed(p.quota.Limit, p.quota.Period)
+		c.Faults = []discordsim.Fault{discordsim.StaleFirst()}
+	case "stale first answer, block that grows":
+		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
+		c.Faults = []discordsim.Fault{discordsim.StaleFirst(), discordsim.WithoutScope()}
+	case "hash by URL":
+		rule.Vary = discordsim.HashByPath("url ")
+	case "errors of an address":
+		rule.Quota = discordsim.Unlimited()
+		rule.Errors = &discordsim.ErrorLimit{
+			Name: "errors", Quota: discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period/2),
+		}
+		rule.Vary = func(call discordsim.Call) discordsim.Variant {
+			if strings.HasSuffix(call.Request.Path, "/404") {
+				return discordsim.Variant{Status: http.StatusNotFound}
+			}
+			return discordsim.Variant{}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package discordsim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// Lateness is how much later than announced a place comes back, or a window closes. Discord's buckets do that: one of
+// one request refused a request that was sent 5.001 s after a Reset-After of 5, with 0.3 s more to wait. Headers do not
+// show it; only the Retry-After of a refusal does.
+type Lateness struct {
+	By time.Duration // always
+	// Random is the upper bound of a further part, drawn for each place that is taken, and for each window.
+	Random time.Duration
+}
+
+// Late returns the quota with a lateness: always by a time, and by up to another one at random.
+func (q Quota) Late(by, random time.Duration) Quota {
+	q.Lateness = Lateness{By: by, Random: random}
+	return q
+}
+
+// punctual returns the quota as its headers announce it.
+func (q Quota) punctual() Quota { return q.Late(0, 0) }
+
+// longest is how long a request can occupy a place of a window or a log.
+func (q Quota) longest() time.Duration { return q.Period + q.Lateness.By + q.Lateness.Random }
+
+func (q Quota) validateLateness() error {
+	switch l := q.Lateness; {
+	case l.By < 0 || l.Random < 0:
+		return fmt.Errorf("%w: negative lateness", ErrConfig)
+	case q.Aligned && l.By+l.Random >= q.Period:
+		return fmt.Errorf("%w: aligned windows cannot be late by a whole period", ErrConfig)
+	case !q.limited() && l != Lateness{}:
+		return fmt.Errorf("%w: lateness without a limit", ErrConfig)
+	}
+	return nil
+}
+
+// LateFor makes the buckets of some major parameters (channels, guilds, webhooks) late, and no others of the rule.
+func LateFor(lateness Lateness, majors ...string) func(Call) Variant {
+	late := make(map[string]bool)
+	for _, major := range majors {
+		late[major] = true
+	}
+	return func(call Call) Variant {
+		if late[call.Major] {
+			return Variant{Lateness: lateness}
+		}
+		return Variant{}
+	}
+}
+
+// draws are the random parts of one bucket's lateness, in the order of its openings. They depend on the seed and on the
+// major parameter alone, so that an ideal client can know them.
+type draws struct{ seed, n uint64 }
+
+func newDraws(seed uint64, major string) draws {
+	h := fnv.New64a()
+	h.Write([]byte(major))
+	return draws{seed: mix(seed) ^ h.Sum64()}
+}
+
+// next is how late the next opening is.
+func (d *draws) next(l Lateness) time.Duration {
+	d.n++
+	if l.Random == 0 {
+		return l.By
+	}
+	return l.By + time.Duration(float64(l.Random)*(float64(mix(d.seed+mix(d.n))>>11)/(1<<53)))
+}
+
+// mix is the finalizer of SplitMix64: it spreads a number evenly.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

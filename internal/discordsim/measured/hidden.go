@@ -1,0 +1,61 @@
+package measured
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+// The codes of refusals by hidden limits, from Discord's documentation.
+const (
+	codePrune       = 30040
+	codeOldMessages = 30046
+)
+
+// hide adds the limits that no header shows, by the names of routes.
+func (o *Options) hide(name string, rule *discordsim.Rule) {
+	switch name {
+	case "channel-edit":
+		if rule.Method == "PATCH" && rule.Path == "/channels/{channel_id}" { // confirmed by Discord's staff
+			quota := discordsim.Fixed(2, 10*time.Minute)
+			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name", "topic"}, Quota: quota}}
+		}
+	case "PATCH /channels/{channel_id}/messages/{message_id}": // reported by client authors
+		quota := discordsim.Fixed(3, 6*time.Second)
+		rule.SubLimits = []discordsim.SubLimit{{When: olderThanAnHour, Quota: quota, Code: codeOldMessages}}
+	case "DELETE /channels/{channel_id}/messages/{message_id}":
+		rule.Vary = discordsim.ByMessageAge(ages)
+	case "POST /guilds/{guild_id}/prune": // measured
+		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, 15*time.Minute), Code: codePrune}
+	case "POST /channels/{channel_id}/webhooks":
+		// Measured: some 50 in a row, then one at a time. How fast places come back is made up, and that they are
+		// counted for each channel.
+		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(50, time.Hour)}
+	case webhookToken:
+		if rule.Method == "POST" {
+			rule.Shared = o.webhookMessages()
+		}
+	}
+}
+
+// webhookMessages is the limit of a channel over all its webhooks: 30 a minute as reported by many; that 30
+// messages may come at once is measured.
+func (o *Options) webhookMessages() *discordsim.SharedLimit {
+	channelOf := func(call discordsim.Call) string {
+		id, _, _ := strings.Cut(call.Major, ":")
+		if channel := o.Channels[id]; channel != "" {
+			return channel
+		}
+		return call.Major // with the token: the interactions of one application belong to many channels
+	}
+	return &discordsim.SharedLimit{Name: "webhook messages", Quota: discordsim.Fixed(30, time.Minute), Key: channelOf}
+}
+
+// olderThanAnHour reports whether a request is about a message of that age.
+func olderThanAnHour(call discordsim.Call) bool {
+	path, _, _ := strings.Cut(call.Request.Path, "?")
+	id, err := strconv.ParseUint(path[strings.LastIndexByte(path, '/')+1:], 10, 64)
+	return err == nil && call.Clock.Sub(discordsim.SnowflakeTime(id)) > time.Hour
+}

@@ -1,0 +1,56 @@
+package measured
+
+import (
+	_ "embed"
+	"strings"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+)
+
+//go:embed routes.txt
+var table string
+
+// route is a line of the table.
+type route struct {
+	method, path string
+	kind         string
+	family       string // "" if the route has a bucket of its own
+}
+
+// readTable returns the measured routes.
+func readTable() []route {
+	var routes []route
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := append(strings.Fields(line), "")
+		routes = append(routes, route{method: fields[0], path: fields[1], kind: fields[2], family: fields[3]})
+	}
+	return routes
+}
+
+// name is that of the route's limit: its family, or the route itself.
+func (r *route) name() string {
+	if r.family != "" {
+		return r.family
+	}
+	return r.method + " " + r.path
+}
+
+// rule returns the route's bucket, without hidden limits.
+func (r *route) rule() discordsim.Rule {
+	quota, ok := numbers[r.name()]
+	if !ok {
+		quota = typical[r.kind]
+	}
+	rule := discordsim.Rule{Method: r.method, Path: pattern(r.path), Quota: quota}
+	if quota.Kind != discordsim.KindUnlimited {
+		rule.Hash = hash(r.name())
+	}
+	return rule
+}
+
+// pattern is a path template for the simulator, which takes a segment for variable only if it looks so: the name of
+// a file does not.
+func pattern(path string) string { return strings.ReplaceAll(path, "{upload_filename}", "*") }

@@ -1,0 +1,135 @@
+package discordsim
+
+import (
+	"slices"
+	"time"
+)
+
+// revealed is what refusals have shown of a limit that opens later than announced. See the package documentation for
+// which of these refusals are excused.
+type revealed struct {
+	shown     []showing // none both smaller and later than another one
+	opening   lateOpening
+	tries     int       // refusals of an earlier opening than the largest lateness allows, since that was shown
+	kept      int       // periods since the latest of these refusals in which an own request was accepted
+	periodEnd time.Time // of the latest such period
+	early     time.Time // when the client read, since then, that a request was accepted earlier; zero: it has not
+}
+
+// showing is a lateness, and when the client read of it.
+type showing struct {
+	late time.Duration
+	at   time.Time
+}
+
+// lateOpening is a moment until which a limit refused requests that came after the announced opening.
+type lateOpening struct {
+	at      time.Time // when it opened in truth
+	refused int       // requests
+	since   time.Time // when the first of them was processed
+	believe bool      // an accepted request had shown less lateness before
+	try     bool      // no more lateness than the client knew of, and tried not too soon after the last time
+}
+
+// show records that the client has read a refusal that shows lateness.
+func (r *revealed) show(late time.Duration, at time.Time) {
+	r.shown = slices.DeleteFunc(r.shown, func(s showing) bool { return s.late <= late && !s.at.Before(at) })
+	if !slices.ContainsFunc(r.shown, func(s showing) bool { return s.late >= late && !s.at.After(at) }) {
+		r.shown = append(r.shown, showing{late, at})
+	}
+}
+
+// largest is the largest lateness of which the client had read by a moment.
+func (r *revealed) largest(heard time.Time) (late time.Duration) {
+	for _, s := range r.shown {
+		if !s.at.After(heard) {
+			late = max(late, s.late)
+		}
+	}
+	return late
+}
+
+// accept records that an own request was accepted.
+func (r *revealed) accept(now time.Time, period time.Duration) {
+	if !now.Before(r.periodEnd) {
+		r.kept, r.periodEnd = r.kept+1, now.Add(period)
+	}
+}
+
+// refuse decides about a request that was refused because a limit opened late, at a moment and by a time.
+func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
+	more := late > r.largest(heard)
+	if o := &r.opening; o.at.Equal(opens) {
+		o.refused++
+		switch {
+		case more:
+			return Excused, becauseLate
+		case o.try && o.believe:
+			return Excused, becauseTried
+		}
+		return Avoidable, becauseLateTold
+	}
+	o := lateOpening{at: opens, refused: 1, since: now, believe: !r.early.IsZero() && !r.early.After(heard)}
+	verdict, reason := Avoidable, becauseLateTold
+	switch {
+	case more:
+		r.tries = 0
+		verdict, reason = Excused, becauseLate
+	case r.kept >= 1<<min(r.tries, 30):
+		o.try = true
+		r.tries++
+		verdict, reason = Excused, becauseTried
+	}
+	r.opening, r.kept, r.early = o, 0, time.Time{}
+	return verdict, reason
+}
+
+// accepted records that the client has read of a request that was accepted earlier than the largest lateness allows.
+func (r *revealed) accepted(made, at time.Time) {
+	if made.After(r.opening.since) {
+		r.early = earliest(r.early, at)
+	}
+}
+
+// refusedAt is how many requests a late opening has refused so far.
+func (r *revealed) refusedAt(opens time.Time) int {
+	if r.opening.at.Equal(opens) {
+		return r.opening.refused
+	}
+	return 0
+}
+
+// hasRoom says whether a full limit would have a place for one more own request if it were punctual.
+func (g *gate) hasRoom(now, opens time.Time) bool {
+	used := g.counter.OwnUsed(now) - g.counter.overdue(now)
+	if g.pace != nil {
+		used = g.pace.OwnUsed(now)
+	}
+	return used+g.refusedAt(opens) < g.counter.Quota().Limit
+}
+
+// couldBeOthers says whether a lateness looks like the request of another client: no answer had announced a longer time.
+func (g *gate) couldBeOthers(late time.Duration) bool {
+	if g.pace != nil {
+		return late >= g.pace.quota.Period
+	}
+	return late >= g.longest
+}
+
+// judgeLate decides about a refusal by a limit that is full of the client's own requests: whether it is full because it
+// opens later than announced, and whether the client could know that.
+func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
+	g, now := x.refusal.gate, x.call.Now
+	opens, announced := now.Add(x.refusal.retry), g.opened(now)
+	late := opens.Sub(announced)
+	switch {
+	case late <= 0 || q.sent.Before(announced) && g.crowded.Before(announced) || !g.hasRoom(now, opens):
+		return Avoidable, becauseOwn
+	case g.couldBeOthers(late):
+		return Unavoidable, becauseOthers
+	case q.sent.Before(announced): // which tells the client nothing of lateness
+		return Excused, becauseLate
+	}
+	x.late, x.firstLate = late, g.refusedAt(opens) == 0
+	return g.refuse(now, q.heard, opens, late)
+}

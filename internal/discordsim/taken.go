@@ -1,0 +1,96 @@
+package discordsim
+
+import "time"
+
+// takenPlaces are the occupied places of a log or of a leaky bucket. They come back in the order in which they were
+// taken.
+type takenPlaces struct {
+	list []takenPlace // the first `gone` entries have come back
+	gone int
+	own  int
+}
+
+type takenPlace struct {
+	back time.Time     // as announced
+	late time.Duration // how much later in truth
+	who  Consumer
+}
+
+func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
+
+func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
+
+// expire counts places as free that have come back. It remembers the last ones, as many as the limit.
+func (t *takenPlaces) expire(now time.Time, limit int) {
+	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
+		if t.list[t.gone].who == Own {
+			t.own--
+		}
+		t.gone++
+	}
+	if drop := min(t.gone, len(t.list)-limit); drop > 16 && drop > len(t.list)/2 {
+		t.list = t.list[:copy(t.list, t.list[drop:])]
+		t.gone -= drop
+	}
+}
+
+// opened is when the place was announced to come back that the next request takes. It is zero if that was never taken.
+func (t *takenPlaces) opened(limit int) time.Time {
+	if i := len(t.list) - limit; i >= 0 {
+		return t.list[i].back
+	}
+	return time.Time{}
+}
+
+// last is when all places will have come back, as announced; zero: they have.
+func (t *takenPlaces) last() time.Time {
+	if live := t.live(); len(live) > 0 {
+		return live[len(live)-1].back
+	}
+	return time.Time{}
+}
+
+// add takes a place that is announced to come back at a time. It does not come back before an earlier one.
+func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
+	if live := t.live(); len(live) > 0 {
+		late = max(late, live[len(live)-1].returns().Sub(back))
+	}
+	t.list = append(t.list, takenPlace{back: back, late: late, who: who})
+	if who == Own {
+		t.own++
+	}
+}
+
+// move changes when places come back, as announced.
+func (t *takenPlaces) move(to func(time.Time) time.Time) {
+	for i := range t.live() {
+		t.live()[i].back = to(t.live()[i].back)
+	}
+}
+
+func (t *takenPlaces) state(now time.Time, limit int) State {
+	live := t.live()
+	state := State{Limit: limit, Remaining: max(limit-len(live), 0)}
+	if len(live) == 0 {
+		return state
+	}
+	last, next := live[len(live)-1], live[0]
+	if over := len(live) - limit; over >= 0 {
+		next = live[over] // over > 0 after the limit was lowered: that many more have to go first
+		state.RetryAfter = next.returns().Sub(now)
+	}
+	state.ResetAfter, state.ResetLate = last.returns().Sub(now), last.late
+	state.NextAfter, state.NextLate = next.returns().Sub(now), next.late
+	return state
+}
+
+// overdue is how many places are announced to have come back, and have not.
+func (t *takenPlaces) overdue(now time.Time) (n int) {
+	for _, place := range t.live() {
+		if place.back.After(now) {
+			break
+		}
+		n++
+	}
+	return n
+}

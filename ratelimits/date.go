@@ -1,0 +1,45 @@
+package ratelimits
+
+import (
+	"net/http"
+	"time"
+)
+
+// dateRounding is by how much a Date may lie before the moment that it means, as it is cut to whole seconds.
+const dateRounding = time.Second
+
+// untilReset returns the longest time that can lie between a Date and a Reset of one clock, and by how much it may be too
+// long. A Reset in whole seconds may have been cut or raised to them.
+func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
+	stamp := parseStamp(reset)
+	from, ok := parseDate(date)
+	ms := stamp - from.UnixMilli()
+	if !ok || stamp == 0 || max(ms, -ms) > longestSensible.Milliseconds() {
+		return 0, 0, false
+	}
+	after, rounding = time.Duration(ms)*time.Millisecond, dateRounding
+	if stamp%1000 == 0 {
+		after, rounding = after+time.Second, rounding+2*time.Second
+	}
+	return max(after, 0), rounding, true
+}
+
+// untilDate returns the longest time that can lie between a Date and another date of the same clock, both cut to whole
+// seconds.
+func untilDate(until, date string) (wait time.Duration, ok bool) {
+	to, okTo := parseDate(until)
+	from, okFrom := parseDate(date)
+	if !okTo || !okFrom {
+		return 0, false
+	}
+	return max(min(to.Sub(from), longest-dateRounding)+dateRounding, 0), true
+}
+
+// parseDate reads an HTTP date, such as the server's own clock in Date.
+func parseDate(text string) (time.Time, bool) {
+	if text == "" {
+		return time.Time{}, false
+	}
+	date, err := http.ParseTime(text)
+	return date, err == nil
+}

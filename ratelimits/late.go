@@ -1,0 +1,341 @@
+package ratelimits
+
+import (
+	"math"
+	"time"
+)
+
+// The reset that a response names is when a bucket opens at the earliest: some of Discord's open up to 0.4 s later than
+// they say (measured in autumn 2026). Only a 429 shows it. So a Window measures from such a 429 how much later requests
+// have to leave, and keeps the largest of these measurements. After some periods it tries the announced reset again,
+// with one request alone; each try in vain doubles the number of periods until the next one.
+
+const (
+	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
+	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
+	patientPeriods = 64
+	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
+	punctualTries = 3
+	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
+	variation = 16
+	// enoughTrips show how long round trips take at least.
+	enoughTrips = 16
+	// doubtfulPeriods is for how many periods the first lateness of a bucket is doubted.
+	doubtfulPeriods = 4
+	// plausible is how late a bucket opens at most that is not known to be late. Real ones were 0.4 s late.
+	plausible = time.Second / 2
+)
+
+// openingState is what is known of the latest opening.
+type openingState uint8
+
+const (
+	untried     openingState = iota // one place came back
+	untriedMany                     // several places came back at once
+	tried                           // a request that was sent after it has been accepted
+)
+
+// lateness is how much later than announced a bucket opens. The zero value is that of a bucket that has not shown any.
+type lateness struct {
+	by       time.Duration // requests leave so long after the announced reset
+	shown    measurement   // the largest
+	trip     time.Duration // shortest round trip seen since there is one
+	trips    uint8         // round trips seen since, counted until there are enough
+	tryAt    time.Duration // from then on requests try the announced reset; means nothing if by is 0
+	shownAt  time.Duration // when the latest 429 came that showed lateness
+	sureAt   time.Duration // until then it may have been something else
+	vain     uint8         // tries that were refused since by has grown
+	punctual uint8         // tries in a row that were accepted
+}
+
+// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced the
+// reset taken no time, and both of these round trips. The server may have processed the requests at any moment of them.
+type measurement struct{ least, trips time.Duration }
+
+// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is open
+// for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
+func (l *lateness) expect(m measurement) time.Duration {
+	if l.trips >= enoughTrips {
+		m.trips = max(m.trips-2*(l.trip/4*3), 0)
+	}
+	return m.least + m.trips
+}
+
+// travel records a round trip.
+func (l *lateness) travel(trip time.Duration) {
+	if l.trips == 0 || trip < l.trip {
+		l.trip = trip
+	}
+	l.trips = min(l.trips+1, enoughTrips)
+	l.by = l.expect(l.shown)
+}
+
+// announced returns the latest reset that has passed at a time: charges with an announced reset up to it have come back.
+func (l *lateness) announced(now time.Duration) time.Duration {
+	if now >= l.tryAt {
+		return now
+	}
+	return now - l.by
+}
+
+// opens returns when the bucket opens whose announced reset is at. It is the inverse of announced.
+func (l *lateness) opens(at time.Duration) time.Duration { return min(at+l.by, max(at, l.tryAt)) }
+
+// wait prolongs the time until the announced reset is tried.
+func (l *lateness) wait(now, period time.Duration) {
+	l.tryAt, l.punctual = now+times(patientPeriods<<l.vain, period), 0
+}
+
+// show records that a 429 showed a lateness. A try is a request that left before the bucket was expected to open.
+func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
+	switch {
+	case l.expect(m) > l.by:
+		if l.by > 0 {
+			m.least += m.least / variation
+		} else {
+			l.sureAt = now + times(doubtfulPeriods, period)
+		}
+		l.shown, l.by, l.vain = m, l.expect(m), 0
+		l.wait(now, period+l.by)
+	case try:
+		l.vain = min(l.vain+1, maxVain)
+		l.wait(now, period+l.by)
+	}
+	l.shownAt = now
+}
+
+// trust reduces lateness that somebody else has written to what is possible.
+func (l *lateness) trust() {
+	for _, d := range []*time.Duration{&l.by, &l.shown.least, &l.shown.trips, &l.trip} {
+		*d = min(max(*d, 0), LongestTrust)
+	}
+}
+
+// tried reports that a request left in the time of tries, and earlier than the bucket was expected to open.
+func (l *lateness) tried(sent, opened time.Duration) bool {
+	return sent >= l.tryAt && sent < opened+l.by
+}
+
+// keep records that a try was accepted, and reports whether so many were in a row that the lateness is over.
+func (l *lateness) keep() (over bool) {
+	l.punctual++
+	if over = l.punctual >= punctualTries; over {
+		*l = lateness{}
+	}
+	return over
+}
+
+// doubtLateness lets lateness be tried soon that was shown shortly before a response which no kind can have given: perhaps
+// the bucket has begun to count in another way, and that looked like lateness.
+func (w *Window) doubtLateness(now time.Duration) {
+	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
+		late.tryAt = min(late.tryAt, now+w.longest)
+	}
+}
+
+// Late returns how much later than responses announce the bucket opens. known is false as long as no opening has been
+// tried yet; then the first request after one goes alone.
+func (w *Window) Late() (by time.Duration, known bool) {
+	by = w.readRare().late.by
+	return by, by > 0 || w.punctual
+}
+
+// ExpectLate tells a new window how late other buckets of its kind open, as Late has returned it for one of them.
+func (w *Window) ExpectLate(now, by time.Duration) {
+	if w.punctual = by <= 0; w.punctual {
+		if w.rare != nil {
+			w.rare.late = lateness{}
+		}
+	} else {
+		late := &w.writeRare().late
+		late.by = min(by, LongestTrust)
+		late.shown.least = late.by
+		late.wait(now, max(w.longest, time.Second))
+	}
+}
+
+// opens returns when the bucket opens that has announced its reset for at.
+func (w *Window) opens(at time.Duration) time.Duration {
+	if w.rare == nil {
+		return at
+	}
+	return w.rare.late.opens(at)
+}
+
+// announced returns the latest announced reset after which the bucket has opened by now.
+func (w *Window) announced(now time.Duration) time.Duration {
+	if w.rare == nil {
+		return now
+	}
+	return w.rare.late.announced(now)
+}
+
+// reopen records that n charges have come back, the last of which had announced its reset for opened.
+func (w *Window) reopen(n int32, opened interval) {
+	if opened.high > w.opened+plausible { // what came back before has had its time
+		w.returned = 0
+	}
+	if opened.high > w.opened {
+		if w.opened, w.opening = opened.high, untried; n > 1 {
+			w.opening = untriedMany
+		}
+		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
+	}
+	w.returned = min(w.returned+n, w.limit)
+}
+
+// reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
+func (w *Window) reliesOn(now time.Duration) time.Duration {
+	late := w.readRare().late.by
+	if w.origin != learnt || w.returned+w.ledger.total+w.inflight < w.limit || now >= w.opened+late+w.longest {
+		return 0
+	}
+	return w.opened
+}
+
+// tests reports that the next request, which relies on an opening, goes alone: none has tried that opening yet, and the
+// bucket may open later than expected.
+func (w *Window) tests(now time.Duration) bool {
+	by, known := w.Late()
+	late := &w.readRare().late
+	switch {
+	case w.opening == tried || now >= w.surelyOpen():
+		return false
+	case by > 0 && now < late.tryAt:
+		return w.opening == untriedMany
+	}
+	return !known || by > 0
+}
+
+// surelyOpen returns when the bucket has opened however late it may be. Until then at most one request goes first and is
+// waited for: it may be a large upload.
+func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
+
+// accept records that a request of this bucket was let through: it shows when the bucket was open.
+func (w *Window) accept(now time.Duration, p Permit) {
+	if p.sent >= w.opened {
+		if w.opening = tried; w.probing == probesOpening {
+			w.probing, w.probeOut = notProbing, false
+		}
+	}
+	if w.rare != nil && w.rare.late.by > 0 {
+		w.rare.late.travel(now - p.sent)
+	}
+	switch by, known := w.Late(); {
+	case p.opened == 0:
+	case !known && p.sent <= p.opened+plausible:
+		w.punctual = true
+	case by > 0 && w.rare.late.tried(p.sent, p.opened):
+		w.punctual = w.rare.late.keep()
+	}
+}
+
+// refusedLate measures how late the bucket opens by a 429, and whether lateness is the only explanation: the request left
+// after the announced reset, and another client's request would have taken the place for longer. What was in flight
+// together with a request that showed lateness shows the same.
+func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
+	wait := r.AskedWait()
+	if r.Limited && r.ResetAfter > 0 {
+		wait = min(wait, r.ResetAfter+tick) // Retry-After may be rounded up to a second
+	}
+	m.least = p.sent - p.opened + wait
+	m.trips = min(now-p.sent+time.Duration(w.openedWithin)*time.Millisecond, w.longest/2)
+	rare := w.readRare()
+	switch {
+	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
+	case r.Limited && r.Remaining > 0: // the bucket was open
+	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // counted by the bucket, refused by another limit
+	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
+		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
+		return m, true
+	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
+	case w.evidence.others || w.evidence.kind() == KindLeaky:
+		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
+	default: // a longer one may be the place of another client, which came within a round trip after the opening
+		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
+	}
+	return m, false
+}
+
+// shortestStay is for how long another client's request keeps its place at least, for all that is known.
+func (w *Window) shortestStay() time.Duration {
+	if w.evidence.refuted&leaky == 0 {
+		return w.longest / time.Duration(w.limit)
+	}
+	return w.longest
+}
+
+// refuseLate records a 429 that shows how late the bucket opens, and nothing else.
+func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
+	late := &w.writeRare().late
+	try := late.tried(p.sent, p.opened)
+	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
+		w.suspect(now, w.longest)
+	}
+	w.punctual, w.evidence.others = false, false
+	late.show(now, w.longest, m, try)
+	if f := &w.evidence.fixed; f.until <= p.sent {
+		f.count = 0 // of the window that has closed late
+	}
+	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
+}
+
+// mostLateSecond is how late a second of the global limit opens at most: a longer wait means that other clients use it.
+const mostLateSecond = globalPeriod / 2
+
+// Late returns how much later the server's seconds open than they should, 0 if that is not known.
+func (g *Global) Late() time.Duration { return g.late.by }
+
+// ExpectLate tells a new Global how late the server's seconds open.
+func (g *Global) ExpectLate(now, by time.Duration) {
+	if by > 0 {
+		g.late.by = min(by, mostLateSecond)
+		g.late.shown.least = g.late.by
+		g.late.wait(now, globalPeriod)
+	}
+}
+
+// Tries reports that the next request tries whether the seconds are punctual again. It should go alone.
+func (g *Global) Tries(now time.Duration) bool {
+	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
+}
+
+// reopen records that a slot has come back that would have done so at opened if the seconds were punctual.
+func (g *Global) reopen(opened time.Duration) {
+	if opened > g.opened+mostLateSecond {
+		g.returned = 0
+	}
+	g.opened, g.returned = opened, min(g.returned+1, g.limit)
+}
+
+// reliesOn returns when the slot came back that the next request takes, were the seconds punctual; 0 if that is long ago.
+func (g *Global) reliesOn(now time.Duration) time.Duration {
+	g.expire(now)
+	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {
+		return 0
+	}
+	return g.opened
+}
+
+// Accepted records that a request was let through. Call it before Report.
+func (g *Global) Accepted(slot Slot) {
+	if s := g.held(slot); s != nil && s.opened > 0 && g.late.tried(s.at, s.opened) {
+		g.late.keep()
+	}
+}
+
+// Refused records a 429 of the global limit that asks to wait. If the request took a slot that had just come back, and
+// the wait is short, the server's seconds open late. Call it before Report.
+func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
+	s := g.held(slot)
+	if s == nil || s.opened == 0 {
+		return
+	}
+	trip := now - s.at
+	m := measurement{least: s.at - s.opened + wait}
+	m.trips = min(max(2*trip-g.credit(), 0), max(mostLateSecond-m.least, 0))
+	if m.least < mostLateSecond {
+		g.late.show(now, globalPeriod, m, g.late.tried(s.at, s.opened))
+	}
+}

@@ -1,0 +1,323 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Stories about buckets of two requests in ten seconds that open 0.3 s later than they said. All requests are answered at
+// the moment at which they are sent. Rounds are so far apart that the bucket is empty at the beginning of each.
+const (
+	lateBy    = 300 * ms
+	round     = time.Minute
+	roundings = 5 * rounding
+)
+
+// lateKind is how a bucket of some kind answers two requests, one second apart, that find it empty.
+type lateKind struct {
+	kind   ratelimits.Kind
+	second time.Duration // the reset-after of the second request's response
+	first  time.Duration // that of the first one's, which is when the first place comes back
+}
+
+var lateKinds = []lateKind{
+	{ratelimits.KindFixed, 9 * second, 10 * second},
+	{ratelimits.KindLog, 10 * second, 10 * second},
+	{ratelimits.KindLeaky, 9 * second, 5 * second},
+	{ratelimits.KindNext, 9 * second, 10 * second},
+}
+
+func forEachLateKind(t *testing.T, story func(t *testing.T, k lateKind, b *bucket)) {
+	t.Parallel()
+	for _, k := range lateKinds {
+		t.Run(k.kind.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			for i := range 3 { // rounds in which the bucket is punctual prove the kind
+				at := k.fill(b, time.Duration(i)*round)
+				b.exchange(at, k.next(0))
+			}
+			require.Equal(t, k.kind, b.Kind())
+			story(t, k, b)
+		})
+	}
+}
+
+// fill uses the bucket up, and returns when it opens by what it has announced.
+func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
+	b.t.Helper()
+	b.exchange(now, ok(2, 1, k.first))
+	b.exchange(now+second, ok(2, 0, k.second))
+	_, granted := b.Take(now + second)
+	require.False(b.t, granted)
+	return now + k.first + rounding
+}
+
+// next is the response to a request that takes the first place that has come back, so long after it was announced.
+func (k lateKind) next(late time.Duration) ratelimits.Response {
+	switch k.kind {
+	case ratelimits.KindFixed:
+		return ok(2, 1, 10*second)
+	case ratelimits.KindLog:
+		return ok(2, 0, 10*second)
+	case ratelimits.KindLeaky:
+		return ok(2, 0, 10*second)
+	}
+	return ok(2, 0, second-late) // when the second one's place comes back
+}
+
+// opensAt says when the next request may leave, give or take roundings.
+func (b *bucket) opensAt(now, want time.Duration) {
+	b.t.Helper()
+	assert.InDelta(b.t, want, b.opens(now), float64(roundings), "wanted %v", want)
+}
+
+// refuseLate is a round at the opening of which a request is refused.
+func (k lateKind) refuseLate(b *bucket, now time.Duration) (opened time.Duration) {
+	b.t.Helper()
+	opened = k.fill(b, now)
+	b.opensAt(now+second, opened)
+	b.Report(opened, b.send(opened), refused(2, lateBy))
+	b.closedUntil(opened, opened+lateBy+rounding)
+	b.exchange(opened+lateBy+rounding, k.next(lateBy))
+	return opened
+}
+
+func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		k.refuseLate(b, 10*round)
+		by, known := b.Late()
+		assert.True(t, known)
+		assert.InDelta(t, lateBy, by, float64(roundings))
+		assert.Equal(t, k.kind, b.Kind(), "which the refusal says nothing of")
+		for i := range time.Duration(5) {
+			now := (11 + i) * round
+			opened := k.fill(b, now)
+			assert.InDelta(t, opened+lateBy, now+second+b.Predict(now+second, 0), float64(roundings))
+			b.opensAt(now+second, opened+lateBy)
+			b.exchange(opened+lateBy+roundings, k.next(lateBy+roundings))
+		}
+	})
+}
+
+// Nobody has tried when the bucket opens: one request does, and the others follow its response.
+func TestTheFirstOpeningIsTriedByOne(t *testing.T) {
+	t.Parallel()
+	for _, r := range []ratelimits.Response{ok(5, 4, second), bare} {
+		b := &bucket{t: t}
+		b.exchange(0, ok(5, 0, second))
+		p := b.burst(firstEnd, 1)
+		b.Report(firstEnd, p[0], r)
+		b.burst(firstEnd, 4)
+		_, known := b.Late()
+		assert.True(t, known)
+	}
+}
+
+func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.exchange(0, ok(5, 0, second))
+	tries := b.burst(firstEnd, 1)
+	b.closedUntil(firstEnd, firstEnd+second/2) // real lateness is shorter
+	b.burst(firstEnd+second/2, 4)
+	_, known := b.Late()
+	assert.False(t, known)
+	b.Report(20*second, tries[0], ok(5, 4, second))
+	_, known = b.Late()
+	assert.True(t, known)
+}
+
+// One that got an error, or none at all, proves nothing.
+func TestTheFirstOpeningIsTriedUntilOneSucceeds(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.exchange(0, ok(5, 0, second))
+	for _, r := range []ratelimits.Response{broken, {}} {
+		b.Report(firstEnd, b.burst(firstEnd, 1)[0], r)
+	}
+	b.Return(firstEnd, b.burst(firstEnd, 1)[0])
+	b.burst(firstEnd, 1)
+}
+
+func TestABucketThatWasNotUsedAtItsOpeningIsNotTried(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.exchange(0, ok(5, 0, second))
+	b.burst(firstEnd+second, 5)
+}
+
+// Requests that were in flight together when the bucket was not open yet are one refusal: they wait no longer.
+func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	for range 3 {
+		b.exchange(2*second, ok(5, 0, 8*second))
+		if b.Remaining(2*second) == 0 {
+			break
+		}
+	}
+	end := 10*second + rounding
+	permits := b.burst(end, 5)
+	for i, p := range permits {
+		b.Report(end+time.Duration(i)*ms, p, refused(5, lateBy-time.Duration(i)*ms))
+	}
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+	b.closedUntil(end+5*ms, end+lateBy+rounding)
+	b.exchange(end+lateBy+rounding, ok(5, 4, 10*second))
+	b.burst(end+lateBy+rounding, 4)
+}
+
+// A refusal that asks to wait for a whole period is not one of a bucket that opens late.
+func TestALongRefusalIsNotLateness(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		opened := k.fill(b, 10*round)
+		b.Report(opened, b.send(opened), refused(2, 10*second))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+}
+
+// Nor is one of another limit.
+func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		opened := k.fill(b, 10*round)
+		b.Report(opened, b.send(opened), shared(lateBy))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+}
+
+// Nor are those of a limit that is lower, and was not known to be so yet.
+func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	for left := 2; left >= 0; left-- {
+		b.exchange(200*ms, ok(5, left, 800*ms))
+	}
+	permits := b.burst(firstEnd, 5)
+	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
+		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
+	}
+	by, _ := b.Late()
+	assert.Zero(t, by)
+}
+
+// Nor is one while there were places that nobody had used.
+func TestARefusalWithPlacesLeftIsNotLateness(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	b.Report(3*second, b.send(3*second), refused(5, lateBy))
+	by, _ := b.Late()
+	assert.Zero(t, by)
+}
+
+// The announced reset is tried after 64 periods; three times in a row it has to be kept.
+func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		k.refuseLate(b, 10*round)
+		now := 25 * round // 64 times 10.3 s are over
+		for i := range 3 {
+			by, _ := b.Late()
+			require.InDelta(t, lateBy, by, float64(roundings), "after %d", i)
+			opened := k.fill(b, now)
+			b.opensAt(now+second, opened)
+			b.exchange(opened, k.next(0))
+			now += round
+		}
+		by, known := b.Late()
+		assert.Zero(t, by)
+		assert.True(t, known)
+		opened := k.fill(b, now)
+		b.opensAt(now+second, opened)
+	})
+}
+
+// Each try in vain makes it twice as long until the next one.
+func TestTriesInVainBecomeRarer(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		k.refuseLate(b, 10*round)
+		tried, between := 10, []int{}
+		for i := 11; len(between) < 4; i++ {
+			require.Less(t, i, 500)
+			now := time.Duration(i) * round
+			opened := k.fill(b, now)
+			if at := b.opens(now + second); at > opened+roundings {
+				b.exchange(at, k.next(lateBy))
+				continue
+			}
+			b.Report(opened, b.send(opened), refused(2, lateBy))
+			b.closedUntil(opened, opened+lateBy+rounding)
+			b.exchange(opened+lateBy+rounding, k.next(lateBy))
+			between, tried = append(between, i-tried), i
+		}
+		for i := range between[1:] {
+			assert.InDelta(t, 2*between[i], between[i+1], 2, "rounds between tries: %v", between)
+		}
+	})
+}
+
+// A larger lateness is learnt at once, and replaces the one that was known.
+func TestLatenessGrows(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		k.refuseLate(b, 10*round)
+		opened := k.fill(b, 11*round) + lateBy + roundings
+		b.Report(opened, b.send(opened), refused(2, lateBy/3))
+		by, _ := b.Late()
+		assert.Greater(t, by, lateBy+lateBy/3)
+		assert.Less(t, by, lateBy+lateBy/2)
+		assert.Equal(t, k.kind, b.Kind())
+	})
+}
+
+// What is known survives being written.
+func TestLatenessIsWritten(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		k.refuseLate(b, 10*round)
+		by, _ := b.Late()
+		b.Window = written(t, &b.Window)
+		again, known := b.Late()
+		assert.Equal(t, by, again)
+		assert.True(t, known)
+		opened := k.fill(b, 12*round)
+		b.opensAt(12*round+second, opened+lateBy)
+	})
+}
+
+// Also before the bucket was used, which may be at any time by its clock.
+func TestExpectedLatenessIsWritten(t *testing.T) {
+	t.Parallel()
+	const now = 300_000 * time.Hour
+	b := &bucket{t: t}
+	b.ExpectLate(now, lateBy)
+	b.Window = written(t, &b.Window)
+	b.exchange(now, ok(1, 0, 10*second))
+	b.opensAt(now, now+10*second+lateBy)
+}
+
+// Of a bucket whose period is not known it is expected for as long as of others, and not tried after a minute.
+func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.ExpectLate(0, lateBy)
+	for i := range time.Duration(10) {
+		now := i * round
+		b.exchange(now, ok(1, 0, 10*second))
+		b.opensAt(now, now+10*second+lateBy)
+	}
+}
+
+func TestExpectedPunctualityEndsLateness(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.ExpectLate(0, lateBy)
+	b.ExpectLate(0, 0)
+	by, known := b.Late()
+	assert.Zero(t, by)
+	assert.True(t, known)
+}

@@ -1,0 +1,57 @@
+package ratelimits_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// outdated is what a compatible server answers to the first request of a window: it still shows the one before.
+var outdated = ok(10, 0, 0)
+
+func TestFirstResponseThatShowsTheWindowBeforeSaysNothing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(100*ms, b.send(0), outdated)
+	second := b.send(100 * ms)
+	b.waitsForAnOutcome(150 * ms)
+	b.Report(200*ms, second, ok(10, 8, 4900*ms))
+	b.burst(200*ms, 8)
+}
+
+func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 10, 5*second)
+	for i, p := range b.burst(6*second, 10) {
+		if i == 0 {
+			b.Report(6*second, p, outdated)
+		} else {
+			b.Report(6*second+100*ms, p, ok(10, 9-i, 4900*ms))
+		}
+	}
+	b.closedUntil(6*second+100*ms, 11*second+rounding)
+	b.burst(11*second+rounding, 10) // and none has to go first
+}
+
+func TestRequestThatGoesFirstAfterARefusalMayBeShownTheWindowBefore(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 10, 5*second)
+	b.Report(6*second, b.send(6*second), refused(10, 2*second))
+	b.closedUntil(6*second, 8*second+rounding)
+	first := b.send(8*second + rounding)
+	b.waitsForAnOutcome(8*second + 50*ms)
+	b.Report(8*second+100*ms, first, outdated)
+	for i, p := range b.burst(8*second+100*ms, 9) {
+		b.Report(8*second+200*ms, p, ok(10, 8-i, 4800*ms))
+	}
+	b.closedUntil(8*second+200*ms, 13*second+rounding)
+	b.burst(13*second+rounding, 10)
+}
+
+// A refusal may extend its window. What it asks for is not how long a window lasts.
+func TestExtendedBlockIsNotThePeriod(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 10, 5*second)
+	b.Report(6*second, b.send(6*second), refused(10, 40*second))
+	assert.Equal(t, 5*second, b.Period())
+}
