@@ -48,9 +48,11 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 		}
 		p.mixed = p.mixed || other.path == path || other.hash == hash
 	}
-	if p.named[n%mostPaths].path, p.named[n%mostPaths].hash = path, hash; fresh {
+	p.named[n%mostPaths].path, p.named[n%mostPaths].hash = path, hash
+	switch {
+	case fresh:
 		p.fresh++
-	} else {
+	case !p.proven(): // else it may be a path whose hash is not remembered any more
 		p.used++
 	}
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
