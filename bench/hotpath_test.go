@@ -131,23 +131,12 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 		}
 		before := s.advance
 		if size.buckets == 1 {
-			prepared := manager.Prepare(known[0], authorization)
 			before = func(n int) {
 				if s.advance(n); !fixed(manager) {
 					require.NoError(b, manager.Close())
 					manager = newManager(b, s, known)
-					prepared = manager.Prepare(known[0], authorization)
 				}
 			}
-			preparedCycle := func(response ratelimits.Response) {
-				lease, err := prepared.Acquire(context.Background())
-				if err != nil {
-					b.Fatal(err)
-				}
-				lease.Update(response)
-				lease.Release()
-			}
-			ways = append(ways, contender{"prepared-parsed", func(int) { preparedCycle(s.parsed) }}, contender{"prepared-parsing", func(int) { preparedCycle(s.parse()) }})
 		}
 		for _, way := range ways {
 			for _, callers := range []int{1, 64} {

@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -23,7 +22,6 @@ const (
 
 // pathHashes are the hashes that responses to a route have named of late, by path, since they began to differ.
 type pathHashes struct {
-	mu    sync.Mutex
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
 	fresh int                                    // paths whose first response told of a bucket that nothing else was counted in
@@ -40,8 +38,6 @@ func (p *pathHashes) proven() bool {
 // record records that a path has named a hash, of a bucket that is fresh or not. It returns whether paths have buckets
 // of their own, and whether that is certainly not so.
 func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (yes, no bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.proven() && now-p.since > unstableWithin {
 		p.since, p.fresh, p.used, p.mixed = now, 0, 0, false
 	}
@@ -52,9 +48,11 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 		}
 		p.mixed = p.mixed || other.path == path || other.hash == hash
 	}
-	if p.named[n%mostPaths].path, p.named[n%mostPaths].hash = path, hash; fresh {
+	p.named[n%mostPaths].path, p.named[n%mostPaths].hash = path, hash
+	switch {
+	case fresh:
 		p.fresh++
-	} else {
+	case !p.proven(): // else it may be a path whose hash is not remembered any more
 		p.used++
 	}
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
@@ -69,19 +67,17 @@ func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Res
 	if strings.Contains(r.Bucket, h.route.Path()) {
 		return true, false
 	}
-	hashes := e.pathHashes.Load()
-	if hashes == nil {
-		hashes = &pathHashes{since: now}
-		e.pathHashes.Store(hashes)
+	if e.pathHashes == nil {
+		e.pathHashes = &pathHashes{since: now}
 	}
-	digest := e.manager.digest
+	digest := e.account.server.manager.digest
 	fresh := r.Limited && r.Limit > 1 && r.Remaining >= r.Limit-1 // a limit of one looks the same whatever it is of
-	return hashes.record(now, digest(h.route.Path()), digest(r.Bucket), fresh)
+	return e.pathHashes.record(now, digest(h.route.Path()), digest(r.Bucket), fresh)
 }
 
 // notePath records that a response has named the hash that was expected, if others have not.
 func (e *routeEntry) notePath(now time.Duration, h *held, r *ratelimits.Response) {
-	if e.pathHashes.Load() != nil {
+	if e.pathHashes != nil {
 		e.countedByPath(now, h, r)
 	}
 }
@@ -101,7 +97,7 @@ func hasMinor(route routes.Route) bool {
 // keyIn returns what a bucket of a limit group is for: the major parameter of a request, or its path.
 func (group *limitGroup) keyIn(route *routes.CompiledRoute, m major) major {
 	if group.kind == pathGroup {
-		return major{id: group.authentication.global.manager.digest(route.Path()) | hashed}
+		return major{id: group.account.server.manager.digest(route.Path()) | hashed}
 	}
 	return m
 }

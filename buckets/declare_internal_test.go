@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -46,7 +45,7 @@ func keysOf(t *testing.T, m *RESTBucketManager, a asked) ([]limitKey, error) {
 		ctx = ContextWithGroup(ctx, a.inContext)
 	}
 	r := a.request(t)
-	return m.entry(r).limitKeys(ctx, r)
+	return m.limitKeys(ctx, r)
 }
 
 func declaring(t *testing.T, options ...Option) *RESTBucketManager {
@@ -216,26 +215,7 @@ func TestAllDeclaredLimitsOfARequestAreFound(t *testing.T) {
 		assert.Equal(t, want, names, path)
 	}
 	r := asked{path: "GET /gateway"}.request(t)
-	assert.Nil(t, declaring(t).entry(r).rules)
-}
-
-// A window is the same one when what is known of the route has been forgotten meanwhile.
-func TestADeclaredWindowOutlivesItsRoute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := NewRESTBucketManager(WithLimit(ForAll(), 5, time.Second, PerMajor(), PerGroup()))
-		require.NoError(t, m.Start())
-		defer m.Close()
-		a := asked{path: "POST /channels/1/messages", authorization: "Bot a", group: "g"}
-		before, err := keysOf(t, m, a)
-		require.NoError(t, err)
-		entry := m.entry(a.request(t))
-		time.Sleep(24 * time.Hour)
-		require.True(t, entry.evicted.Load())
-		after, err := keysOf(t, m, a)
-		require.NoError(t, err)
-		assert.Equal(t, before, after)
-	})
+	assert.Nil(t, declaring(t).rulesOf(r.Route.Route()))
 }
 
 func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
@@ -273,7 +253,7 @@ func TestPerKeyGetsACopy(t *testing.T) {
 		return key
 	})))
 	r := asked{path: "GET /gateway", authorization: "Bot a", group: "own"}.request(t)
-	_, err := m.entry(r).limitKeys(ContextWithGroup(context.Background(), "other"), r)
+	_, err := m.limitKeys(ContextWithGroup(context.Background(), "other"), r)
 	require.NoError(t, err)
 	assert.Equal(t, "own", r.Group)
 	assert.Equal(t, "Bot a", r.Authorization)

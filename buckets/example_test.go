@@ -207,39 +207,6 @@ func ExampleRESTBucketManager_AcquireRequest() {
 	// attempt 2 is answered with 200
 }
 
-// A handle for a channel to which many messages are sent.
-func ExampleRESTBucketManager_Prepare() {
-	manager := buckets.NewRESTBucketManager()
-	if err := manager.Start(); err != nil {
-		panic(err)
-	}
-	defer manager.Close()
-	route, err := routes.CreateMessage.Compile("613425648685547541")
-	if err != nil {
-		panic(err)
-	}
-	server := discord(5)
-	defer server.Close()
-	client := server.Client()
-
-	prepared := manager.Prepare(route, "Bot my-token")
-	for range 3 {
-		lease, err := prepared.Acquire(context.Background())
-		if err != nil {
-			panic(err)
-		}
-		response, err := client.Post("https://discord.com/api/v10"+route.Path(), "application/json", nil)
-		if err != nil {
-			lease.Release()
-			panic(err)
-		}
-		response.Body.Close()
-		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, nil))
-	}
-	fmt.Println(prepared, manager.Stats().Granted)
-	// Output: POST /channels/613425648685547541/messages 3
-}
-
 // One goroutine queues many requests and is told of each when it may leave.
 func ExampleRESTBucketManager_AcquireFunc() {
 	manager := buckets.NewRESTBucketManager()

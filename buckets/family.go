@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"time"
+
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -9,7 +11,7 @@ import (
 // request of one of them finds out where all belong. For the others that is a hint. Each of them sends one request
 // first in a bucket that it has by a hint, and its own first response confirms the hint or overrules it.
 
-// family is what the responses of one family's routes have told under one credential. The lock for moves guards it.
+// family is what the responses of one family's routes have told under one credential.
 type family struct {
 	// place is where the routes are expected to belong: kind and hash. The zero value: no response has told.
 	place   groupKey
@@ -18,10 +20,10 @@ type family struct {
 }
 
 // familyOf returns the family of a route, nil if it has none, or its own responses have told another place than the
-// family's. The lock for moves is held.
-func (a *authentication) familyOf(route routes.Route) *family {
+// family's.
+func (a *account) familyOf(route routes.Route) *family {
 	name := route.Family()
-	if name == "" || a.global.manager.sharesByRoute() {
+	if name == "" || a.server.manager.sharesByRoute() {
 		return nil
 	}
 	f := a.families[name]
@@ -35,9 +37,8 @@ func (a *authentication) familyOf(route routes.Route) *family {
 	return f
 }
 
-// firstGroup returns the limit group of a route that has not been used, and whether that is a hint. The lock for moves
-// is held.
-func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
+// firstGroup returns the limit group of a route that has not been used, and whether that is a hint.
+func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
 	if route.OneShot() { // every request has its own major parameter, and there is nothing to discover
 		return a.group(groupKey{kind: unlimitedGroup, route: route}), false
 	}
@@ -54,8 +55,8 @@ func (a *authentication) firstGroup(route routes.Route) (group *limitGroup, hint
 	return a.groupAt(f.place, route), true
 }
 
-// groupAt returns the limit group of a place for a route. The lock for moves is held.
-func (a *authentication) groupAt(place groupKey, route routes.Route) *limitGroup {
+// groupAt returns the limit group of a place for a route.
+func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	if place.kind != hashGroup && place.kind != foreignGroup && place.family == "" {
 		place.route = route
 	}
@@ -63,15 +64,13 @@ func (a *authentication) groupAt(place groupKey, route routes.Route) *limitGroup
 }
 
 // hints reports that a route which has not been used has a place by a hint.
-func (m *RESTBucketManager) hints(r *Request) bool {
-	a, ok := m.authentications.Load(m.digestOf(r))
-	if !ok || r.Route.Route().Family() == "" {
+func (a *account) hints(route routes.Route) bool {
+	f := a.families[route.Family()]
+	if f == nil || f.place == (groupKey{}) {
 		return false
 	}
-	m.moves.Lock()
-	defer m.moves.Unlock()
-	f := a.familyOf(r.Route.Route())
-	return f != nil && f.place != groupKey{}
+	_, apart := f.apart[route]
+	return !apart
 }
 
 // learn records where a response has told that a route of the family belongs.
@@ -94,11 +93,11 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 }
 
 // moveFamily lets the routes follow that share the UNKNOWN bucket from which a route has moved because of a response,
-// and records the hint. It returns the buckets that have to be dispatched. The lock for moves is held.
-func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool) (touched []*bucket) {
-	name, a := e.route.Family(), e.authentication
-	if name == "" || m.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
-		return nil
+// and records the hint. It adds the buckets to which requests have moved.
+func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{}) {
+	name, a := e.route.Family(), e.account
+	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
+		return
 	}
 	place := groupKey{kind: to.kind, hash: to.hash, family: to.family}
 	switch to.kind {
@@ -106,34 +105,33 @@ func (m *RESTBucketManager) moveFamily(e *routeEntry, from *bucket, to *limitGro
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
-		if !to.secret.Load() { // a hash with a token is of use for that token only, and is forgotten with its bucket
+		if !to.secret { // a hash with a token is of use for that token only, and is forgotten with its bucket
 			a.families[name].learn(e.route, place, failed(r), hinted)
 		}
 	}
 	if from.group.family == "" {
-		return nil
+		return
 	}
-	for sibling := range a.routes {
-		if sibling.group.Load() == from.group {
-			sibling.hinted.Store(!to.kind.unknown() && to.kind != foreignGroup)
+	for _, sibling := range a.routes {
+		if sibling.group == from.group {
+			sibling.hinted = !to.kind.unknown() && to.kind != foreignGroup
 			sibling.leave(from.group, r)
-			touched = append(touched, m.move(sibling, from, a.groupAt(place, sibling.route), routeMoves)...)
+			sibling.move(now, from, a.groupAt(place, sibling.route), routeMoves, touched)
 		}
 	}
-	return touched
 }
 
 // settle records that the route's own response has told where it belongs.
 func (e *routeEntry) settle(r *ratelimits.Response) {
-	if e.hinted.Load() && (r.Bucket != "" || r.Limited || withoutLimits(r)) {
-		e.hinted.Store(false)
+	if e.hinted && (r.Bucket != "" || r.Limited || withoutLimits(r)) {
+		e.hinted = false
 	}
 }
 
 // tries reports that the route has its place by a hint, and waits for the response to a request that it has sent from
 // this bucket.
 func (b *bucket) tries(e *routeEntry) bool {
-	if !e.hinted.Load() || b.manager().settings.unknown == UnknownUnlimited {
+	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false
 	}
 	for h := b.inFlight; h != nil; h = h.next {
@@ -145,13 +143,13 @@ func (b *bucket) tries(e *routeEntry) bool {
 }
 
 // restoreFamily records where a route belongs of which the manager before has left that.
-func (a *authentication) restoreFamily(e *routeEntry) {
-	group := e.group.Load()
+func (a *account) restoreFamily(e *routeEntry) {
+	group := e.group
 	f := a.familyOf(e.route)
 	switch group.kind {
 	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if f != nil {
-			f.learn(e.route, groupKey{kind: group.kind, hash: group.hash}, e.byError.Load(), true)
+			f.learn(e.route, groupKey{kind: group.kind, hash: group.hash}, e.byError, true)
 		}
 	}
 }

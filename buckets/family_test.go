@@ -212,7 +212,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 		{"limits", update(limited("reactions", 5, 4, time.Second)), 2},
 		{"nothing remains", update(limited("reactions", 5, 0, time.Second)), 0},
 		{"no headers", update(plain(200)), 2},
-		{"limits without a hash", update(limited("", 5, 4, time.Second)), 2},
+		{"limits without a hash", update(limited("", 5, 4, time.Second)), 1}, // each may be counted where the other one is
 		{"not found, no headers", update(plain(404)), 1},
 		{"server error", update(plain(502)), 1},
 		{"lost", buckets.Lease.Release, 1},

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -12,13 +13,12 @@ import (
 // tried for itself, each refusal might prolong the others' wait.
 
 // foreignTo returns the limit group in which requests wait that were refused in the name of a bucket that is not their
-// own, nil if there is no reason to think so: two routes that do not share a bucket have to be refused in its name. The
-// lock for moves is held.
+// own, nil if there is no reason to think so: two routes that do not share a bucket have to be refused in its name.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
-	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.manager.session() != nil {
+	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
 	}
-	a := e.authentication
+	a := e.account
 	key := groupKey{kind: foreignGroup, hash: r.Bucket}
 	if foreign := a.groups[key]; foreign != nil && foreign.routes > 0 {
 		return foreign
@@ -28,7 +28,7 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 		of = e.route.String()
 	}
 	switch {
-	case named.accepted.Load():
+	case named.accepted:
 		return nil
 	case named.refused == "":
 		named.refused = of
@@ -39,17 +39,16 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns where a route belonged before its requests were refused in the name of another bucket. The lock for
-// moves is held.
+// home returns where a route belonged before its requests were refused in the name of another bucket.
 func (e *routeEntry) home() *limitGroup {
 	if e.before == (groupKey{}) { // it has been so since it is known
-		group, _ := e.authentication.firstGroup(e.route)
+		group, _ := e.account.firstGroup(e.route)
 		return group
 	}
-	return e.authentication.group(e.before)
+	return e.account.group(e.before)
 }
 
-// leave notes where a route was that a refusal moves. The lock for moves is held.
+// leave notes where a route was that a refusal moves.
 func (e *routeEntry) leave(current *limitGroup, r *ratelimits.Response) {
 	if r.Class == ratelimits.ClassUser && current.kind != foreignGroup && current.groupKey != (groupKey{hash: r.Bucket}) {
 		e.before = current.groupKey
@@ -62,7 +61,7 @@ func passed(r *ratelimits.Response) bool {
 }
 
 // learnForeign is learn for a request that waited because of refusals in the name of another bucket, and has passed. It
-// was not refused, so the others may leave, too, if it was sent after the refusals. The lock for moves is held.
+// was not refused, so the others may leave, too, if it was sent after the refusals.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {
@@ -78,29 +77,26 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 }
 
 // gather lets the routes join that were refused in the name of a bucket before it was known to be foreign, and release
-// lets all routes go home when a request has passed. Both return the buckets that have to be dispatched. The lock for
-// moves is held.
-func (m *RESTBucketManager) gather(foreign *limitGroup) (touched []*bucket) {
-	a := foreign.authentication
+// lets all routes go home when a request has passed. Both add the buckets to which requests have moved.
+func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
+	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]
 	if named == nil {
-		return nil
+		return
 	}
-	for _, b := range named.all() {
-		for e := range a.routes {
+	for _, b := range named.buckets {
+		for _, e := range a.routes {
 			if e.groupOf(b.major) == named {
-				touched = append(touched, m.move(e, b, foreign, routeMoves)...)
+				e.move(now, b, foreign, routeMoves, touched)
 			}
 		}
 	}
-	return touched
 }
 
-func (m *RESTBucketManager) release(b *bucket) (touched []*bucket) {
-	for e := range b.group.authentication.routes {
-		if e.group.Load() == b.group {
-			touched = append(touched, m.move(e, b, e.home(), routeMoves)...)
+func (b *bucket) release(now time.Duration, touched map[*bucket]struct{}) {
+	for _, e := range b.account().routes {
+		if e.group == b.group {
+			e.move(now, b, e.home(), routeMoves, touched)
 		}
 	}
-	return touched
 }

@@ -253,9 +253,9 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		at.update(refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
 
-		prepared, err := m.Prepare(message(1), bot).Acquire(named("prepared"))
+		second, err := m.Acquire(named("second"), message(1), bot)
 		require.NoError(t, err)
-		prepared.Update(refused(ratelimits.ClassEdge, time.Second))
+		second.Update(refused(ratelimits.ClassEdge, time.Second))
 		wait(2 * time.Second)
 
 		async := buckets.Request{Route: message(1), Authorization: bot}
@@ -267,10 +267,10 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		wait(2 * time.Second)
 		m.Throttle(time.Second)
 		assert.Equal(t, []any{"waited"}, told["waiting"])
-		assert.Equal(t, []any{"waited", "at once", "prepared", "async", nil}, told["held"])
-		assert.Equal(t, []any{"at once", "prepared", "async"}, told["budget"])
+		assert.Equal(t, []any{"waited", "at once", "second", "async", nil}, told["held"])
+		assert.Equal(t, []any{"at once", "second", "async"}, told["budget"])
 		assert.Equal(t, []any{"waited"}, log.names["request waits"])
-		assert.Equal(t, []any{"waited", "at once", "prepared"}, log.names["requests are held"], "the others are of classes of before")
+		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"], "the others are of classes of before")
 	})
 }
 

@@ -3,8 +3,6 @@ package buckets
 import (
 	"cmp"
 	"time"
-
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // opening records what keeps requests waiting, and what did so last, of a bucket or of one of its queues.
@@ -29,14 +27,14 @@ func (b *bucket) stopAt(now time.Duration, a *ask) {
 	b.queues.opening.stop(b.reason(now, a, b.predictPermit(now, 0)))
 }
 
-// stopAbove records that a queue waits for what stands above its bucket.
-func (q *queue) stopAbove(missing above) {
-	switch g, ok := missing.(*gate); {
-	case !ok:
+// stopBefore records that a queue waits for what stands above its bucket.
+func (q *queue) stopBefore(l *line) {
+	switch l.limit.(type) {
+	case *declaredLimit:
 		q.opening.stop(WaitsForDeclared)
-	case g.class == ratelimits.ClassEdge:
+	case edgeLimit:
 		q.opening.stop(WaitsForEdge)
-	default:
+	case globalLimit:
 		q.opening.stop(WaitsForGlobal)
 	}
 }

@@ -32,10 +32,8 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 		WithLogger(nil), WithMaxRateLimit(100 * time.Hour), WithLimit(ForRoute(routes.ListMessages), 1, 24*time.Hour),
 	}
 	shift := func(m *RESTBucketManager) {
-		for b := range m.buckets.all() {
-			b.mu.Lock()
+		for _, b := range m.discord.buckets {
 			b.window.Shift(far-23*time.Hour, far-23*time.Hour)
-			b.mu.Unlock()
 		}
 	}
 	for name, c := range map[string]struct {
@@ -48,14 +46,16 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 		"charge without a period": {answers: []ratelimits.Response{limited, {Status: 200}}, prepare: shift},
 		"throttle":                {prepare: func(m *RESTBucketManager) { m.throttled.Extend(m.now(), far) }},
 		"resource": {answers: []ratelimits.Response{limited}, prepare: func(m *RESTBucketManager) {
-			for b := range m.buckets.all() {
-				b.server().holds.Store(resource{b.group.groupKey, m.majorOf(&other)}, m.now()+far)
-				b.server().holds.Store(resource{b.group.groupKey, noMajor}, m.now()+far)
+			for _, b := range m.discord.buckets {
+				m.discord.holds[resource{b.group.groupKey, m.majorOf(&other)}] = m.now() + far
+				m.discord.holds[resource{b.group.groupKey, noMajor}] = m.now() + far
 			}
 		}},
 		"declared": {prepare: func(m *RESTBucketManager) {
-			for _, d := range m.limits.All() { // of the route below
-				d.window.Shift(far-24*time.Hour, far-24*time.Hour)
+			for _, a := range m.discord.accounts {
+				for _, d := range a.declared { // of the route below
+					d.window.Shift(far-24*time.Hour, far-24*time.Hour)
+				}
 			}
 		}},
 	} {
@@ -111,7 +111,7 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 		require.NoError(t, m.Start())
 		defer m.Close()
 		invalid := []invalidState{{at: m.now() + 42*time.Hour, n: 1}}
-		m.restore(&state{key: m.key.Load(), servers: []serverState{{invalid: invalid}}})
+		require.NoError(t, m.restore(&state{key: m.key.Load(), servers: []serverState{{invalid: invalid}}}))
 		message, err := routes.CreateMessage.Compile("1")
 		require.NoError(t, err)
 		_, err = m.TryAcquire(message, "Bot one")

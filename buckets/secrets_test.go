@@ -27,7 +27,6 @@ func TestTokensAppearNowhere(t *testing.T) {
 		see := func(values ...any) { seen = append(seen, values...) }
 
 		request := buckets.Request{Route: followUp(12345), Authorization: credential}
-		see(m.Prepare(followUp(12345), credential))
 		never := buckets.ContextWithMaxWait(context.Background(), 0)
 		probe := call(context.Background(), m, request)
 		waiting := call(context.Background(), m, request)

@@ -48,7 +48,7 @@ func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 			require.ErrorIs(t, err, buckets.ErrClosed)
 			assert.ErrorContains(t, err, "shutting down")
 		}
-		_, err := m.Prepare(message(1), bot).Acquire(background)
+		_, err := m.Acquire(background, message(1), bot)
 		assert.ErrorIs(t, err, buckets.ErrClosed)
 		_, err = m.TryAcquire(message(1), bot)
 		assert.ErrorIs(t, err, buckets.ErrClosed)

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,24 +107,6 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		assert.True(t, tooLong.Global)
 		anonymous.update(roomy)
 		require.NoError(t, m.Close())
-	})
-}
-
-func TestPreparedRequestsWithATokenUseTheTokensBucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(4))
-		as(m, "", webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
-		prepared := m.Prepare(webhookPost("token"), bot)
-		for range 4 {
-			lease, err := prepared.Acquire(context.Background())
-			require.NoError(t, err)
-			lease.Update(limited("posts", 50, 40, time.Minute))
-		}
-		_, err := prepared.Acquire(buckets.ContextWithMaxWait(context.Background(), 0))
-		require.Error(t, err, "the bot's global limit is used up")
-		as(m, "", webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
-		assert.Equal(t, "-", snapshot(t, m, "posts").Authentication)
 	})
 }
 

@@ -89,16 +89,6 @@ func ratelightCycle(tb testing.TB, n int) cycle {
 	}
 }
 
-// preparedCycle has a handle for each route.
-func preparedCycle(tb testing.TB, n int) cycle {
-	manager, known := openRatelight(tb, n)
-	prepared := make([]*buckets.Prepared, n)
-	for i, route := range known {
-		prepared[i] = manager.Prepare(route, "Bot benchmark")
-	}
-	return func(route int) error { return learn(prepared[route].Acquire(context.Background())) }
-}
-
 func learn(lease buckets.Lease, err error) error {
 	if err == nil {
 		lease.Update(ratelimits.ParseResponse(http.StatusOK, manyLeft, nil))
