@@ -29,74 +29,71 @@ var crossings = map[string]struct {
 	full []string // limits of which the demand is never short
 	crossing
 }{
-	// today: use of a .79 to .88, of b .83 to 1.00; the requests that need both wait 19 to 25 s (ideal: 10 s)
 	"unequal periods": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {1, 5 * time.Second}, "b": {3, 7 * time.Second}},
 		demands: []demand{{"a", 0}, {"b", 0}, {"ab", 0}},
 	}},
-	// today: use of a .84, of b .68; a tenant waits 115 to 181 s (ideal: 6 s)
 	"equal periods": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {1, 3 * time.Second}},
 		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}},
 	}},
-	// today: use of a .81, of c 1.00; 13 s (ideal: 9 s)
 	"three limits": {[]string{"a", "c"}, crossing{
 		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {3, 4 * time.Second}, "c": {5, 7 * time.Second}},
 		demands: []demand{{"ab", 0}, {"bc", 0}, {"ac", 0}, {"a", 0}, {"c", 0}},
 	}},
-	// today: use of a .61, of b .75; some wait all the time (ideal: 40 s)
 	"many tenants": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {2, 2 * time.Second}, "b": {3, 2 * time.Second}},
 		demands: []demand{{"ab", 20}, {"a", 20}, {"b", 20}},
 	}},
-	// today: use of a .61, of b .75; some wait all the time (ideal: 41 s)
 	"many tenants, unequal periods": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {1, 1 * time.Second}, "b": {3, 2 * time.Second}},
 		demands: []demand{{"ab", 20}, {"a", 20}, {"b", 20}},
 	}},
-	// today: use .38, 90 to 105 s (ideal: .91, 20 s)
 	"ten tenants before a bucket": {[]string{"d"}, crossing{
 		limits:  map[string]allowance{"d": {5, time.Second}, "X": {1, 2 * time.Second}},
 		demands: []demand{{"Xd", 10}, {"d", 1}},
 	}},
-	// today: use .12, some wait all the time (ideal: .91, 202 s)
 	"a hundred tenants before a bucket": {[]string{"d"}, crossing{
 		limits:  map[string]allowance{"d": {5, time.Second}, "X": {1, 2 * time.Second}},
 		demands: []demand{{"Xd", 100}, {"d", 1}},
 	}},
-	// today: use of d .63
 	"busy global limit": {[]string{"G", "d"}, crossing{
 		limits: map[string]allowance{"G": {18, time.Second}, "d": {1, time.Second}},
 		demands: []demand{{"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0}, {"G", 0},
 			{"Gd", 0}},
 	}},
-	// today: use of d .88
 	"busy global limit, tenants": {[]string{"G", "d"}, crossing{
 		limits:  map[string]allowance{"G": {10, time.Second}, "d": {3, 2 * time.Second}},
 		demands: []demand{{"G", 5}, {"Gd", 1}},
 	}},
-	// today: use of d .83
 	"long round trips": {[]string{"G", "d"}, crossing{
 		limits:  map[string]allowance{"G": {22, time.Second}, "d": {4, 4 * time.Second}},
 		demands: []demand{{"G", 0}, {"G", 0}, {"G", 0}, {"Gd", 0}, {"Gd", 0}},
 		trip:    300 * time.Millisecond,
 	}},
-	// today: use of a .85, of b .85 to .88; 47 to 137 s (ideal: 7 s)
 	"long round trips, crossing": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {1, 2 * time.Second}, "b": {3, 5 * time.Second}},
 		demands: []demand{{"ab", 1}, {"a", 2}, {"b", 2}},
 		trip:    300 * time.Millisecond,
 	}},
-	// today: 20 s (ideal: 10 s)
 	"processes": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {2, 2 * time.Second}, "b": {3, 5 * time.Second}},
 		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}}, shared: 3,
 	}},
-	// today: use of a .83 to .85, of b .81 to .82; 27 to 34 s (ideal: 9 s)
 	"processes, equal periods": {[]string{"a", "b"}, crossing{
 		limits:  map[string]allowance{"a": {2, 3 * time.Second}, "b": {3, 3 * time.Second}},
 		demands: []demand{{"ab", 1}, {"a", 1}, {"b", 1}}, shared: 3,
 	}},
+}
+
+// unmended are the crossings of which something is wrong still.
+var unmended = map[string]bool{
+	"unequal periods":               true, // use of a .77; the requests that need both wait 21 s (ideal: 10 s)
+	"many tenants":                  true, // a tenant waits 87 s (ideal: 40 s)
+	"many tenants, unequal periods": true, // the same
+	"long round trips, crossing":    true, // use of a .87
+	"processes":                     true, // a tenant waits too long
+	"processes, equal periods":      true, // the same
 }
 
 // The order that the others are measured by is that of a simulation which was made independently.
@@ -116,10 +113,12 @@ func TestIdealOrderOfLimitsThatCross(t *testing.T) {
 
 // A request that needs several limits does not starve, and keeps nothing from others meanwhile.
 func TestStructuralLimitsThatCross(t *testing.T) {
-	structural(t)
 	t.Parallel()
 	for name, world := range crossings {
 		t.Run(name, func(t *testing.T) {
+			if unmended[name] {
+				structural(t)
+			}
 			t.Parallel()
 			c := world.crossing
 			c.span = 400 * time.Second

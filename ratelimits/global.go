@@ -113,6 +113,18 @@ func (g *Global) Wait(now time.Duration) time.Duration {
 	return wait
 }
 
+// WaitBehind returns the time until Take can succeed if n other requests are sent as soon as they can be.
+func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
+	wait := g.Wait(now)
+	if g.limit == 0 || n <= 0 {
+		return wait
+	}
+	if n = g.used() + n - g.limit; n >= g.used() { // the slot that comes back is that of one of them
+		return max(wait, globalPeriod)
+	}
+	return max(wait, g.nth(n)-now)
+}
+
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 

@@ -8,6 +8,7 @@ import "time"
 // The zero value is ready for use. It is not safe for concurrent use.
 type Turns[T any] struct {
 	returned Queue[T] // those who come before all groups, as they had their turn already and could not use it
+	urgent   Queue[T] // those who come before all that arrived later, whatever their groups
 	unnamed  turn[T]
 	named    map[string]*turn[T]
 	current  *turn[T] // whose turn it is, nil if nothing waits; the others follow in a ring
@@ -37,17 +38,26 @@ func (t *Turns[T]) Weights() int { return t.weights }
 
 // Head returns the first element of the group whose turn it is, nil if there is none.
 func (t *Turns[T]) Head() *Element[T] {
-	if e := t.returned.Head(); e != nil || t.current == nil {
+	if e := t.returned.Head(); e != nil {
 		return e
 	}
-	return t.current.queue.Head()
+	e := t.urgent.Head()
+	if t.current == nil {
+		return e
+	}
+	if first := t.current.queue.Head(); e == nil || first.Arrived <= e.Arrived {
+		return first
+	}
+	return e
 }
 
 // All yields all elements, those of the group first whose turn it is.
 func (t *Turns[T]) All(yield func(T) bool) {
-	for e := t.returned.Head(); e != nil; e = e.Next() {
-		if !yield(e.Value) {
-			return
+	for _, q := range []*Queue[T]{&t.returned, &t.urgent} {
+		for e := q.Head(); e != nil; e = e.Next() {
+			if !yield(e.Value) {
+				return
+			}
 		}
 	}
 	for g := t.current; g != nil; {
@@ -90,14 +100,14 @@ func (t *Turns[T]) Ahead(group string, before int, size func(T) int) (n int, ok 
 			weights -= g.weight
 		}
 		if g = g.next; g == t.current {
-			return n + t.returned.Len(), true
+			return n + t.returned.Len() + t.urgent.Len(), true
 		}
 		if groups++; groups == mostLookedAt {
 			n += rounds * weights
 			if !passed { // as if groups had come and gone evenly
 				n += int(float64(weights) * float64(own.began-g.began) / float64(t.current.previous.began-g.began+1))
 			}
-			return n + t.returned.Len(), true
+			return n + t.returned.Len() + t.urgent.Len(), true
 		}
 	}
 }
@@ -136,7 +146,7 @@ func (t *Turns[T]) waiting(group string) *turn[T] {
 
 // Spend says that the head is served.
 func (t *Turns[T]) Spend() {
-	if t.returned.Len() > 0 {
+	if e := t.Head(); e != nil && (e.queue == &t.returned || e.queue == &t.urgent) {
 		return
 	}
 	t.left = 0
@@ -171,9 +181,20 @@ func (t *Turns[T]) Return(e *Element[T]) {
 	t.length++
 }
 
+// Urge lets e wait before all that arrived later, whatever their groups. It is in none, and takes no turn. Urged reports that it waits so.
+func (t *Turns[T]) Urge(e *Element[T]) {
+	t.urgent.Insert(e)
+	t.length++
+}
+
+func (t *Turns[T]) Urged(e *Element[T]) bool { return e.queue == &t.urgent }
+
 // Move lets e, which waits in the group, stand where one that arrived at the given time does. The group keeps its turn.
 func (t *Turns[T]) Move(e *Element[T], arrived time.Duration, group string) {
-	q := &t.turn(group).queue
+	q := e.queue
+	if q == nil {
+		q = &t.turn(group).queue
+	}
 	q.Remove(e)
 	e.Arrived = arrived
 	q.Insert(e)
@@ -184,7 +205,7 @@ func (t *Turns[T]) Remove(e *Element[T], group string) bool {
 	if !e.Queued() {
 		return false
 	}
-	if t.returned.Remove(e) {
+	if t.returned.Remove(e) || t.urgent.Remove(e) {
 		t.length--
 		return true
 	}

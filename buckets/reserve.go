@@ -1,0 +1,147 @@
+package buckets
+
+import "time"
+
+// A request that needs several limits may find one of them closed whenever the others are open, because requests that need
+// less of them use each place as it comes back. So the first in rank that cannot leave has a reservation: not of a permit,
+// but of an instant, the one at which all that it needs will be open. Others leave before it if that does not delay it. This
+// is the rule of batch schedulers that is known as EASY backfilling.
+//
+// Who needs declared limits has a reservation in all its lines or in none, so no two wait for each other. Who needs none has
+// one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the global limit is
+// busy. The queue whose first request has been first for longer has precedence.
+
+// lines returns the lines of all limits that the first request of a queue needs, but for the edge, which has no rate.
+func (q *queue) lines() []*line {
+	k := &q.waiting.Head().Value.ask
+	all := []*line{q.bucket.line()}
+	for _, d := range k.limits.all() {
+		all = append(all, &d.line)
+	}
+	if a := k.account; !k.exempt && !a.global.open {
+		all = append(all, &a.globalLine)
+	}
+	return all
+}
+
+// opens returns the instant at which the first request of a queue will be able to leave, now if it is now. ok is false if
+// that depends on an outcome.
+func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
+	k := &q.waiting.Head().Value.ask
+	if k.limits == nil {
+		wait := k.predictAbove(now, q, 0).wait
+		return now + wait, wait > 0
+	}
+	at = now
+	for _, l := range q.lines() {
+		next, known := l.limit.nextFor(now, k)
+		open := known && next <= now
+		switch {
+		case open:
+		case l.shared() && q.reserved == nil: // the others are asked, which takes its time
+			next = now + mostKept
+		case l.shared():
+			next = q.at
+		default:
+			next = l.limit.behind(now, 0)
+		}
+		if at = max(at, next); !open && next <= now {
+			return 0, false
+		}
+	}
+	return at, true
+}
+
+// shared reports that the limit is one that processes share.
+func (l *line) shared() bool {
+	switch limit := l.limit.(type) {
+	case *bucket:
+		return limit.link != nil
+	case *declaredLimit:
+		return limit.link != nil
+	}
+	return false
+}
+
+// reserve gives a queue that could pass a limit the instant at which its first request can leave, if no other that has been
+// first for longer has one there.
+func (q *queue) reserve(now time.Duration) {
+	if q.reserved != nil || q.failed == now {
+		return
+	}
+	at, ok := q.opens(now)
+	if !ok {
+		return
+	}
+	all := []*line{q.bucket.line()}
+	if q.key.limits != 0 {
+		all = q.lines()
+	}
+	for _, l := range all {
+		if l.reserved != nil && l.reserved.since <= q.since {
+			return
+		}
+	}
+	for _, l := range all {
+		l.reserved.unreserve()
+		l.reserved = q
+	}
+	q.reserved, q.at = all, at
+	q.line.server.touch(q.line)
+}
+
+// unreserve ends the reservation of a queue, nil for none.
+func (q *queue) unreserve() {
+	if q == nil {
+		return
+	}
+	for _, l := range q.reserved {
+		l.reserved = nil
+		l.server.touch(l)
+	}
+	q.reserved = nil
+}
+
+// delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank, or of none, which is nil.
+func (l *line) delays(now time.Duration, q *queue) bool {
+	r := l.reserved
+	return r != nil && r != q && (q == nil || r.since < q.since) && !l.shared() && l.limit.behind(now, 1) > max(r.at, now)
+}
+
+// givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those lines be served.
+func (q *queue) givesWay(served *line) (gives bool) {
+	for _, l := range q.reserved {
+		if first := l.first(); first != nil && first.since < q.since && !l.shared() {
+			if gives = true; l != served {
+				l.server.touch(l)
+			}
+		}
+	}
+	return gives
+}
+
+// serveReserved lets the queue leave that has the reservation in a line, if it can, and returns when it will be able to; 0 if
+// there is none, or that is not known any more.
+func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
+	for l.reserved != nil {
+		q, ok := l.reserved, false
+		if q.at, ok = q.opens(now); !ok {
+			q.unreserve()
+			return 0
+		}
+		if q.key.limits == 0 { // it has to have its turn above
+			return 0
+		}
+		if q.at > now {
+			return q.at
+		}
+		if q.givesWay(l) {
+			return 0
+		}
+		if s.goOn(now, q); q.reserved != nil { // what processes share was gone
+			q.unreserve()
+			q.failed = now
+		}
+	}
+	return 0
+}
