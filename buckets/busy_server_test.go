@@ -68,11 +68,6 @@ func BenchmarkBesideLongWork(b *testing.B) {
 			m.Status(20)
 		}
 	})
-	s.beside("Throttle", func() {
-		for range 10 {
-			m.Throttle(time.Nanosecond)
-		}
-	})
 	s.beside("LiftHolds", m.LiftHolds)
 	s.clock.Advance(time.Minute)
 	s.beside("collecting", m.collect)
