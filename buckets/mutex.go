@@ -1,4 +1,4 @@
-//go:build !locktimes
+//go:build !locktimes || !linux
 
 package buckets
 
