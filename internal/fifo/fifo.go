@@ -50,6 +50,14 @@ func (q *Queue[T]) Before(arrived time.Duration) int {
 	return rank
 }
 
+// After returns the first element that arrived later than the given time, nil if there is none, and how many are before it.
+func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
+	if e, before = q.search(arrived); e != nil {
+		return e.next, before
+	}
+	return q.head, 0
+}
+
 // Insert puts e behind all that arrived no later than it did. It takes no search for one that arrived last, as almost everybody
 // does, or first. Others are searched from the nearest of the head, the tail, and where it was searched last: so two queues are merged in
 // one pass, and those who come again and again a little before the last take no long way.

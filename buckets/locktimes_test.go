@@ -1,0 +1,65 @@
+//go:build locktimes && linux
+
+package buckets
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// mutex measures how long it is held, in processor time: where others use the machine, too, they may stop whoever holds it for long.
+type mutex struct {
+	sync.Mutex
+	since   time.Duration
+	longest time.Duration
+	counts  [512]int // of holds, by the logarithm of how long they were
+}
+
+const countsPerDoubling = 8
+
+func (m *mutex) Lock() {
+	m.Mutex.Lock()
+	runtime.LockOSThread() // whose time it is
+	m.since = threadTime()
+}
+
+func (m *mutex) Unlock() {
+	held := threadTime() - m.since
+	runtime.UnlockOSThread()
+	m.longest = max(m.longest, held)
+	m.counts[int(countsPerDoubling*math.Log2(float64(max(held, 1))))]++
+	m.Mutex.Unlock()
+}
+
+// held returns how long 99 of 100 holds lasted at most since it was asked last, and the longest.
+func (m *mutex) held() (p99, longest time.Duration) {
+	m.Mutex.Lock()
+	defer m.Mutex.Unlock()
+	all := 0
+	for _, n := range m.counts {
+		all += n
+	}
+	upTo := 0
+	for i, n := range m.counts {
+		if upTo += n; p99 == 0 && upTo*100 >= all*99 {
+			p99 = time.Duration(math.Exp2(float64(i+1) / countsPerDoubling))
+		}
+	}
+	longest = m.longest
+	m.counts, m.longest = [512]int{}, 0
+	return p99, longest
+}
+
+// threadTime returns how much processor time the thread has used.
+func threadTime() time.Duration {
+	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
+	var t syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		panic(errno)
+	}
+	return time.Duration(t.Nano())
+}
