@@ -40,7 +40,7 @@ func (d *digest) add(v uint64) {
 func (d *digest) addTime(v time.Duration) {
 	switch {
 	case v > past/3*2 && v < math.MaxInt64/2:
-		d.add(uint64(v-d.now) ^ 1<<63)
+		d.add(uint64((v-d.now).Round(time.Microsecond)) ^ 1<<63) // arrivals at one instant are a nanosecond apart, see arrive
 	case v > 0 && v < time.Microsecond: // one of those that are only counted on, to tell orders
 		d.add(1)
 	default:
@@ -78,7 +78,7 @@ type reader func(p unsafe.Pointer, d *digest)
 // all states, and what is empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
-	"buckets.server.free", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
+	"buckets.server.free", "buckets.server.latest", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
 	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
 	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
 	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",

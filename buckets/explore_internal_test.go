@@ -21,19 +21,19 @@ import (
 
 var smallWorlds = []smallWorld{
 	{
-		name: "two routes", kinds: []kind{{0, ""}, {1, ""}}, evicts: true, depth: 4, deeper: 7,
+		name: "two routes", kinds: []kind{{0, ""}, {1, ""}}, evicts: true, depth: 5, deeper: 7,
 		answers: []answer{ok, otherHash, user, shared, subLimit, lost, notSent},
 	},
 	{
-		name: "gates", kinds: []kind{{0, ""}, {1, ""}}, global: 2, depth: 4, deeper: 7,
+		name: "gates", kinds: []kind{{0, ""}, {1, ""}}, global: 2, depth: 5, deeper: 7,
 		answers: []answer{ok, user, global, edge, lost, notSent},
 	},
 	{
-		name: "declared limit", kinds: []kind{{0, ""}, {1, ""}}, declared: 2, depth: 4, deeper: 7, evicts: true,
+		name: "declared limit", kinds: []kind{{0, ""}, {1, ""}}, declared: 2, depth: 5, deeper: 7, evicts: true,
 		answers: []answer{ok, user, shared, global, lost, notSent},
 	},
 	{
-		name: "tenants", kinds: []kind{{0, "a"}, {0, "b"}, {1, "a"}}, declared: 2, depth: 4, deeper: 6,
+		name: "tenants", kinds: []kind{{0, "a"}, {0, "b"}, {1, "a"}}, declared: 2, depth: 5, deeper: 6,
 		answers: []answer{ok, otherHash, subLimit, global, lost},
 	},
 }

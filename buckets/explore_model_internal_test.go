@@ -225,7 +225,7 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			if !h.alone || o.after&(1<<s) == 0 || !slices.Contains(l.scopesOf(o.kind.route), s) {
 				continue
 			}
-			if s == ofGlobal && now >= o.sent+probePatient {
+			if now >= o.sent+probePatient {
 				continue
 			}
 			l.fail("%s is sent while %s, which goes first after a 429 of the %s, is in flight", l.name(a), l.name(o), scopeNames[s])
@@ -233,7 +233,7 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 	}
 	if h := l.known[route]; h == nowhereYet {
 		for o := range l.inFlight(a) {
-			if o.kind.route == route {
+			if o.kind.route == route && now < o.sent+probePatient {
 				l.fail("%s is sent while %s finds out where the route belongs", l.name(a), l.name(o))
 			}
 		}

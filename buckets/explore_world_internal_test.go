@@ -25,7 +25,7 @@ const (
 	longHold     = time.Minute      // that a 429 asks for
 	shortHold    = 10 * time.Second // the same, if something is held already
 	declaredTime = 6 * time.Second
-	probePatient = 15 * time.Second // so long the outcome of the request that goes first after a global 429 is waited for
+	probePatient = 15 * time.Second // so long the outcome of a request that goes first is waited for, at most
 )
 
 // smallWorld is what may happen in one.
@@ -371,6 +371,7 @@ func (l *life) end(i int, how answer) {
 		refuse(ratelimits.ClassEdge, wait)
 	case lost:
 		c.used = min(c.used+1, bucketLimit)
+		c.others = c.others || l.known[a.kind.route] == nowhereYet // what an unknown limit has counted, nobody can tell
 		r = ratelimits.Response{}
 	}
 	if r.Limited {
