@@ -40,7 +40,7 @@ func (d *digest) add(v uint64) {
 func (d *digest) addTime(v time.Duration) {
 	switch {
 	case v > past/3*2 && v < math.MaxInt64/2:
-		d.add(uint64((v-d.now).Round(time.Microsecond)) ^ 1<<63) // arrivals at one instant are a nanosecond apart, see arrive
+		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63) // arrivals at one instant are a nanosecond apart, see arrive
 	case v > 0 && v < time.Microsecond: // one of those that are only counted on, to tell orders
 		d.add(1)
 	default:

@@ -159,14 +159,14 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 // refusedByCount takes in that the server refuses what it has counted too often.
 func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	if !c.others && !l.moved && !l.forgiven[hash] {
-		l.fail("%s is refused, although nobody else uses the bucket", l.name(a))
+		l.fail("%s is refused, although nobody else uses the bucket", a)
 	}
 }
 
 func (l *life) rejected(a *actor, err error) {
 	var tooLong *ratelimits.TooLongError
 	if !errors.As(err, &tooLong) || tooLong.Wait <= tooLong.Max {
-		l.fail("%s is rejected: %v", l.name(a), err)
+		l.fail("%s is rejected: %v", a, err)
 	}
 }
 
@@ -213,13 +213,13 @@ func (l *life) count(s stage) (n int) {
 // checkSent looks at a request that was just sent.
 func (l *life) checkSent(now time.Duration, a *actor) {
 	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 {
-		l.fail("%s leaves %v later than a window after it was predicted to", l.name(a), late)
+		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
 	}
 	route := a.kind.route
 	for _, s := range l.scopesOf(route) {
 		h := l.holds[s]
 		if now < h.until {
-			l.fail("%s is sent although the %s is held for another %v", l.name(a), scopeNames[s], h.until-now)
+			l.fail("%s is sent although the %s is held for another %v", a, scopeNames[s], h.until-now)
 		}
 		for o := range l.inFlight(a) {
 			if !h.alone || o.after&(1<<s) == 0 || !slices.Contains(l.scopesOf(o.kind.route), s) {
@@ -228,13 +228,13 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			if now >= o.sent+probePatient {
 				continue
 			}
-			l.fail("%s is sent while %s, which goes first after a 429 of the %s, is in flight", l.name(a), l.name(o), scopeNames[s])
+			l.fail("%s is sent while %s, which goes first after a 429 of the %s, is in flight", a, o, scopeNames[s])
 		}
 	}
 	if h := l.known[route]; h == nowhereYet {
 		for o := range l.inFlight(a) {
 			if o.kind.route == route && now < o.sent+probePatient {
-				l.fail("%s is sent while %s finds out where the route belongs", l.name(a), l.name(o))
+				l.fail("%s is sent while %s finds out where the route belongs", a, o)
 			}
 		}
 	} else if !l.moved && !l.forgiven[h] {
@@ -248,19 +248,19 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			n += c.used
 		}
 		if n > bucketLimit {
-			l.fail("%s is sent as number %d of %d in a window of %s", l.name(a), n, bucketLimit, scopeNames[h])
+			l.fail("%s is sent as number %d of %d in a window of %s", a, n, bucketLimit, scopeNames[h])
 		}
 	}
 	flying := l.count(flies)
 	if n := flying + len(l.declared); l.world.declared > 0 && n > l.world.declared {
-		l.fail("%s is sent as number %d of %d of the declared limit", l.name(a), n, l.world.declared)
+		l.fail("%s is sent as number %d of %d of the declared limit", a, n, l.world.declared)
 	}
 	if n := len(l.second); l.world.global > 0 && n > l.world.global {
-		l.fail("%s is sent as number %d of %d in a second", l.name(a), n, l.world.global)
+		l.fail("%s is sent as number %d of %d in a second", a, n, l.world.global)
 	}
 	for i := range l.actors {
 		if o := &l.actors[i]; o.stage == waits && o.rank < a.rank && l.ahead(o, a) {
-			l.fail("%s is sent before %s, which came earlier", l.name(a), l.name(o))
+			l.fail("%s is sent before %s, which came earlier", a, o)
 		}
 	}
 }

@@ -100,6 +100,7 @@ const (
 // actor is a request.
 type actor struct {
 	stage
+	index  int // of its place
 	kind   kind
 	rank   int // by arrival
 	number int // by sending
@@ -160,6 +161,9 @@ func newLife(w *smallWorld) *life {
 	m.state.Store(running) // without the collector's goroutine
 	l.manager, l.server = m, m.discord
 	l.memory.init()
+	for i := range l.actors {
+		l.actors[i].index = i
+	}
 	return l
 }
 
@@ -232,25 +236,27 @@ func (l *life) do(e event) {
 		l.end(int(e-ends)/int(answers), answer((e-ends)%event(answers)))
 	default:
 		a := &l.actors[e-cancel]
-		l.say("%s is cancelled", l.name(a))
+		l.say("%s is cancelled", a)
 		if a.stage != waits || !a.waiter.withdraw() {
-			l.fail("%s waits, and cannot be cancelled", l.name(a))
+			l.fail("%s waits, and cannot be cancelled", a)
 			return
 		}
-		*a = actor{}
+		a.reset()
 	}
 	l.settle()
 	l.check()
 }
 
-func (l *life) name(a *actor) string {
-	i := int((uintptr(unsafe.Pointer(a)) - uintptr(unsafe.Pointer(&l.actors))) / unsafe.Sizeof(*a))
-	text := fmt.Sprintf("request %d (%s", i, exploreRoutes[a.kind.route].Route())
+func (a *actor) String() string {
+	text := fmt.Sprintf("request %d (%s", a.index, exploreRoutes[a.kind.route].Route())
 	if a.kind.tenant != "" {
 		text += ", tenant " + a.kind.tenant
 	}
 	return text + ")"
 }
+
+// reset makes it one that is not there.
+func (a *actor) reset() { *a = actor{index: a.index} }
 
 // wait lets time pass, but not longer than until the timer rings.
 func (l *life) wait(d time.Duration) {
@@ -265,8 +271,8 @@ func (l *life) wait(d time.Duration) {
 func (l *life) arrive(k kind) {
 	i := slices.IndexFunc(l.actors[:], func(a actor) bool { return a.stage == absent })
 	l.ranks++
-	l.actors[i] = actor{kind: k, rank: l.ranks, request: &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}}
-	l.say("%s arrives", l.name(&l.actors[i]))
+	l.actors[i] = actor{index: i, kind: k, rank: l.ranks, request: &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}}
+	l.say("%s arrives", &l.actors[i])
 	l.ask(&l.actors[i])
 }
 
@@ -306,26 +312,22 @@ func (l *life) settle() {
 func (l *life) resolved(a *actor, lease Lease, err error) {
 	a.waiter = nil
 	if err != nil {
-		l.say("  %s is rejected: %v", l.name(a), err)
+		l.say("  %s is rejected: %v", a, err)
 		l.rejected(a, err)
-		*a = actor{}
+		a.reset()
 		return
 	}
 	l.numbers++
 	a.stage, a.lease, a.sent, a.number, a.after, a.newest = flies, lease, l.now(), l.numbers, 0xFF, true
-	l.say("  %s is sent", l.name(a))
-	for i := range l.actors {
-		if a == &l.actors[i] {
-			l.granted = append(l.granted, i)
-		}
-	}
+	l.say("  %s is sent", a)
+	l.granted = append(l.granted, a.index)
 }
 
 // end lets a request in flight end. The server counts it at that moment.
 func (l *life) end(i int, how answer) {
 	a, now := &l.actors[i], l.now()
 	if a.stage != flies {
-		l.fail("%s is not in flight, although it was when the same happened before", l.name(a))
+		l.fail("%s is not in flight, although it was when the same happened before", a)
 		return
 	}
 	if how == otherHash {
@@ -338,7 +340,7 @@ func (l *life) end(i int, how answer) {
 		*c = counted{until: now + bucketPeriod}
 		l.forgiven[hash] = false
 	}
-	l.say("%s %s", l.name(a), answerNames[how])
+	l.say("%s %s", a, answerNames[how])
 	r := ratelimits.Response{Status: 200, Limited: true, Bucket: exploreHashes[hash], Limit: bucketLimit, ResetAfter: c.until - now}
 	refuse := func(class ratelimits.Class, wait time.Duration) {
 		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, wait
@@ -392,7 +394,7 @@ func (l *life) end(i int, how answer) {
 		lease.Update(r)
 	}
 	if r.Class == ratelimits.ClassOK {
-		*a = actor{}
+		a.reset()
 		return
 	}
 	l.settle()
