@@ -42,6 +42,8 @@ type memory struct {
 	holds    [scopes]hold
 	forgiven [2]bool // LiftHolds has ended a hold of the bucket, and with it what was known of the window
 	moved    bool    // a route has changed its hash
+	refused  [2]int  // in the name of each hash: a bit for each route; -1 if it has named itself in another response, too
+	foreign  bool    // two routes were refused in the name of a hash that no other response has named
 	hidden   bool    // there was a 429 of a resource: such a limit is obeyed although nobody tells it
 	declared []time.Duration
 	second   []time.Duration // when each request counts no more for the global limit
@@ -76,7 +78,10 @@ func (l *life) forgetPredictions() {
 
 // scopesOf returns what holds back a request of a route.
 func (l *life) scopesOf(route int) []scope {
-	all := []scope{ofEdge, ofGlobal, ofSubLimit + scope(route)}
+	all := []scope{ofEdge, ofGlobal}
+	if l.strict || !l.foreign { // see knownFaults
+		all = append(all, ofSubLimit+scope(route))
+	}
 	if h := l.known[route]; h != nowhereYet && !l.moved { // else it may belong to either
 		all = append(all, ofBucket+scope(h))
 	}
@@ -108,6 +113,15 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	if how != ok || r.Class != ratelimits.ClassOK {
 		l.forgetPredictions()
 	}
+	if r.Bucket != "" && how != notSent {
+		switch {
+		case r.Class != ratelimits.ClassUser:
+			l.refused[hash] = -1
+		case l.refused[hash] >= 0:
+			l.refused[hash] |= 1 << a.kind.route
+			l.foreign = l.foreign || l.refused[hash] == 3
+		}
+	}
 	s := scopes
 	switch {
 	case r.Class == ratelimits.ClassUser, r.Class == ratelimits.ClassShared:
@@ -123,7 +137,9 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	if s < scopes {
 		l.holds[s] = hold{max(l.holds[s].until, now+r.RetryAfter), true}
 		for o := range l.inFlight(nil) {
-			o.after &^= 1 << s
+			if o.sent < now { // else nobody can tell
+				o.after &^= 1 << s
+			}
 		}
 	}
 	if how == lost || how == notSent {

@@ -126,6 +126,7 @@ type life struct {
 	numbers int
 	granted []int // by the latest event
 	fault   string
+	strict  bool // what is known to be wrong is not excused
 	drains  bool // everything succeeds from now on
 	memory
 	tells bool
