@@ -26,7 +26,8 @@ var scopeNames = [scopes]string{"bucket x", "bucket y", "sub-limit of the first 
 // hold is what a 429 has said.
 type hold struct {
 	until time.Duration
-	alone bool // no request that was sent since has succeeded
+	at    time.Duration // when the latest came; 0 if that does not matter any more
+	alone bool          // no request that was sent since has succeeded
 }
 
 const (
@@ -115,9 +116,9 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	}
 	if r.Bucket != "" && how != notSent {
 		switch {
-		case r.Class != ratelimits.ClassUser:
+		case r.Class == ratelimits.ClassOK:
 			l.refused[hash] = -1
-		case l.refused[hash] >= 0:
+		case r.Class == ratelimits.ClassUser && l.refused[hash] >= 0:
 			l.refused[hash] |= 1 << a.kind.route
 			l.foreign = l.foreign || l.refused[hash] == 3
 		}
@@ -135,11 +136,9 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 		s = ofEdge
 	}
 	if s < scopes {
-		l.holds[s] = hold{max(l.holds[s].until, now+r.RetryAfter), true}
+		l.holds[s] = hold{max(l.holds[s].until, now+r.RetryAfter), now, true}
 		for o := range l.inFlight(nil) {
-			if o.sent < now { // else nobody can tell
-				o.after &^= 1 << s
-			}
+			o.after &^= 1 << s
 		}
 	}
 	if how == lost || how == notSent {
@@ -163,7 +162,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 		case ofSubLimit, ofSubLimit + 1:
 			passes = passes && s == ofSubLimit+scope(a.kind.route)
 		}
-		if passes && a.after&(1<<s) != 0 {
+		if passes && (a.after&(1<<s) != 0 || a.sent == l.holds[s].at) { // of two things at one instant nobody can tell which was first
 			l.holds[s].alone = false
 		}
 	}
@@ -213,6 +212,9 @@ func (l *life) check() {
 		}
 		if over(l.holds[s].until) {
 			l.holds[s].until = 0
+		}
+		if !l.holds[s].alone {
+			l.holds[s].at = 0
 		}
 	}
 }
