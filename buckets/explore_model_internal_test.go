@@ -230,7 +230,7 @@ func (l *life) count(s stage) (n int) {
 
 // checkSent looks at a request that was just sent.
 func (l *life) checkSent(now time.Duration, a *actor) {
-	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 {
+	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 && !l.hidden { // how much a hidden limit allows is only tried out
 		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
 	}
 	route := a.kind.route
