@@ -12,10 +12,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts without being named here.
+// A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts
+// without being named here.
 // Two states with one digest are taken for one and the same.
 //
-// Times are compared relative to now. The manager's clock starts at 72 hours (past) while no span is longer than 24: so a larger value is a
+// Times are compared relative to now. The manager's clock starts at 72 hours (past) while no span is longer than 24:
+// so a larger value is a
 // time and a smaller one a span.
 type digest struct {
 	sum   uint64
@@ -40,7 +42,8 @@ func (d *digest) add(v uint64) {
 func (d *digest) addTime(v time.Duration) {
 	switch {
 	case v > past/3*2 && v < math.MaxInt64/2:
-		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63) // arrivals at one instant are a nanosecond apart, see arrive
+		// arrivals at one instant are a nanosecond apart, see arrive
+		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63)
 	case v > 0 && v < time.Microsecond: // one of those that are only counted on, to tell orders
 		d.add(1)
 	default:
@@ -74,7 +77,8 @@ func digestOf[T any](d *digest, value *T) { readerOf(reflect.TypeFor[T]())(unsaf
 // reader adds the value at an address.
 type reader func(p unsafe.Pointer, d *digest)
 
-// ignored are fields, or types with all of theirs, on which no decision depends: counters, what is only shown, caches, what is the same for
+// ignored are fields, or types with all of theirs, on which no decision depends: counters, what is only shown,
+// caches, what is the same for
 // all states, and what is empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
@@ -329,7 +333,8 @@ func (d *digest) countFromBucket(b *bucket) {
 	}
 }
 
-// counting returns what sets the counters from which those in a struct count, nil if there are none. It reports false if nothing else of the
+// counting returns what sets the counters from which those in a struct count, nil if there are none. It reports false
+// if nothing else of the
 // struct counts.
 func counting(t reflect.Type) func(p unsafe.Pointer, d *digest) bool {
 	switch nameOf(t) {

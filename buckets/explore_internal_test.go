@@ -14,10 +14,12 @@ import (
 	"time"
 )
 
-// The core is explored exhaustively in small worlds: all orders of events up to a length. Breadth first, so that the first counter-example
+// The core is explored exhaustively in small worlds: all orders of events up to a length. Breadth first, so that the
+// first counter-example
 // is the shortest. A manager cannot be copied, so each state is a list of events that is played from the start.
 //
-// RATELIGHT_EXPLORE=1 explores more than 1,000,000 states, which takes two processors a minute. RATELIGHT_EXPLORE_STORY="world: 4 8 0" tells one story, as a
+// RATELIGHT_EXPLORE=1 explores more than 1,000,000 states, which takes two processors a minute.
+// RATELIGHT_EXPLORE_STORY="world: 4 8 0" tells one story, as a
 // counter-example prints it.
 
 var smallWorlds = []smallWorld{
@@ -164,7 +166,8 @@ func (x *explorer) visit(story []event) (child *node, fault bool) {
 	return child, l.fault != ""
 }
 
-// finish looks whether a state is a good one. To look for somebody who could leave may mend what is wrong, so only every other state is
+// finish looks whether a state is a good one. To look for somebody who could leave may mend what is wrong, so only
+// every other state is
 // looked at for that.
 func (l *life) finish(digest uint64) {
 	if digest&1 == 0 {

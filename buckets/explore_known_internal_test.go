@@ -11,8 +11,12 @@ type knownFault struct {
 
 var knownFaults = []knownFault{
 	{
-		what:  "the hold of a sub-limit is forgotten when the route's requests join a foreign bucket (see foreign.go), or leave it",
+		what:  "the hold of a sub-limit is forgotten when its requests join a foreign bucket, or leave it",
 		world: "two routes", story: []event{4, 5, 10, 3, 12, 18},
+	},
+	{
+		what:  "lost requests are charged for no time if only a 429 of a resource has named the limit",
+		world: "two routes", story: []event{4, 4, 4, 11, 0, 15, 24},
 	},
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A small world: a server with two bucket hashes, a manager, and at most four requests. Everything that happens is an event. What an event does
+// A small world: a server with two bucket hashes, a manager, and at most four requests. Everything that happens is an
+// event. What an event does
 // follows from those before it, so a list of events is a state.
 
 const (
@@ -77,7 +78,8 @@ const (
 )
 
 var answerNames = [answers]string{
-	"succeeds", "succeeds, and the route belongs to the other hash from now on", "gets a 429 of its bucket, which others have used up",
+	"succeeds", "succeeds, and the route belongs to the other hash from now on",
+	"gets a 429 of its bucket, which others have used up",
 	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit", "gets a 429 of the edge", "is lost",
 	"was never sent",
 }
@@ -172,7 +174,8 @@ func (l *life) now() time.Duration { return l.manager.now() }
 
 func (l *life) say(format string, values ...any) {
 	if l.tells {
-		l.story = append(l.story, fmt.Sprintf("%7.3f s  ", l.clock.at.Sub(exploreStart).Seconds())+fmt.Sprintf(format, values...))
+		at := l.clock.at.Sub(exploreStart).Seconds()
+		l.story = append(l.story, fmt.Sprintf("%7.3f s  ", at)+fmt.Sprintf(format, values...))
 	}
 }
 
@@ -272,7 +275,8 @@ func (l *life) wait(d time.Duration) {
 func (l *life) arrive(k kind) {
 	i := slices.IndexFunc(l.actors[:], func(a actor) bool { return a.stage == absent })
 	l.ranks++
-	l.actors[i] = actor{index: i, kind: k, rank: l.ranks, request: &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}}
+	request := &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}
+	l.actors[i] = actor{index: i, kind: k, rank: l.ranks, request: request}
 	l.say("%s arrives", &l.actors[i])
 	l.ask(&l.actors[i])
 }
@@ -342,7 +346,8 @@ func (l *life) end(i int, how answer) {
 		l.forgiven[hash] = false
 	}
 	l.say("%s %s", a, answerNames[how])
-	r := ratelimits.Response{Status: 200, Limited: true, Bucket: exploreHashes[hash], Limit: bucketLimit, ResetAfter: c.until - now}
+	r := ratelimits.Response{Status: 200, Limited: true, Bucket: exploreHashes[hash], Limit: bucketLimit}
+	r.ResetAfter = c.until - now
 	refuse := func(class ratelimits.Class, wait time.Duration) {
 		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, wait
 	}
@@ -374,7 +379,8 @@ func (l *life) end(i int, how answer) {
 		refuse(ratelimits.ClassEdge, wait)
 	case lost:
 		c.used = min(c.used+1, bucketLimit)
-		c.others = c.others || l.known[a.kind.route] == nowhereYet // what an unknown limit has counted, nobody can tell
+		l.forgiven[hash] = l.forgiven[hash] || !l.strict && l.refused[hash] >= 0 // see knownFaults
+		c.others = c.others || l.known[a.kind.route] == nowhereYet               // what an unknown limit has counted, nobody can tell
 		r = ratelimits.Response{}
 	}
 	if r.Limited {
