@@ -1,0 +1,380 @@
+package buckets
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts
+// without being named here.
+// Two states with one digest are taken for one and the same.
+//
+// Times are compared relative to now. The manager's clock starts at 72 hours (past) while no span is longer than 24:
+// so a larger value is a
+// time and a smaller one a span.
+type digest struct {
+	sum   uint64
+	now   time.Duration
+	seen  map[unsafe.Pointer]uint64 // by the order in which they were met
+	plain bool                      // pointers are not followed
+	counters
+}
+
+// counters are what numbers of the same object count from: only the difference means anything.
+type counters struct{ answered, expired, sent, slots uint64 }
+
+func newDigest(now time.Duration) *digest {
+	return &digest{now: now, seen: make(map[unsafe.Pointer]uint64, 64)}
+}
+
+func (d *digest) add(v uint64) {
+	d.sum = (d.sum ^ v) * 0x9E3779B97F4A7C15
+	d.sum ^= d.sum >> 29
+}
+
+func (d *digest) addTime(v time.Duration) {
+	switch {
+	case v > past/3*2 && v < math.MaxInt64/2:
+		// arrivals at one instant are a nanosecond apart, see arrive
+		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63)
+	case v > 0 && v < time.Microsecond: // one of those that are only counted on, to tell orders
+		d.add(1)
+	default:
+		d.add(uint64(v))
+	}
+}
+
+// addPointer adds what a pointer points to, the first time.
+func (d *digest) addPointer(p unsafe.Pointer, read reader) {
+	switch number := d.seen[p]; {
+	case p == nil:
+		d.add(0)
+	case number > 0:
+		d.add(number)
+	case d.plain:
+		d.add(1 << 40)
+	default:
+		number = uint64(len(d.seen) + 1)
+		d.seen[p] = number
+		d.add(number)
+		read(p, d)
+	}
+}
+
+// numberOf returns the number of a pointer that was met, 0 if it was not.
+func (d *digest) numberOf(p unsafe.Pointer) uint64 { return d.seen[p] }
+
+// digestOf adds a value.
+func digestOf[T any](d *digest, value *T) { readerOf(reflect.TypeFor[T]())(unsafe.Pointer(value), d) }
+
+// reader adds the value at an address.
+type reader func(p unsafe.Pointer, d *digest)
+
+// ignored are fields, or types with all of theirs, on which no decision depends: counters, what is only shown,
+// caches, what is the same for
+// all states, and what is empty between two calls.
+var ignored = []string{
+	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
+	"buckets.server.free", "buckets.server.latest", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
+	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
+	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
+	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",
+	"turn.began", "Turns.begun", "Queue.finger", "Queue.rank",
+}
+
+func isIgnored(name string) bool { return slices.Contains(ignored, name) }
+
+var readers = struct {
+	sync.Mutex
+	of map[reflect.Type]*reader
+}{of: make(map[reflect.Type]*reader)}
+
+func readerOf(t reflect.Type) reader {
+	readers.Lock()
+	defer readers.Unlock()
+	return *makeReader(t)
+}
+
+// makeReader returns where the reader of a type is, or will be: types contain each other.
+func makeReader(t reflect.Type) *reader {
+	if r := readers.of[t]; r != nil {
+		return r
+	}
+	r := new(reader)
+	readers.of[t] = r
+	*r = newReader(t)
+	return r
+}
+
+// nameOf is the name of a type without its parameters, and without its package if it has some.
+func nameOf(t reflect.Type) string {
+	if name, _, generic := strings.Cut(t.Name(), "["); generic {
+		return name
+	}
+	return t.String()
+}
+
+func newReader(t reflect.Type) reader {
+	switch {
+	case isIgnored(nameOf(t)):
+		return func(unsafe.Pointer, *digest) {}
+	case t == reflect.TypeFor[time.Duration]():
+		return func(p unsafe.Pointer, d *digest) { d.addTime(*(*time.Duration)(p)) }
+	case strings.HasPrefix(t.String(), "routes."): // the same for all, so that its address will do
+		return bytesReader(t.Size())
+	case nameOf(t) == "ring":
+		return ringReader(t)
+	}
+	switch t.Kind() {
+	case reflect.Func, reflect.Interface, reflect.Chan:
+		return func(p unsafe.Pointer, d *digest) {
+			if *(*unsafe.Pointer)(p) != nil {
+				d.add(1)
+			}
+			d.add(2)
+		}
+	case reflect.String:
+		return func(p unsafe.Pointer, d *digest) {
+			for _, c := range []byte(*(*string)(p)) {
+				d.add(uint64(c))
+			}
+			d.add(1 << 32)
+		}
+	case reflect.Pointer:
+		elem := makeReader(t.Elem())
+		return func(p unsafe.Pointer, d *digest) {
+			d.addPointer(*(*unsafe.Pointer)(p), func(p unsafe.Pointer, d *digest) { (*elem)(p, d) })
+		}
+	case reflect.Slice:
+		elem, size := makeReader(t.Elem()), t.Elem().Size()
+		return func(p unsafe.Pointer, d *digest) {
+			s := (*[]struct{})(p)
+			d.add(uint64(len(*s)))
+			for i := range *s {
+				(*elem)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(*s)), uintptr(i)*size), d)
+			}
+		}
+	case reflect.Array:
+		elem, size := makeReader(t.Elem()), t.Elem().Size()
+		return func(p unsafe.Pointer, d *digest) {
+			for i := range t.Len() {
+				(*elem)(unsafe.Add(p, uintptr(i)*size), d)
+			}
+		}
+	case reflect.Map:
+		return mapReader(t)
+	case reflect.Struct:
+		return structReader(t)
+	}
+	return bytesReader(t.Size())
+}
+
+func bytesReader(size uintptr) reader {
+	switch size {
+	case 1:
+		return func(p unsafe.Pointer, d *digest) { d.add(uint64(*(*uint8)(p))) }
+	case 2:
+		return func(p unsafe.Pointer, d *digest) { d.add(uint64(*(*uint16)(p))) }
+	case 4:
+		return func(p unsafe.Pointer, d *digest) { d.add(uint64(*(*uint32)(p))) }
+	}
+	return func(p unsafe.Pointer, d *digest) {
+		for i := uintptr(0); i+8 <= size; i += 8 {
+			d.add(*(*uint64)(unsafe.Add(p, i)))
+		}
+	}
+}
+
+// mapReader reads a map in the order of what its keys are without what they point to.
+func mapReader(t reflect.Type) reader {
+	key, elem := makeReader(t.Key()), makeReader(t.Elem())
+	type entry struct {
+		order      uint64
+		key, value reflect.Value
+	}
+	return func(p unsafe.Pointer, d *digest) {
+		m := reflect.NewAt(t, p).Elem()
+		d.add(uint64(m.Len()))
+		if m.Len() == 0 {
+			return
+		}
+		var all []entry
+		for i := m.MapRange(); i.Next(); {
+			e := entry{key: reflect.New(t.Key()), value: reflect.New(t.Elem())}
+			e.key.Elem().SetIterKey(i)
+			e.value.Elem().SetIterValue(i)
+			if m.Len() > 1 {
+				plain := &digest{now: d.now, seen: d.seen, plain: true}
+				(*key)(e.key.UnsafePointer(), plain)
+				e.order = plain.sum
+			}
+			all = append(all, e)
+		}
+		slices.SortFunc(all, func(a, b entry) int {
+			if a.order < b.order {
+				return -1
+			}
+			return 1
+		})
+		for _, e := range all {
+			(*key)(e.key.UnsafePointer(), d)
+			(*elem)(e.value.UnsafePointer(), d)
+		}
+	}
+}
+
+// ringReader reads the entries of a ring that are in it.
+func ringReader(t reflect.Type) reader {
+	slice, _ := t.FieldByName("entries")
+	first, end := field[uint64](t, "first"), field[uint64](t, "end")
+	elem, size := makeReader(slice.Type.Elem()), slice.Type.Elem().Size()
+	return func(p unsafe.Pointer, d *digest) {
+		entries := *(*[]struct{})(p)
+		d.add(end(p) - first(p))
+		for n := first(p); n != end(p); n++ {
+			at := n & uint64(len(entries)-1)
+			(*elem)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(entries)), uintptr(at)*size), d)
+		}
+	}
+}
+
+// field returns what reads a field of a struct.
+func field[T any](t reflect.Type, name string) func(p unsafe.Pointer) T {
+	f, ok := t.FieldByName(name)
+	if !ok || f.Type.Size() != unsafe.Sizeof(*new(T)) {
+		panic("no such field: " + t.String() + "." + name)
+	}
+	return func(p unsafe.Pointer) T { return *(*T)(unsafe.Add(p, f.Offset)) }
+}
+
+func structReader(t reflect.Type) reader {
+	type part struct {
+		offset uintptr
+		read   *reader
+	}
+	var parts []part
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := nameOf(t) + "." + f.Name
+		if isIgnored(name) || f.Name == "_" || f.Type.Size() == 0 {
+			continue
+		}
+		read := makeReader(f.Type)
+		if from, ok := countsFrom[name]; ok {
+			read = counterReader(f.Type.Size(), f.Name == "order" || f.Name == "number", from)
+		}
+		parts = append(parts, part{f.Offset, read})
+	}
+	enter := counting(t)
+	all := func(p unsafe.Pointer, d *digest) {
+		for _, f := range parts {
+			(*f.read)(unsafe.Add(p, f.offset), d)
+		}
+	}
+	if enter == nil {
+		return all
+	}
+	return func(p unsafe.Pointer, d *digest) {
+		before := d.counters
+		if enter(p, d) {
+			all(p, d)
+		}
+		d.counters = before
+	}
+}
+
+// countsFrom are fields that hold what a counter was.
+var countsFrom = map[string]func(*counters) uint64{
+	"ratelimits.Window.countedAt": func(c *counters) uint64 { return c.answered },
+	"ratelimits.Permit.answered":  func(c *counters) uint64 { return c.answered },
+	"ratelimits.Permit.expired":   func(c *counters) uint64 { return c.expired },
+	"buckets.grant.order":         func(c *counters) uint64 { return c.sent },
+	"buckets.naming.order":        func(c *counters) uint64 { return c.sent },
+	"ratelimits.Slot.number":      func(c *counters) uint64 { return c.slots },
+}
+
+func counterReader(size uintptr, zero bool, from func(*counters) uint64) *reader {
+	read := reader(func(p unsafe.Pointer, d *digest) {
+		value := uint64(0)
+		if size == 4 {
+			value = uint64(*(*uint32)(p))
+		} else {
+			value = *(*uint64)(p)
+		}
+		if zero && value == 0 { // there is none
+			d.add(1 << 50)
+		} else {
+			d.add(uint64(uint32(from(&d.counters) - value)))
+		}
+	})
+	return &read
+}
+
+var (
+	answeredOf = field[uint32](reflect.TypeFor[ratelimits.Window](), "answered")
+	expiredOf  = field[uint32](reflect.TypeFor[ratelimits.Window](), "expired")
+)
+
+func (d *digest) countFromWindow(w *ratelimits.Window) {
+	d.answered, d.expired = uint64(answeredOf(unsafe.Pointer(w))), uint64(expiredOf(unsafe.Pointer(w)))
+}
+
+func (d *digest) countFromBucket(b *bucket) {
+	if b != nil {
+		d.countFromWindow(&b.window)
+		d.sent = uint64(b.sent)
+	}
+}
+
+// counting returns what sets the counters from which those in a struct count, nil if there are none. It reports false
+// if nothing else of the
+// struct counts.
+func counting(t reflect.Type) func(p unsafe.Pointer, d *digest) bool {
+	switch nameOf(t) {
+	case "ratelimits.charge":
+		n := field[int32](t, "n")
+		return func(p unsafe.Pointer, d *digest) bool { return n(p) > 0 }
+	case "ratelimits.manyCharges":
+		all, _ := t.FieldByName("all")
+		elem, size := makeReader(all.Type.Elem()), all.Type.Elem().Size()
+		list, gone := field[[]struct{}](t, "all"), field[int](t, "gone")
+		return func(p unsafe.Pointer, d *digest) bool {
+			for i := gone(p); i < len(list(p)); i++ {
+				(*elem)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(list(p))), uintptr(i)*size), d)
+			}
+			return false
+		}
+	}
+	switch t {
+	case reflect.TypeFor[ratelimits.Window]():
+		return func(p unsafe.Pointer, d *digest) bool { d.countFromWindow((*ratelimits.Window)(p)); return true }
+	case reflect.TypeFor[bucket]():
+		return func(p unsafe.Pointer, d *digest) bool { d.countFromBucket((*bucket)(p)); return true }
+	case reflect.TypeFor[declaredPermit]():
+		return func(p unsafe.Pointer, d *digest) bool {
+			d.countFromWindow(&(*declaredPermit)(p).limit.window)
+			return true
+		}
+	case reflect.TypeFor[provisionalCharge]():
+		return func(p unsafe.Pointer, d *digest) bool { d.countFromBucket((*provisionalCharge)(p).bucket); return true }
+	case reflect.TypeFor[grant]():
+		sent, _ := reflect.TypeFor[ratelimits.Global]().FieldByName("sent")
+		end := field[uint64](sent.Type, "end")
+		return func(p unsafe.Pointer, d *digest) bool {
+			g := (*grant)(p)
+			d.countFromBucket(g.bucket)
+			if g.account != nil {
+				d.slots = end(unsafe.Add(unsafe.Pointer(g.account.global.limit), sent.Offset)) + 1
+			}
+			return true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package buckets
+
+import (
+	"slices"
+	"time"
+)
+
+// How every course of events has to end.
+
+// longest returns how long it can take at most until nobody waits any more, if everything succeeds.
+func (l *life) longest() time.Duration {
+	now, wait := l.now(), time.Duration(0)
+	for s := range l.holds {
+		wait = max(wait, l.holds[s].until-now)
+	}
+	each := bucketPeriod + time.Second
+	if l.world.declared > 0 {
+		each += declaredTime
+	}
+	if l.hidden { // it is obeyed as long as it was met
+		each += longHold
+	}
+	return wait + time.Duration(l.count(waits)+1)*each
+}
+
+// drain lets all that are in flight succeed and time pass until nobody is left, and then until everything is forgotten.
+func (l *life) drain() {
+	if l.fault != "" {
+		return
+	}
+	begin, longest := l.now(), l.longest()
+	l.drains = true
+	l.say("-- from now on everything succeeds; it must take no longer than %v", longest)
+	for i := range l.actors { // those that have asked before cannot know how long the others were under way
+		if a := &l.actors[i]; a.asked < begin {
+			a.leaves = 0
+		}
+	}
+	for step := 0; l.fault == "" && l.count(absent) < most; step++ {
+		flying := slices.IndexFunc(l.actors[:], func(a actor) bool { return a.stage == flies })
+		switch {
+		case flying >= 0:
+			l.do(ends + event(flying)*event(answers) + event(ok))
+		case !l.clock.set:
+			l.fail("%d wait for ever: no timer is set, and nothing is in flight", l.count(waits))
+		case step > 300 || l.now() > begin+longest:
+			l.fail("%d wait still", l.count(waits))
+		default:
+			l.do(timer)
+		}
+	}
+	if l.fault == "" {
+		l.checkEmpty()
+	}
+}
+
+// window is the longest period of a limit.
+func (l *life) window() time.Duration {
+	if l.world.declared > 0 {
+		return declaredTime + time.Second
+	}
+	return bucketPeriod + time.Second
+}
+
+// checkEmpty looks whether everything was given back: at once what requests have, and after a day what is remembered.
+func (l *life) checkEmpty() {
+	s := l.server
+	zero := func(what string, n int) {
+		if n != 0 {
+			l.fail("in the end there are %d %s", n, what)
+		}
+	}
+	stats := l.manager.Stats()
+	zero("requests waiting", stats.Waiting)
+	zero("requests in flight", stats.InFlight)
+	zero("places of the budget", s.budget.inFlight)
+	for _, a := range s.accounts {
+		zero("requests of the credential", a.inFlight+a.waiting+a.undiscovered)
+		zero("queues before the global limit", a.globalLine.queues.Len())
+		for _, d := range a.declared {
+			zero("requests in flight of the declared limit", d.window.InFlight())
+			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.kept))
+		}
+	}
+	for _, b := range s.buckets {
+		zero("charges in flight of a bucket", b.window.InFlight())
+		zero("requests in a bucket", b.queues.length()+int(b.reading))
+	}
+	zero("queues before the edge", s.edgeLine.queues.Len()+len(s.waitedFor))
+	for range 4 { // a route is forgotten the second time
+		l.clock.at = l.clock.at.Add(25 * time.Hour)
+		if l.clock.set {
+			l.clock.set = false
+			l.clock.ring()
+		}
+		s.collect(true)
+	}
+	zero("busy buckets", len(s.busy))
+	zero("alarms", len(s.alarms))
+	zero("buckets", len(s.buckets))
+	zero("credentials", len(s.accounts))
+	zero("holds of resources", len(s.holds))
+	zero("declared limits", len(s.declared))
+	if l.clock.set {
+		l.fail("in the end the timer is set")
+	}
+}

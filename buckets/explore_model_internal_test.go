@@ -1,0 +1,298 @@
+package buckets
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// The model: what the responses have said, and nothing else. It decides nothing. It says what must not have happened.
+
+// scope is what a 429 may be about.
+type scope uint8
+
+const (
+	ofBucket   scope = iota // and one for each hash
+	ofSubLimit scope = iota + 1
+	ofGlobal   scope = iota + 2
+	ofEdge
+	scopes
+)
+
+var scopeNames = [scopes]string{
+	"bucket x", "bucket y", "sub-limit of the first route", "sub-limit of the second route", "global limit", "edge",
+}
+
+// hold is what a 429 has said.
+type hold struct {
+	until time.Duration
+	at    time.Duration // when the latest came; 0 if that does not matter any more
+	alone bool          // no request that was sent since has succeeded
+}
+
+const (
+	nowhereYet = -1 // no response has named a hash
+)
+
+// memory is what the server and the model remember.
+type memory struct {
+	hashOf  [2]int // where each route is counted
+	counted [2]counted
+
+	known    [2]int // the hash that was named to the request of each route that was sent last
+	holds    [scopes]hold
+	forgiven [2]bool // LiftHolds has ended a hold of the bucket, and with it what was known of the window
+	moved    bool    // a route has changed its hash
+	refused  [2]int  // in the name of each hash: a bit for each route; -1 if it has named itself in another response, too
+	foreign  bool    // two routes were refused in the name of a hash that no other response has named
+	hidden   bool    // there was a 429 of a resource: such a limit is obeyed although nobody tells it
+	declared []time.Duration
+	second   []time.Duration // when each request counts no more for the global limit
+}
+
+func (m *memory) init() {
+	m.hashOf, m.known = [2]int{0, 1}, [2]int{nowhereYet, nowhereYet}
+}
+
+func (l *life) anythingHeld() bool {
+	now := l.now()
+	return slices.ContainsFunc(l.holds[:], func(h hold) bool { return h.until > now })
+}
+
+func (l *life) liftHolds() {
+	for s := range l.holds {
+		if scope(s) < ofSubLimit && l.holds[s].until > l.now() {
+			l.forgiven[s] = true
+		}
+		l.holds[s].until = 0
+	}
+	l.hidden = false
+	l.forgetPredictions()
+}
+
+// forgetPredictions is called when something happens that no prediction can know of.
+func (l *life) forgetPredictions() {
+	for i := range l.actors {
+		l.actors[i].leaves = 0
+	}
+}
+
+// scopesOf returns what holds back a request of a route.
+func (l *life) scopesOf(route int) []scope {
+	all := []scope{ofEdge, ofGlobal}
+	if l.strict || !l.foreign { // see knownFaults
+		all = append(all, ofSubLimit+scope(route))
+	}
+	if h := l.known[route]; h != nowhereYet && !l.moved { // else it may belong to either
+		all = append(all, ofBucket+scope(h))
+	}
+	return all
+}
+
+// inFlight yields those in flight, without one of them.
+func (l *life) inFlight(but *actor) func(yield func(*actor) bool) {
+	return func(yield func(*actor) bool) {
+		for i := range l.actors {
+			if o := &l.actors[i]; o.stage == flies && o != but && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// ended takes in a response before the manager does.
+func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
+	now := l.now()
+	if r.Bucket != "" && how != notSent {
+		if a.newest {
+			l.known[a.kind.route] = hash
+		}
+		for o := range l.inFlight(nil) {
+			o.newest = o.newest && (o.kind.route != a.kind.route || o.number > a.number)
+		}
+	}
+	if how != ok || r.Class != ratelimits.ClassOK {
+		l.forgetPredictions()
+	}
+	if r.Bucket != "" && how != notSent {
+		switch {
+		case r.Class == ratelimits.ClassOK:
+			l.refused[hash] = -1
+		case r.Class == ratelimits.ClassUser && l.refused[hash] >= 0:
+			l.refused[hash] |= 1 << a.kind.route
+			l.foreign = l.foreign || l.refused[hash] == 3
+		}
+	}
+	s := scopes
+	switch {
+	case r.Class == ratelimits.ClassUser, r.Class == ratelimits.ClassShared:
+		s = ofBucket + scope(hash)
+		l.hidden = l.hidden || r.Class == ratelimits.ClassShared
+	case r.Class == ratelimits.ClassSubLimit:
+		s = ofSubLimit + scope(a.kind.route)
+	case r.Class == ratelimits.ClassGlobal:
+		s = ofGlobal
+	case r.Class == ratelimits.ClassEdge:
+		s = ofEdge
+	}
+	if s < scopes {
+		l.holds[s] = hold{max(l.holds[s].until, now+r.RetryAfter), now, true}
+		for o := range l.inFlight(nil) {
+			o.after &^= 1 << s
+		}
+	}
+	if how == lost || how == notSent {
+		if how == lost && l.world.declared > 0 {
+			l.declared = append(l.declared, now+declaredTime)
+		}
+		if i := slices.Index(l.second, a.sent+time.Second); how == notSent && i >= 0 {
+			l.second = slices.Delete(l.second, i, i+1)
+		}
+		return
+	}
+	for s := range scopes { // it has passed what it is not refused by
+		passes := r.Class == ratelimits.ClassOK
+		switch s {
+		case ofGlobal:
+			passes = r.Class != ratelimits.ClassGlobal && r.Class != ratelimits.ClassEdge
+		case ofEdge:
+			passes = r.Class != ratelimits.ClassEdge
+		case ofBucket, ofBucket + 1:
+			passes = passes && s == ofBucket+scope(hash)
+		case ofSubLimit, ofSubLimit + 1:
+			passes = passes && s == ofSubLimit+scope(a.kind.route)
+		}
+		// of two things at one instant nobody can tell which was first
+		if passes && (a.after&(1<<s) != 0 || a.sent == l.holds[s].at) {
+			l.holds[s].alone = false
+		}
+	}
+	if r.Class == ratelimits.ClassOK && l.world.declared > 0 {
+		l.declared = append(l.declared, now+declaredTime)
+	}
+}
+
+// refusedByCount takes in that the server refuses what it has counted too often.
+func (l *life) refusedByCount(a *actor, hash int, c *counted) {
+	if !c.others && !l.moved && !l.forgiven[hash] {
+		l.fail("%s is refused, although nobody else uses the bucket", a)
+	}
+}
+
+func (l *life) rejected(a *actor, err error) {
+	var tooLong *ratelimits.TooLongError
+	if !errors.As(err, &tooLong) || tooLong.Wait <= tooLong.Max {
+		l.fail("%s is rejected: %v", a, err)
+	}
+}
+
+// check looks at what the latest event has done.
+func (l *life) check() {
+	now := l.now()
+	over := func(until time.Duration) bool { return until <= now }
+	l.declared, l.second = slices.DeleteFunc(l.declared, over), slices.DeleteFunc(l.second, over)
+	for range l.granted {
+		l.second = append(l.second, now+time.Second)
+	}
+	for _, i := range l.granted {
+		if l.actors[i].stage == flies {
+			l.checkSent(now, &l.actors[i])
+		}
+	}
+	if m := l.manager.waiting.Load(); int(m) != l.count(waits) || l.server.waiting != l.count(waits) {
+		l.fail("%d wait, and the manager counts %d and %d", l.count(waits), m, l.server.waiting)
+	}
+	if s := l.server.counts.inFlight(); s != l.count(flies) {
+		l.fail("%d are in flight, and the manager counts %d", l.count(flies), s)
+	}
+	for s := range l.holds { // who comes when nobody waits for a sub-limit that is over finds none
+		r := s - int(ofSubLimit)
+		of := func(a actor) bool { return a.stage != absent && a.kind.route == r }
+		if r >= 0 && r < 2 && over(l.holds[s].until) && !slices.ContainsFunc(l.actors[:], of) {
+			l.holds[s].alone = false
+		}
+		if over(l.holds[s].until) {
+			l.holds[s].until = 0
+		}
+		if !l.holds[s].alone {
+			l.holds[s].at = 0
+		}
+	}
+}
+
+func (l *life) count(s stage) (n int) {
+	for i := range l.actors {
+		if l.actors[i].stage == s {
+			n++
+		}
+	}
+	return n
+}
+
+// checkSent looks at a request that was just sent.
+func (l *life) checkSent(now time.Duration, a *actor) {
+	// how much a hidden limit allows is only tried out
+	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 && !l.hidden {
+		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
+	}
+	route := a.kind.route
+	for _, s := range l.scopesOf(route) {
+		h := l.holds[s]
+		if now < h.until {
+			l.fail("%s is sent although the %s is held for another %v", a, scopeNames[s], h.until-now)
+		}
+		for o := range l.inFlight(a) {
+			if !h.alone || o.after&(1<<s) == 0 || !slices.Contains(l.scopesOf(o.kind.route), s) {
+				continue
+			}
+			if now >= o.sent+probePatient {
+				continue
+			}
+			l.fail("%s is sent while %s, which goes first after a 429 of the %s, is in flight", a, o, scopeNames[s])
+		}
+	}
+	if h := l.known[route]; h == nowhereYet {
+		for o := range l.inFlight(a) {
+			if o.kind.route == route && now < o.sent+probePatient {
+				l.fail("%s is sent while %s finds out where the route belongs", a, o)
+			}
+		}
+	} else if !l.moved && !l.forgiven[h] {
+		n, c := 1, &l.counted[h]
+		for o := range l.inFlight(a) {
+			if l.known[o.kind.route] == h {
+				n++
+			}
+		}
+		if c.until > now {
+			n += c.used
+		}
+		if n > bucketLimit {
+			l.fail("%s is sent as number %d of %d in a window of %s", a, n, bucketLimit, scopeNames[h])
+		}
+	}
+	flying := l.count(flies)
+	if n := flying + len(l.declared); l.world.declared > 0 && n > l.world.declared {
+		l.fail("%s is sent as number %d of %d of the declared limit", a, n, l.world.declared)
+	}
+	if n := len(l.second); l.world.global > 0 && n > l.world.global {
+		l.fail("%s is sent as number %d of %d in a second", a, n, l.world.global)
+	}
+	for i := range l.actors {
+		if o := &l.actors[i]; o.stage == waits && o.rank < a.rank && l.ahead(o, a) {
+			l.fail("%s is sent before %s, which came earlier", a, o)
+		}
+	}
+}
+
+// ahead reports that one which came earlier than another one has to leave before it.
+func (l *life) ahead(first, then *actor) bool {
+	if first.kind == then.kind {
+		return true
+	}
+	h := l.known[first.kind.route]
+	return first.kind.tenant == then.kind.tenant && h != nowhereYet && h == l.known[then.kind.route] && !l.moved &&
+		l.holds[ofSubLimit+scope(first.kind.route)] == hold{}
+}

@@ -1,0 +1,496 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/internal/wire"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// A small world: a server with two bucket hashes, a manager, and at most four requests. Everything that happens is an
+// event. What an event does
+// follows from those before it, so a list of events is a state.
+
+const (
+	most         = 4 // requests at a time
+	bucketLimit  = 2 // of both hashes
+	bucketPeriod = 4 * time.Second
+	longHold     = time.Minute      // that a 429 asks for
+	shortHold    = 10 * time.Second // the same, if something is held already
+	declaredTime = 6 * time.Second
+	probePatient = 15 * time.Second // so long the outcome of a request that goes first is waited for, at most
+)
+
+// smallWorld is what may happen in one.
+type smallWorld struct {
+	name     string
+	kinds    []kind // of requests
+	answers  []answer
+	declared int // of all requests in declaredTime; 0: no such limit
+	global   int // per second; 0: none
+	evicts   bool
+	depth    int // events in the normal test run
+	deeper   int // the same for all of it
+}
+
+// kind is what tells requests apart.
+type kind struct {
+	route  int
+	tenant string
+}
+
+// event is a number, so that a story is a list of numbers.
+type event uint8
+
+const (
+	timer   event = iota // time passes until the manager's timer rings, or for a period if it is not set
+	second               // a second passes
+	collect              // the collector runs
+	lift                 // LiftHolds
+	arrive               // and one for each kind
+	ends    = arrive + most
+	cancel  = ends + most*event(answers)
+	events  = cancel + most
+)
+
+// answer is how a request ends.
+type answer uint8
+
+const (
+	ok answer = iota
+	otherHash
+	user
+	shared
+	subLimit
+	global
+	edge
+	lost
+	notSent
+	answers
+)
+
+var answerNames = [answers]string{
+	"succeeds", "succeeds, and the route belongs to the other hash from now on",
+	"gets a 429 of its bucket, which others have used up",
+	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit", "gets a 429 of the edge", "is lost",
+	"was never sent",
+}
+
+// counted is a bucket of the server's: a fixed window.
+type counted struct {
+	until  time.Duration
+	used   int
+	others bool // somebody else has used it, too
+}
+
+type stage uint8
+
+const (
+	absent stage = iota
+	waits
+	flies
+)
+
+// actor is a request.
+type actor struct {
+	stage
+	index  int // of its place
+	kind   kind
+	rank   int // by arrival
+	number int // by sending
+	sent   time.Duration
+	after  uint8 // for each scope: it was sent since the latest 429 of that
+	newest bool  // nothing of its route that was sent later has named a hash
+
+	request *Request
+	waiter  *waiter
+	lease   Lease
+	asked   time.Duration
+	leaves  time.Duration // it was predicted to leave then, 0 if nothing was predicted that still holds
+}
+
+// life is one course of events.
+type life struct {
+	world   *smallWorld
+	manager *RESTBucketManager
+	server  *server
+	clock   exploreClock
+	actors  [most]actor
+	ranks   int
+	numbers int
+	granted []int // by the latest event
+	fault   string
+	strict  bool // what is known to be wrong is not excused
+	drains  bool // everything succeeds from now on
+	memory
+	tells bool
+	story []string
+}
+
+var (
+	exploreSeed   = maphash.MakeSeed()
+	exploreKey    = wire.NewKey(nil)
+	exploreStart  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	exploreRoutes = [2]routes.CompiledRoute{
+		must(routes.CreateMessage.Compile("1")), must(routes.GetChannel.Compile("1")),
+	}
+	exploreHashes = [2]string{"hash x", "hash y"}
+)
+
+func must(r routes.CompiledRoute, err error) routes.CompiledRoute {
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func newLife(w *smallWorld) *life {
+	l := &life{world: w, clock: exploreClock{at: exploreStart}}
+	options := []Option{WithClock(&l.clock), WithGlobalLimit(w.global), WithInvalidBudget(0, 0, 0)}
+	if w.declared > 0 {
+		options = append(options, WithLimit(ForAll(), w.declared, declaredTime))
+	}
+	m := NewRESTBucketManager(options...)
+	m.seed = exploreSeed
+	m.key.Store(exploreKey)
+	m.state.Store(running) // without the collector's goroutine
+	l.manager, l.server = m, m.discord
+	l.memory.init()
+	for i := range l.actors {
+		l.actors[i].index = i
+	}
+	return l
+}
+
+func (l *life) now() time.Duration { return l.manager.now() }
+
+func (l *life) say(format string, values ...any) {
+	if l.tells {
+		at := l.clock.at.Sub(exploreStart).Seconds()
+		l.story = append(l.story, fmt.Sprintf("%7.3f s  ", at)+fmt.Sprintf(format, values...))
+	}
+}
+
+func (l *life) fail(format string, values ...any) {
+	if l.fault == "" {
+		l.fault = fmt.Sprintf(format, values...)
+		l.say("WRONG: %s", l.fault)
+	}
+}
+
+// possible returns the events that can happen, a bit for each.
+func (l *life) possible() (all uint64) {
+	may := func(e event) { all |= 1 << e }
+	may(timer)
+	if !l.clock.set || l.clock.due.Sub(l.clock.at) > time.Second {
+		may(second)
+	}
+	if l.world.evicts {
+		may(collect)
+	}
+	if l.anythingHeld() {
+		may(lift)
+	}
+	free := slices.ContainsFunc(l.actors[:], func(a actor) bool { return a.stage == absent })
+	for k := range l.world.kinds {
+		if free {
+			may(arrive + event(k))
+		}
+	}
+	for i := range l.actors {
+		switch l.actors[i].stage {
+		case waits:
+			may(cancel + event(i))
+		case flies:
+			for _, a := range l.world.answers {
+				may(ends + event(i)*event(answers) + event(a))
+			}
+		}
+	}
+	return all
+}
+
+// do lets an event happen.
+func (l *life) do(e event) {
+	l.granted = l.granted[:0]
+	switch {
+	case e == timer:
+		l.wait(bucketPeriod + time.Second)
+	case e == second:
+		l.wait(time.Second)
+	case e == collect:
+		l.say("the collector runs")
+		l.forgetPredictions()
+		l.manager.collect()
+	case e == lift:
+		l.say("LiftHolds is called")
+		l.liftHolds()
+		l.manager.LiftHolds()
+	case e < ends:
+		l.arrive(l.world.kinds[e-arrive])
+	case e < cancel:
+		l.end(int(e-ends)/int(answers), answer((e-ends)%event(answers)))
+	default:
+		a := &l.actors[e-cancel]
+		l.say("%s is cancelled", a)
+		if a.stage != waits || !a.waiter.withdraw() {
+			l.fail("%s waits, and cannot be cancelled", a)
+			return
+		}
+		a.reset()
+	}
+	l.settle()
+	l.check()
+}
+
+func (a *actor) String() string {
+	text := fmt.Sprintf("request %d (%s", a.index, exploreRoutes[a.kind.route].Route())
+	if a.kind.tenant != "" {
+		text += ", tenant " + a.kind.tenant
+	}
+	return text + ")"
+}
+
+// reset makes it one that is not there.
+func (a *actor) reset() { *a = actor{index: a.index} }
+
+// wait lets time pass, but not longer than until the timer rings.
+func (l *life) wait(d time.Duration) {
+	if rings := l.clock.pass(d); rings {
+		l.say("the timer rings")
+		l.clock.ring()
+	} else {
+		l.say("time passes, and no timer rings")
+	}
+}
+
+func (l *life) arrive(k kind) {
+	i := slices.IndexFunc(l.actors[:], func(a actor) bool { return a.stage == absent })
+	l.ranks++
+	request := &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}
+	l.actors[i] = actor{index: i, kind: k, rank: l.ranks, request: request}
+	l.say("%s arrives", &l.actors[i])
+	l.ask(&l.actors[i])
+}
+
+// ask lets a request ask for permission, for the first time or again.
+func (l *life) ask(a *actor) {
+	wait, because, _ := l.manager.Predict(a.request)
+	if a.asked, a.leaves = l.now(), 0; wait > 0 && because != WaitsForProbe {
+		a.leaves = a.asked + wait
+	}
+	lease, w, err := l.manager.request(context.Background(), a.request, nil)
+	switch {
+	case w != nil:
+		a.stage, a.waiter = waits, w
+		l.say("  it waits: predicted are %v", wait)
+	default:
+		lease, err = l.manager.deliver(a.request, lease, err)
+		l.resolved(a, lease, err)
+	}
+}
+
+// settle takes in what became of those who wait.
+func (l *life) settle() {
+	for i := range l.actors {
+		a := &l.actors[i]
+		if a.stage != waits {
+			continue
+		}
+		select {
+		case <-a.waiter.ready:
+			lease, err := l.manager.deliver(a.request, a.waiter.lease(), a.waiter.err)
+			l.resolved(a, lease, err)
+		default:
+		}
+	}
+}
+
+func (l *life) resolved(a *actor, lease Lease, err error) {
+	a.waiter = nil
+	if err != nil {
+		l.say("  %s is rejected: %v", a, err)
+		l.rejected(a, err)
+		a.reset()
+		return
+	}
+	l.numbers++
+	a.stage, a.lease, a.sent, a.number, a.after, a.newest = flies, lease, l.now(), l.numbers, 0xFF, true
+	l.say("  %s is sent", a)
+	l.granted = append(l.granted, a.index)
+}
+
+// end lets a request in flight end. The server counts it at that moment.
+func (l *life) end(i int, how answer) {
+	a, now := &l.actors[i], l.now()
+	if a.stage != flies {
+		l.fail("%s is not in flight, although it was when the same happened before", a)
+		return
+	}
+	if how == otherHash {
+		l.hashOf[a.kind.route] ^= 1
+		l.moved = true
+	}
+	hash := l.hashOf[a.kind.route]
+	c := &l.counted[hash]
+	if c.until <= now {
+		*c = counted{until: now + bucketPeriod}
+		l.forgiven[hash] = false
+	}
+	l.say("%s %s", a, answerNames[how])
+	r := ratelimits.Response{Status: 200, Limited: true, Bucket: exploreHashes[hash], Limit: bucketLimit}
+	r.ResetAfter = c.until - now
+	refuse := func(class ratelimits.Class, wait time.Duration) {
+		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, wait
+	}
+	wait := longHold
+	if l.anythingHeld() {
+		wait = shortHold
+	}
+	switch how {
+	case ok, otherHash:
+		if c.used == bucketLimit {
+			l.say("  no: the server has counted %d, so it is refused", c.used)
+			l.refusedByCount(a, hash, c)
+			refuse(ratelimits.ClassUser, c.until-now)
+			break
+		}
+		c.used++
+	case user:
+		c.used, c.others = bucketLimit, true
+		refuse(ratelimits.ClassUser, c.until-now)
+	case shared:
+		refuse(ratelimits.ClassShared, wait)
+	case subLimit:
+		refuse(ratelimits.ClassSubLimit, wait)
+	case global:
+		r = ratelimits.Response{}
+		refuse(ratelimits.ClassGlobal, wait)
+	case edge:
+		r = ratelimits.Response{}
+		refuse(ratelimits.ClassEdge, wait)
+	case lost:
+		c.used = min(c.used+1, bucketLimit)
+		l.forgiven[hash] = l.forgiven[hash] || !l.strict && l.refused[hash] >= 0 // see knownFaults
+		c.others = c.others || l.known[a.kind.route] == nowhereYet               // what an unknown limit has counted, nobody can tell
+		r = ratelimits.Response{}
+	}
+	if r.Limited {
+		r.Remaining = bucketLimit - c.used
+	}
+	if r.Class != ratelimits.ClassOK {
+		l.say("  for %v", r.RetryAfter)
+	}
+	ended, lease := *a, a.lease
+	a.stage = absent
+	l.ended(&ended, how, hash, &r)
+	switch how {
+	case lost:
+		lease.Release()
+	case notSent:
+		lease.Return()
+	default:
+		lease.Update(r)
+	}
+	if r.Class == ratelimits.ClassOK {
+		a.reset()
+		return
+	}
+	l.settle()
+	a.lease = Lease{}
+	l.ask(a) // it comes back
+}
+
+// digest is what the state stands for: what the manager and the server know, and what the model has to know.
+func (l *life) digest() uint64 {
+	d := newDigest(l.now())
+	digestOf(d, l.server)
+	digestOf(d, &l.memory)
+	if l.clock.set {
+		d.addTime(l.clock.due.Sub(l.clock.at))
+	}
+	var all []*actor
+	for i := range l.actors {
+		if l.actors[i].stage != absent {
+			all = append(all, &l.actors[i])
+		}
+	}
+	slices.SortFunc(all, func(a, b *actor) int { return a.rank - b.rank })
+	for _, a := range all {
+		d.add(uint64(a.stage))
+		d.add(uint64(a.kind.route))
+		d.add(uint64(len(a.kind.tenant)))
+		d.add(uint64(a.after))
+		if a.newest {
+			d.add(3)
+		}
+		d.add(d.numberOf(unsafe.Pointer(a.waiter)))
+		d.add(d.numberOf(unsafe.Pointer(a.lease.held)))
+		for _, b := range all {
+			if b.number < a.number {
+				d.add(5)
+			}
+		}
+	}
+	return d.sum
+}
+
+// exploreClock is a clock that stands still unless it is told to pass, with the one timer of a server.
+type exploreClock struct {
+	clockwork.Clock
+	at, due time.Time
+	set     bool
+	ring    func()
+}
+
+func (c *exploreClock) Now() time.Time                           { return c.at }
+func (c *exploreClock) Since(t time.Time) time.Duration          { return c.at.Sub(t) }
+func (c *exploreClock) Until(t time.Time) time.Duration          { return t.Sub(c.at) }
+func (c *exploreClock) NewTicker(time.Duration) clockwork.Ticker { panic("a ticker was not expected") }
+
+func (c *exploreClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	if c.ring != nil {
+		panic("a second timer was not expected")
+	}
+	c.ring = f
+	t := exploreTimer{c}
+	t.Reset(d)
+	return t
+}
+
+// pass lets time pass, until the timer is due if it is before, and reports whether it is then.
+func (c *exploreClock) pass(d time.Duration) (rings bool) {
+	until := c.at.Add(d)
+	if rings = c.set && (d > time.Second || !c.due.After(until)); rings {
+		if until = c.due; until.Before(c.at) {
+			until = c.at
+		}
+		c.set = false
+	}
+	c.at = until
+	return rings
+}
+
+type exploreTimer struct{ *exploreClock }
+
+func (t exploreTimer) Chan() <-chan time.Time { return nil }
+
+func (t exploreTimer) Stop() bool {
+	was := t.set
+	t.set = false
+	return was
+}
+
+func (t exploreTimer) Reset(d time.Duration) bool {
+	was := t.set
+	t.due, t.set = t.at.Add(d), true
+	return was
+}
