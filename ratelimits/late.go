@@ -245,7 +245,8 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // counted by the bucket, refused by another limit
+	case r.Limited && r.ResetAfter >= w.longest-tick && w.ledger.last() < p.sent+r.ResetAfter-tick:
+		// No request of ours has moved the reset: this one was counted by the bucket, and refused by another limit.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, true
