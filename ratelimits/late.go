@@ -176,6 +176,9 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
+		if w.returned > 0 && w.opening != tried && w.evidence.kind() != KindLeaky && !w.evidence.windows() { // a 429 may ask to wait for an earlier place
+			opened.low = min(opened.low, w.opened-time.Duration(w.openedWithin)*time.Millisecond)
+		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
 			w.opening = untriedMany
 		}
@@ -242,10 +245,10 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	m.trips = min(now-p.sent+time.Duration(w.openedWithin)*time.Millisecond, w.longest/2)
 	rare := w.readRare()
 	switch {
-	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
+	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && r.ResetAfter >= w.longest-tick && w.ledger.last() < p.sent+r.ResetAfter-tick:
+	case r.Limited && r.ResetAfter >= w.longest-tick && w.inflight == 0 && w.ledger.last() < p.sent+r.ResetAfter-tick:
 		// No request of ours has moved the reset: this one was counted by the bucket, and refused by another limit.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
@@ -271,7 +274,7 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
-	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
+	if late.by == 0 && w.opening == tried && p.opened == w.opened && p.sent >= p.opened { // one place was open: reset-after may name the next place
 		w.suspect(now, w.longest)
 	}
 	w.punctual, w.evidence.others = false, false
