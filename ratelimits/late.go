@@ -176,7 +176,7 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
-		if w.returned > 0 && w.opening != tried && w.evidence.kind() != KindLeaky && !w.evidence.windows() { // a 429 may ask to wait for an earlier place
+		if w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog { // a 429 may ask to wait for an earlier place
 			opened.low = min(opened.low, w.opened-time.Duration(w.openedWithin)*time.Millisecond)
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
