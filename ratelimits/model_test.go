@@ -335,7 +335,7 @@ func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 		of   func(int, time.Duration) discordsim.Quota
 		most int
 	}{
-		"fixed": {discordsim.Fixed, 0}, "log": {discordsim.Sliding, 0}, "leaky": {discordsim.Leaky, 0},
+		"fixed": {discordsim.Fixed, 0}, "log": {discordsim.Sliding, 3}, "leaky": {discordsim.Leaky, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
