@@ -14,7 +14,7 @@ const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
 	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
+	// punctualTries openings in a row that turn out to be punctual end lateness. Fewer would often end one of random length.
 	punctualTries = 3
 	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
 	variation = 16
@@ -216,6 +216,7 @@ func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().lat
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
+	first := w.opening != tried
 	if p.sent >= w.opened {
 		if w.opening = tried; w.probing == probesOpening {
 			w.probing, w.probeOut = notProbing, false
@@ -228,7 +229,7 @@ func (w *Window) accept(now time.Duration, p Permit) {
 	case p.opened == 0:
 	case !known && p.sent <= p.opened+plausible:
 		w.punctual = true
-	case by > 0 && w.rare.late.tried(p.sent, p.opened):
+	case by > 0 && first && w.rare.late.tried(p.sent, p.opened):
 		w.punctual = w.rare.late.keep()
 	}
 }
