@@ -86,9 +86,11 @@ func (r *rules) drawLimit(t *rapid.T, on string) (late bool) {
 	return false
 }
 
-// addLimit adds a limit that may be late, by less than a period: other clients' requests are late by that. (Sliding ones are
-// not: of a late one not all refusals are foreseen yet.)
-func (r *rules) addLimit(t *rapid.T, limit discordtest.Rule, period time.Duration, format string, arguments ...any) (late bool) {
+// addLimit adds a limit that may be late, by less than a period: other clients' requests are late by that. It reports
+// whether it is late. (Sliding ones never are: of a late one not all refusals are foreseen yet.)
+func (r *rules) addLimit(
+	t *rapid.T, limit discordtest.Rule, period time.Duration, format string, arguments ...any,
+) (late bool) {
 	if rapid.Bool().Draw(t, "punctual") {
 		r.add(limit, format, arguments...)
 		return false

@@ -36,7 +36,7 @@ func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
 	// Who is late by a period or more cannot be told from another client that uses the bucket.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
-	if quota.Kind == discordsim.KindSliding { // none has been measured, and of a late one not all refusals are foreseen yet
+	if quota.Kind == discordsim.KindSliding { // of a late one not all refusals are foreseen yet; none was measured
 		quota = discordsim.Leaky(quota.Limit, quota.Period)
 	}
 	switch late := quota.Late(by, 0); p.world {

@@ -14,7 +14,7 @@ const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
 	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries openings in a row that turn out to be punctual end lateness. Fewer would often end one of random length.
+	// punctualTries openings in a row that are punctual end lateness. Fewer would often end one of random length.
 	punctualTries = 3
 	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
 	variation = 16
@@ -176,8 +176,8 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
-		if w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog { // a 429 may ask to wait for an earlier place
-			opened.low = min(opened.low, w.opened-time.Duration(w.openedWithin)*time.Millisecond)
+		if w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog { // a 429 may be about an earlier place
+			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
 			w.opening = untriedMany
@@ -185,6 +185,11 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
 	}
 	w.returned = min(w.returned+n, w.limit)
+}
+
+// openedFrom is the earliest time at which the latest opening may have been announced to be.
+func (w *Window) openedFrom() time.Duration {
+	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
 
 // reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
@@ -275,7 +280,8 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
-	if late.by == 0 && w.opening == tried && p.opened == w.opened && p.sent >= p.opened { // one place was open: reset-after may name the next place
+	if late.by == 0 && w.opening == tried && p.opened == w.opened && p.sent >= p.opened {
+		// One place was open: reset-after may name the next place.
 		w.suspect(now, w.longest)
 	}
 	w.punctual, w.evidence.others = false, false

@@ -46,7 +46,9 @@ type player interface {
 
 // String is for the story of a failure.
 func (w *Window) String() string {
-	text := fmt.Sprintf("late %v (%d of %d within %d, others %v), %d of %d, in flight %d, uncounted %d, %v, refuted %b, count %d until %v, longest %v, probing %v", w.readRare().late.by, w.returned, w.opened, w.openedWithin, w.evidence.others, w.charged(0), w.limit, w.inflight, w.uncounted,
+	text := fmt.Sprintf("late %v (%d of %d within %d, others %v), %d of %d, in flight %d, uncounted %d, %v, refuted %b, "+
+		"count %d until %v, longest %v, probing %v",
+		w.readRare().late.by, w.returned, w.opened, w.openedWithin, w.evidence.others, w.charged(0), w.limit, w.inflight, w.uncounted,
 		w.Kind(), w.evidence.refuted, w.evidence.fixed.count, w.evidence.fixed.until, w.longest, w.probing)
 	for _, c := range w.ledger.list() {
 		text += fmt.Sprintf("\n             %+v", c)

@@ -115,7 +115,7 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(1500*ms, 0)},
 			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)}, []string{becauseOthers, becauseOthers}, 0},
 		{"perhaps as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(300*ms, 0)}, []step{
-			{processed: 800 * ms, answered: 800 * ms}, // for all that is known it ended the window at 1 s, and another one then 2.1 s
+			{processed: 800 * ms, answered: 800 * ms}, // perhaps it ended at 1 s, and another one then at 2.1 s
 			instant(1801 * ms), instant(2100 * ms), instant(3101 * ms),
 		}, []string{becauseLate, becauseLate}, 2},
 		{"told that the window is over", Rule{Quota: Fixed(2, second).Late(300*ms, 0)}, []step{

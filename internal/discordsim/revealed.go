@@ -119,8 +119,8 @@ func (g *gate) stay() time.Duration {
 	return g.longest
 }
 
-// doubtful is how long a refusal has to travel to be one that could be the request of another client, for all that can be
-// known: answers told when the limit should have opened, but not how long their requests had travelled before they were counted.
+// doubtful is how long a refusal has to travel so that it could be about the place of another client, for all that can be known.
+// Answers told when the limit should have opened, but not how long their requests had travelled before they were counted.
 func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
 	if g.pace != nil {
 		return forgetAfter
