@@ -48,7 +48,7 @@ func BenchmarkBesideLongWork(b *testing.B) {
 	})
 	s.beside("global 429", func() { s.end(s.roomy, 10, global) })
 	s.wait(100_000, func(i int) routes.CompiledRoute { return channel(routes.ListMessages, i) })
-	s.beside("discovery", func() { s.end(s.probe, 1, answer("lists", 1, 0, 100*time.Hour)) })
+	s.beside("discovery", func() { s.end(s.probe, 1, endWith("lists", 1, 0, 100*time.Hour)) })
 	s.beside("global 429 of 100,000 buckets", func() { s.end(s.roomy, 10, global) })
 	s.beside("WriteState", func() { require.NoError(b, m.WriteState(io.Discard)) })
 	s.beside("Buckets", func() {
@@ -97,12 +97,12 @@ func newBusyServer(b *testing.B) *busyServer {
 		WithInvalidBudget(0, 0, 0))
 	require.NoError(b, s.manager.Start())
 	for i := range 1_000_000 {
-		s.acquire(busyBot, channel(routes.CreateMessage, i+1)).Update(answer("messages", 5, 4, time.Second))
+		s.acquire(busyBot, channel(routes.CreateMessage, i+1)).Update(endWith("messages", 5, 4, time.Second))
 	}
 	roomy, crowded := channel(routes.UpdateChannel, 1), channel(routes.CreateMessage, 0)
-	s.acquire(otherBot, roomy).Update(answer("channels", 1_000_000_000, 999_999_999, time.Hour))
-	s.acquire(busyBot, roomy).Update(answer("channels", 1000, 999, time.Hour))
-	s.acquire(busyBot, crowded).Update(answer("messages", 41, 40, time.Hour))
+	s.acquire(otherBot, roomy).Update(endWith("channels", 1_000_000_000, 999_999_999, time.Hour))
+	s.acquire(busyBot, roomy).Update(endWith("channels", 1000, 999, time.Hour))
+	s.acquire(busyBot, crowded).Update(endWith("messages", 41, 40, time.Hour))
 	for range 40 {
 		s.crowded = append(s.crowded, s.acquire(busyBot, crowded))
 	}
@@ -202,6 +202,6 @@ func channel(route routes.Route, id int) routes.CompiledRoute {
 	return compiled
 }
 
-func answer(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
+func endWith(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after}
 }

@@ -75,11 +75,14 @@ func (l *life) checkEmpty() {
 	zero("requests in flight", stats.InFlight)
 	zero("places of the budget", s.budget.inFlight)
 	for _, a := range s.accounts {
-		zero("requests of the credential", a.inFlight+a.waiting+a.undiscovered)
+		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
 		zero("queues before the global limit", a.globalLine.queues.Len())
 		for _, d := range a.declared {
 			zero("requests in flight of the declared limit", d.window.InFlight())
-			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.kept))
+			zero("requests waiting for the declared limit", d.asked+d.queues.Len())
+			if d.reserved != nil {
+				l.fail("in the end a declared limit is reserved")
+			}
 		}
 	}
 	for _, b := range s.buckets {
