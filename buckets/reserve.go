@@ -38,10 +38,8 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 		open := known && next <= now
 		switch {
 		case open:
-		case l.shared() && q.reserved == nil: // the others are asked, which takes its time
-			next = now + mostKept
-		case l.shared():
-			next = q.at
+		case l.shared(): // only the others can tell; see keepFor
+			return 0, false
 		default:
 			next = l.limit.behind(now, 0)
 		}

@@ -80,6 +80,9 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 		for _, term := range []time.Duration{0, 3 * time.Second} {
 			for _, managers := range []int{1, 2, 3} {
 				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
+					if name == "two limits" && managers == 3 && term == 0 {
+						structural(t) // it takes 84 s, as two grants of other processes seldom meet
+					}
 					t.Parallel()
 					bubble(t, func(t *testing.T) {
 						perRoute := newLimitedLog(5, 10*time.Second)

@@ -20,9 +20,10 @@ func (c *crossing) wanted(name string, ideal []*flow) float64 {
 	return min(leastUse, c.use(name, ideal)-useMargin)
 }
 
-// patience returns how long a tenant's first request may wait: as long as in the ideal order, and one period.
+// patience returns how long a tenant's first request may wait: as long as in the ideal order, and one period. Each
+// round trip takes up to 2 ms longer than in that order.
 func (c *crossing) patience(ideal []*flow) time.Duration {
-	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond
+	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond + time.Duration(len(ideal))*2*time.Millisecond
 }
 
 var crossings = map[string]struct {
