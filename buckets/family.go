@@ -134,12 +134,7 @@ func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false
 	}
-	for h := b.inFlight; h != nil; h = h.next {
-		if h.entry == e {
-			return true
-		}
-	}
-	return false
+	return b.awaits(func(h *held) bool { return h.entry == e })
 }
 
 // restoreFamily records where a route belongs of which the manager before has left that.
