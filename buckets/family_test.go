@@ -347,6 +347,36 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	})
 }
 
+// A hint without a hash is one after a restart, too.
+func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]ratelimits.Response{
+		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				var state bytes.Buffer
+				m := started(t)
+				discover(t, m, react(1), first)
+				ask(m, unreact(1)).lease.Return()
+				require.NoError(t, m.Close())
+				require.NoError(t, m.WriteState(&state))
+				m = started(t)
+				require.NoError(t, m.RestoreState(&state))
+				waiting := asks(m, unreact(1), 3)
+				require.Equal(t, 1, granted(t, waiting), "the first one of the route alone")
+				waiting[0].update(first)
+				assert.Equal(t, 3, granted(t, waiting))
+				for _, c := range waiting[1:] {
+					c.update(first)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // The family's requests that were lost before its hash was known may have been counted.
 func TestWhatAFamilyHasLostIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
@@ -408,8 +438,8 @@ func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 		assert.Equal(t, 3, granted(t, known))
 		hinted[0].update(limited("reactions", 9, 5, time.Minute))
 		assert.Equal(t, 3, granted(t, hinted), "the hint was right")
-		known = append(known, ask(m, react(1)))
-		assert.Equal(t, 3, granted(t, known), "the bucket is used up")
+		known = append(known, asks(m, react(1), 2)...)
+		assert.Equal(t, 4, granted(t, known), "the bucket is used up")
 		require.NoError(t, m.Close())
 	})
 }
