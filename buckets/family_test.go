@@ -360,7 +360,6 @@ func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
 				m := started(t)
 				discover(t, m, react(1), first)
 				ask(m, unreact(1)).lease.Return()
-				require.NoError(t, m.Close())
 				require.NoError(t, m.WriteState(&state))
 				m = started(t)
 				require.NoError(t, m.RestoreState(&state))
