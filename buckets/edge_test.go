@@ -58,7 +58,7 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		wait(2 * time.Millisecond)
 		require.Equal(t, 1, countGranted(held), "one goes first")
 		assert.Zero(t, m.EdgeWait(""))
-		wait(time.Minute)
+		wait(patience / 2)
 		require.Equal(t, 1, countGranted(held), "until its answer is there")
 		for _, c := range held {
 			if c.granted() {

@@ -66,6 +66,39 @@ func TestRequestsOfARefusedCredentialGoOneAtATime(t *testing.T) {
 	})
 }
 
+// One other error is no reason to let them go together again.
+func TestRequestsOfARefusedCredentialGoOneAtATimeAfterOtherErrors(t *testing.T) {
+	t.Parallel()
+	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				probe := ask(m, route(1))
+				var all []*caller
+				for channel := range 20 {
+					all = append(all, ask(m, route(2+channel)))
+				}
+				probe.update(plain(404))
+				require.Equal(t, 20, granted(t, all), "one in each channel")
+				for channel := range 20 {
+					all = append(all, ask(m, route(2+channel)))
+				}
+				for i, c := range all[:20] {
+					c.update(plain(401))
+					require.Equal(t, 20, granted(t, all[:20]))
+					require.Equal(t, i == 19, all[20].granted(), "when nothing is in flight any more")
+				}
+				for i := range 20 {
+					require.Equal(t, 21+i, granted(t, all), "one at a time")
+					all[20+i].update(plain(401))
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
 func TestErrorsWithoutLimitsDrawNoRefusalWhereTheRouteIsLimitedAfterAll(t *testing.T) {
 	t.Parallel()
 	for _, until := range []time.Duration{50, 150, 250, 950} {

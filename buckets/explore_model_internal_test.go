@@ -176,7 +176,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 
 // refusedByCount takes in that the server refuses what it has counted too often.
 func (l *life) refusedByCount(a *actor, hash int, c *counted) {
-	if !c.others && !l.moved && !l.forgiven[hash] {
+	if !c.others && !l.moved && !l.forgiven[hash] && !a.unaware {
 		l.fail("%s is refused, although nobody else uses the bucket", a)
 	}
 }
@@ -255,8 +255,12 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 	}
 	if h := l.known[route]; h == nowhereYet {
 		for o := range l.inFlight(a) {
-			if o.kind.route == route && now < o.sent+probePatient {
+			switch {
+			case o.kind.route != route:
+			case now < o.sent+probePatient:
 				l.fail("%s is sent while %s finds out where the route belongs", a, o)
+			default: // nobody waits longer, so there may be more than the bucket allows
+				o.unaware, a.unaware = true, true
 			}
 		}
 	} else if !l.moved && !l.forgiven[h] {

@@ -102,13 +102,14 @@ const (
 // actor is a request.
 type actor struct {
 	stage
-	index  int // of its place
-	kind   kind
-	rank   int // by arrival
-	number int // by sending
-	sent   time.Duration
-	after  uint8 // for each scope: it was sent since the latest 429 of that
-	newest bool  // nothing of its route that was sent later has named a hash
+	index   int // of its place
+	kind    kind
+	rank    int // by arrival
+	number  int // by sending
+	sent    time.Duration
+	after   uint8 // for each scope: it was sent since the latest 429 of that
+	newest  bool  // nothing of its route that was sent later has named a hash
+	unaware bool  // it was sent, or another one beside it, although nobody had told what the bucket allows
 
 	request *Request
 	waiter  *waiter

@@ -9,7 +9,9 @@ import (
 
 // Routes of one family (routes.Route.Family) are expected to share a bucket. So they have one UNKNOWN bucket: one
 // request of one of them finds out where all belong. For the others that is a hint. Each of them sends one request
-// first in a bucket that it has by a hint, and its own first response confirms the hint or overrules it.
+// first in a bucket that it has by a hint, and its own first response confirms the hint or overrules it. What overrules
+// it is the hint of all those of which no response has come yet. They may share a bucket of one request, so two of them
+// are tried at a time in a bucket: a wrong hint draws one 429 at most.
 
 // family is what the responses of one family's routes have told under one credential.
 type family struct {
@@ -55,9 +57,13 @@ func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool
 	return a.groupAt(f.place, route), true
 }
 
-// groupAt returns the limit group of a place for a route.
+// groupAt returns the limit group of a place for a route. Where no hash has been named, that is one of the family, as
+// its routes may share a bucket all the same: a route leaves it when its own response has come.
 func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
-	if place.kind != hashGroup && place.kind != foreignGroup && place.family == "" {
+	switch place.kind {
+	case unlimitedGroup, routeGroup:
+		place.family = route.Family()
+	case pathGroup:
 		place.route = route
 	}
 	return a.group(place)
@@ -92,14 +98,15 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 	}
 }
 
-// moveFamily lets the routes follow that share the UNKNOWN bucket from which a route has moved because of a response,
-// and records the hint. It adds the buckets to which requests have moved.
+// moveFamily lets the routes follow of which nothing else is known than of the one that has moved because of its
+// response: they share an UNKNOWN bucket, or have the same hint. It records the hint, and adds the buckets to which
+// requests have moved.
 func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{}) {
 	name, a := e.route.Family(), e.account
 	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
 		return
 	}
-	place := groupKey{kind: to.kind, hash: to.hash, family: to.family}
+	place, unknown := groupKey{kind: to.kind, hash: to.hash, family: to.family}, from.group.kind.unknown()
 	switch to.kind {
 	case hashGroup, unlimitedGroup, routeGroup, pathGroup:
 		if a.families[name] == nil {
@@ -109,37 +116,46 @@ func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup,
 			a.families[name].learn(e.route, place, failed(r), hinted)
 		}
 	}
-	if from.group.family == "" {
-		return
+	follows := unknown || hinted && to.kind != foreignGroup
+	if unknown && answersByError(r) && to.kind == hashGroup { // its successes may be counted elsewhere
+		e.hinted = true
 	}
 	for _, sibling := range a.routes {
-		if sibling.group == from.group {
+		if follows && sibling.group == from.group && sibling.route.Family() == name && (unknown || sibling.hinted) {
 			sibling.hinted = !to.kind.unknown() && to.kind != foreignGroup
+			sibling.byError = answersByError(r)
 			sibling.leave(from.group, r)
 			sibling.move(now, from, a.groupAt(place, sibling.route), routeMoves, touched)
 		}
 	}
 }
 
-// settle records that the route's own response has told where it belongs.
+// settle records that the route's own response has told where it belongs. Errors do not tell it if only errors have.
 func (e *routeEntry) settle(r *ratelimits.Response) {
 	if e.hinted && (r.Bucket != "" || r.Limited || withoutLimits(r)) {
-		e.hinted = false
+		e.hinted = e.byError && answersByError(r)
 	}
 }
 
+// answersByError reports an error of the server's that is not a refusal.
+func answersByError(r *ratelimits.Response) bool { return failed(r) && r.Class == ratelimits.ClassOK }
+
+// mostTries is how many routes of a family try a hint at a time in a bucket.
+const mostTries = 2
+
 // tries reports that the route has its place by a hint, and waits for the response to a request that it has sent from
-// this bucket.
+// this bucket, or others of its family do.
 func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false
 	}
-	for h := b.inFlight; h != nil; h = h.next {
-		if h.entry == e {
-			return true
+	n := 0
+	return b.awaits(func(h *held) bool {
+		if h.entry.hinted && h.entry.route.Family() == e.route.Family() {
+			n++
 		}
-	}
-	return false
+		return h.entry == e || n == mostTries
+	})
 }
 
 // restoreFamily records where a route belongs of which the manager before has left that.

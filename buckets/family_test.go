@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -346,6 +347,35 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	})
 }
 
+// A hint without a hash is one after a restart, too.
+func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]ratelimits.Response{
+		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				var state bytes.Buffer
+				m := started(t)
+				discover(t, m, react(1), first)
+				ask(m, unreact(1)).lease.Return()
+				require.NoError(t, m.WriteState(&state))
+				m = started(t)
+				require.NoError(t, m.RestoreState(&state))
+				waiting := asks(m, unreact(1), 3)
+				require.Equal(t, 1, granted(t, waiting), "the first one of the route alone")
+				waiting[0].update(first)
+				assert.Equal(t, 3, granted(t, waiting))
+				for _, c := range waiting[1:] {
+					c.update(first)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // The family's requests that were lost before its hash was known may have been counted.
 func TestWhatAFamilyHasLostIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
@@ -388,6 +418,89 @@ func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
 		}
 		drained(t, m)
 	})
+}
+
+// A route whose own responses have named the bucket does not wait for one that is there by a hint.
+func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))
+		first, hinted := ask(m, unreact(1)), asks(m, unreact(1), 3)
+		known := asks(m, react(1), 2)
+		require.True(t, first.granted())
+		assert.Equal(t, 0, granted(t, hinted))
+		assert.Equal(t, 2, granted(t, known))
+		first.update(plain(404)) // proves nothing
+		assert.Equal(t, 1, granted(t, hinted), "one after the other")
+		known = append(known, ask(m, react(1)))
+		assert.Equal(t, 3, granted(t, known))
+		hinted[0].update(limited("reactions", 9, 5, time.Minute))
+		assert.Equal(t, 3, granted(t, hinted), "the hint was right")
+		known = append(known, asks(m, react(1), 2)...)
+		assert.Equal(t, 4, granted(t, known), "the bucket is used up")
+		require.NoError(t, m.Close())
+	})
+}
+
+// Those who wait for the bucket keep their order, whether their route has its place by a hint or not.
+func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discoverPunctual(t, m, react(1), limited("reactions", 1, 0, time.Second))
+		var all []*caller
+		for i := range 6 {
+			all = append(all, ask(m, []routes.CompiledRoute{unreact(1), react(1), unreactAll(1)}[i%3]))
+		}
+		for i := range all {
+			wait(1010 * time.Millisecond)
+			require.Equal(t, i+1, granted(t, all))
+			all[i].update(limited("reactions", 1, 0, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+// The routes of a family share a bucket of one request, but for the one that was used first. At most one request is
+// refused because of what that has told.
+func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
+	t.Parallel()
+	const first = "/channels/{id}/messages/{id}/reactions/{x}/@me"
+	for name, rule := range map[string]discordsim.Rule{
+		"another hash": {Quota: discordsim.Fixed(50, time.Second), Hash: "adding"},
+		"no limits":    {Quota: discordsim.Unlimited()},
+		"an error": {Quota: discordsim.Fixed(1, 250*time.Millisecond), Hash: "reactions", Faults: []discordsim.Fault{
+			{Nth: []int{1}, Status: 404, Uncounted: true, Set: map[string]string{
+				"X-RateLimit-Bucket": "errors", "X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "49", "X-RateLimit-Reset-After": "1",
+			}},
+		}},
+	} {
+		for _, channels := range []int{1, 5} {
+			t.Run(fmt.Sprintf("%s, %d channels", name, channels), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					config := reactionsOf()
+					rule.Method, rule.Path = "PUT", first
+					config.Rules = append([]discordsim.Rule{rule}, config.Rules...)
+					w := newWorld(t, config)
+					for range 2 {
+						for channel := range channels {
+							path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
+							w.send(context.Background(), "PUT", path+"/x/@me", nil)
+							for _, of := range []string{"/x/@me", "", "/x", "/x/77", "/x/0/@me"} {
+								w.send(context.Background(), "DELETE", path+of, nil)
+							}
+						}
+					}
+					elapsed := w.finish()
+					assert.LessOrEqual(t, w.Report().Refused.Total(), channels)
+					assert.Less(t, elapsed, 4*time.Second, "twelve in a channel, 250 ms apart, and what a refusal costs")
+					drained(t, w.manager)
+				})
+			})
+		}
+	}
 }
 
 // Processes that share limits find out together where a family belongs.

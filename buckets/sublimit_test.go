@@ -97,12 +97,12 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 			c.update(limited("channel", 2, 1, 15*time.Second))
 		}
 
-		wait(time.Minute)
+		wait(45 * time.Second)
 		for _, c := range append([]*caller{first}, names...) {
 			require.True(t, c.granted(), "one at a time, in their order, the refused one first")
 			require.Equal(t, 1, m.Stats().InFlight)
-			wait(30 * time.Second)
-			c.update(limited("channel", 2, 1, 15*time.Second))
+			wait(patience - time.Second)
+			c.update(limited("channel", 2, 1, 5*time.Second))
 		}
 		drained(t, m)
 	})
@@ -132,7 +132,7 @@ func TestAfterAHiddenLimitOneGoesAtATime(t *testing.T) {
 		first.again(m)
 		wait(time.Minute)
 		assert.Zero(t, granted(t, rest))
-		wait(10 * time.Minute)
+		wait(9*time.Minute + time.Second)
 		for _, c := range append([]*caller{first}, rest...) {
 			require.True(t, c.granted())
 			require.Equal(t, 1, m.Stats().InFlight)

@@ -10,8 +10,8 @@ import (
 
 // The first byte says what follows, and in which form. It changes whenever the fields below do.
 const (
-	windowFormat = 0x17
-	permitFormat = 0x24
+	windowFormat = 0x18
+	permitFormat = 0x25
 )
 
 // farthest is how far an instant may lie from the end of all charges and holds. What is farther in the past makes no difference any more; what is

@@ -38,9 +38,9 @@ func everything() Window {
 			hold: Throttle{next()}, holdClass: ClassShared, full: next(), refusals: Refusals{3, next()}, suspected: next(),
 			leftOutUntil: next(), raised: 31, raisedTwice: true, loweredAt: next(), raisedAt: next(),
 			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
-			rounding: span(),
-			openBy:   next(),
-			late:     lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
+			rounding: span(), unawaited: 2,
+			openBy: next(),
+			late:   lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
 		},
 	}
 	return w
@@ -150,7 +150,10 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 
 func TestEveryFieldOfAPermitTravels(t *testing.T) {
 	t.Parallel()
-	p := Permit{sent: 50*365*24*time.Hour + 1, opened: 50*365*24*time.Hour - 1, answered: math.MaxUint32, expired: 3, probe: true, adopted: true, elsewhere: true}
+	p := Permit{
+		sent: 50*365*24*time.Hour + 1, opened: 50*365*24*time.Hour - 1, answered: math.MaxUint32, expired: 3,
+		probe: true, adopted: true, elsewhere: true, unawaited: true,
+	}
 	leaves(reflect.ValueOf(p), "p", func(name string, v reflect.Value) { assert.False(t, v.IsZero(), name) })
 	data := p.Append(nil)
 	got, rest, err := DecodePermit(append(data, 1, 2))

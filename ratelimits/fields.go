@@ -61,6 +61,7 @@ func (w *Window) visit(v visitor) {
 		w.writeRare().visit(v)
 	}
 	v.require(!w.evidence.suspected || w.rare != nil, "a suspicion without end")
+	v.require(w.readRare().unawaited <= w.inflight, "more requests in flight than there are")
 	v.require(!w.probeOut || w.inflight > 0, "waits for a request that is not in flight")
 	v.require(w.origin != declared || w.probing == notProbing, "a declared limit that a request has to try")
 }
@@ -70,7 +71,7 @@ func (p *Permit) visit(v visitor) {
 	v.low(&p.opened, p.opened != 0)
 	number(v, &p.answered, math.MaxUint32)
 	number(v, &p.expired, math.MaxUint32)
-	flags(v, &p.probe, &p.adopted, &p.elsewhere)
+	flags(v, &p.probe, &p.adopted, &p.elsewhere, &p.unawaited)
 }
 
 func (i *interval) visit(v visitor, known bool) {
@@ -155,6 +156,7 @@ func (r *rare) visit(v visitor) {
 	flags(v, &r.raisedTwice)
 	number(v, &r.hidden.room, mostCounted)
 	number(v, &r.hidden.vain, maxVain)
+	number(v, &r.unawaited, mostCounted)
 	v.span(&r.hidden.span)
 	v.span(&r.rounding)
 	for _, d := range []*time.Duration{&r.late.by, &r.late.shown.least, &r.late.shown.trips, &r.late.trip} {

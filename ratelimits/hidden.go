@@ -62,7 +62,7 @@ func (h *hiddenLimit) count(now time.Duration) int32 {
 }
 
 // next returns when one more may leave, as Window.Next does.
-func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
+func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true
 	}
@@ -73,7 +73,7 @@ func (h *hiddenLimit) next(now time.Duration, inflight int32) (at time.Duration,
 	h.until = max(h.until, now+3*h.span) // it is not forgotten as long as somebody waits for it
 	switch {
 	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // one that could not have gone soon anyway
-		return now, inflight == 0
+		return now, awaited == 0
 	}
 	return h.passed.next(), true
 }

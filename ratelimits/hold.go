@@ -21,6 +21,7 @@ type rare struct {
 	hidden       hiddenLimit
 	late         lateness
 	openBy       time.Duration // until then the first request of an opening is waited for
+	unawaited    int32         // requests in flight whose outcome nothing waits for any more
 	rounding     time.Duration // by how much a reset-after, and so the period, may have seemed too long
 }
 
@@ -44,11 +45,11 @@ func (w *Window) writeRare() *rare {
 }
 
 // next returns when a request may leave as far as holds and hidden limits go, as Window.Next does.
-func (r *rare) next(now time.Duration, inflight int32) (at time.Duration, ok bool) {
+func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if r.hold.Wait(now) > 0 {
 		return r.hold.Until(), true
 	}
-	return r.hidden.next(now, inflight)
+	return r.hidden.next(now, inflight, awaited)
 }
 
 // advance lets time do its work.

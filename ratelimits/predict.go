@@ -113,7 +113,7 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	if _, ok := w.Next(now); ok {
 		return false
 	}
-	_, ok := w.readRare().hidden.next(now, w.inflight)
+	_, ok := w.readRare().hidden.next(now, w.inflight, w.awaited())
 	return w.probing != notProbing || !ok
 }
 

@@ -12,6 +12,9 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	n := w.inflight
 	w.inflight, w.probeOut = 0, false
 	w.leaveUncounted(n, now)
+	if w.rare != nil {
+		w.rare.unawaited = 0
+	}
 	if w.limit == 0 || w.origin == unlimited {
 		return
 	}

@@ -96,6 +96,7 @@ type Permit struct {
 	probe     bool
 	adopted   bool
 	elsewhere bool // others have been answered elsewhere since it was sent
+	unawaited bool // nothing waits for its outcome any more
 }
 
 // Sent returns the time at which the permit was taken.
@@ -122,21 +123,21 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
-		if at, ok = w.rare.next(now, w.inflight); !ok || at > now {
+		if at, ok = w.rare.next(now, w.inflight, w.awaited()); !ok || at > now {
 			return at, ok
 		}
 	}
 	switch {
 	case w.probing == probesOpening && w.probeOut:
 		return w.readRare().openBy, true
-	case w.probeOut || w.probing == probesAlone && w.inflight > 0:
+	case w.probeOut || w.probing == probesAlone && w.awaited() > 0:
 		return 0, false
 	case w.probing == probesAlone && w.ledger.total > 0:
 		return w.opens(w.ledger.last()), true
 	case w.origin == unlimited:
 		return now, true
 	case w.limit == 0:
-		return now, w.inflight == 0
+		return now, w.awaited() == 0
 	}
 	missing := w.ledger.total + w.inflight + 1 - w.limit
 	switch {
@@ -148,6 +149,22 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 		return 0, false
 	}
 	return w.opens(w.ledger.nth(missing)), true
+}
+
+// awaited is how many requests are in flight whose outcome the next one may have to wait for.
+func (w *Window) awaited() int32 { return w.inflight - w.readRare().unawaited }
+
+// StopWaiting lets the next request go without the outcome of one in flight, which takes too long, where only that is
+// missing. The request stays charged. It returns the permit with which to report its outcome.
+func (w *Window) StopWaiting(p Permit) Permit {
+	if p.unawaited {
+		return p
+	}
+	if p.unawaited = true; p.probe {
+		w.probeOut = false
+	}
+	w.writeRare().unawaited++
+	return p
 }
 
 // charged is how many requests the server may count, those in flight included.
@@ -287,7 +304,10 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 // land takes a request out of those in flight.
 func (w *Window) land(p Permit) {
 	w.inflight = max(w.inflight-1, 0)
-	if p.probe || w.inflight == 0 {
+	if p.unawaited {
+		rare := w.writeRare()
+		rare.unawaited = max(rare.unawaited-1, 0)
+	} else if p.probe || w.inflight == 0 {
 		w.probeOut = false
 	}
 }

@@ -1,0 +1,307 @@
+package buckets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// patience is how long the outcome of one request is waited for.
+const patience = 15 * time.Second
+
+// slowOutcomes are all requests whose outcome others wait for. prepare sends one of them, at once or after a wait, and
+// next is a request that waits for it.
+var slowOutcomes = []struct {
+	name    string
+	prepare func(t *testing.T, m *buckets.RESTBucketManager) (slow *caller)
+	next    buckets.Request
+	answer  ratelimits.Response // of all requests; zero: roomy
+}{
+	{
+		name: "unknown route", next: buckets.Request{Route: message(2)},
+		prepare: func(_ *testing.T, m *buckets.RESTBucketManager) *caller { return ask(m, message(1)) },
+	},
+	{
+		name: "unknown family", next: buckets.Request{Route: unreact(2)}, answer: limited("reactions", 100, 90, time.Minute),
+		prepare: func(_ *testing.T, m *buckets.RESTBucketManager) *caller { return ask(m, react(1)) },
+	},
+	{
+		name: "unknown route after an error", next: buckets.Request{Route: message(1)},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			discover(t, m, message(1), plain(404))
+			return ask(m, message(1))
+		},
+	},
+	{
+		name: "route with a hint", next: buckets.Request{Route: unreact(1)}, answer: limited("reactions", 100, 90, time.Minute),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			discover(t, m, react(1), limited("reactions", 100, 90, time.Minute))
+			return ask(m, unreact(1))
+		},
+	},
+	{
+		name: "first after a 429 of the resource", next: buckets.Request{Route: message(1)},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			held := refused(ratelimits.ClassShared, time.Second)
+			discover(t, m, message(1), inBucket(held, "messages", 100, 90, time.Minute))
+			wait(2 * time.Second)
+			return ask(m, message(1))
+		},
+	},
+	{
+		name: "first after a global 429", next: buckets.Request{Route: message(2)},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			discover(t, m, message(1), roomy)
+			discover(t, m, message(2), roomy)
+			discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
+			wait(2 * time.Second)
+			return ask(m, message(1))
+		},
+	},
+	{
+		name: "first after a refusal of the edge", next: buckets.Request{Route: message(2)},
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			discover(t, m, message(1), roomy)
+			discover(t, m, message(2), roomy)
+			discover(t, m, message(1), refused(ratelimits.ClassEdge, time.Second))
+			wait(2 * time.Second)
+			return ask(m, message(1))
+		},
+	},
+	{
+		name: "unread 429 of the bucket", next: buckets.Request{Route: message(1)},
+		prepare: unreadRefusal(ratelimits.ClassUser),
+	},
+	{
+		name: "unread global 429", next: buckets.Request{Route: message(2)},
+		prepare: unreadRefusal(ratelimits.ClassGlobal),
+	},
+	{
+		name: "unread refusal of the edge", next: buckets.Request{Route: message(2)},
+		prepare: unreadRefusal(ratelimits.ClassEdge),
+	},
+	{
+		name: "one of a sub-limit", next: renaming(1),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			discover(t, m, message(1), roomy)
+			c := call(background, m, renaming(1))
+			c.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
+			slow := call(background, m, renaming(1))
+			wait(time.Second + time.Millisecond)
+			return slow
+		},
+	},
+}
+
+// renaming is a request that a limit on what its body asks for may hold.
+func renaming(channel int) buckets.Request {
+	fields := func() []string { return []string{"name"} }
+	return buckets.Request{Route: message(channel), Authorization: bot, Fields: fields}
+}
+
+// unreadRefusal sends a request 3 s before the headers of its 429 arrive.
+func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+	return func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+		discover(t, m, message(1), roomy)
+		discover(t, m, message(2), roomy)
+		slow := ask(m, message(1))
+		wait(3 * time.Second)
+		slow.lease.Refused(refused(class, time.Second))
+		return slow
+	}
+}
+
+func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
+	t.Parallel()
+	for _, c := range slowOutcomes {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				answer := c.answer
+				if answer.Status == 0 {
+					answer = roomy
+				}
+				m := started(t)
+				slow := c.prepare(t, m)
+				require.True(t, slow.granted())
+				c.next.Authorization = bot
+				var all []*caller
+				for range 100 {
+					all = append(all, call(background, m, c.next))
+				}
+				wait(patience - time.Millisecond)
+				require.Equal(t, 0, granted(t, all))
+				wait(2 * time.Millisecond)
+				require.Equal(t, 1, granted(t, all), "one more at a time")
+				wait(patience)
+				require.Equal(t, 2, granted(t, all), "which is not waited for either for longer")
+				wait(40*time.Second - 2*patience)
+				slow.update(answer)
+				all[1].update(answer)
+				drive(t, all[2:])
+				all[0].update(answer)
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// A slow upload is the first request of a route. The others do not wait for it, and when its response comes at last,
+// everything is counted once and where it belongs.
+func TestSlowProbeIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		upload := ask(m, message(1))
+		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
+		wait(patience + time.Millisecond)
+		require.Equal(t, 1, granted(t, append(same, others...)))
+		same[0].update(limited("messages", 5, 4, time.Minute)) // the server has not counted the upload yet, or not here
+		assert.Equal(t, 4, granted(t, same), "four more places, of which the upload may take one")
+		assert.Equal(t, 1, granted(t, others), "one learns the limit of the other channel")
+		others[0].update(limited("messages", 5, 4, time.Minute))
+		assert.Equal(t, 5, granted(t, others), "nothing of the upload counts there")
+		for i, c := range others[1:5] {
+			c.update(limited("messages", 5, 3-i, time.Minute))
+		}
+		for i, c := range same[1:4] {
+			c.update(limited("messages", 5, 3-i, time.Minute))
+		}
+		wait(25 * time.Second)
+		require.Equal(t, 4, granted(t, same), "the upload may be counted")
+		upload.update(limited("messages", 5, 0, 35*time.Second))
+		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").InFlight)
+		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").Remaining)
+		require.Equal(t, 4, granted(t, same), "the bucket is used up")
+		wait(36 * time.Second)
+		require.Equal(t, 6, granted(t, same))
+		same[4].update(limited("messages", 5, 4, time.Minute))
+		same[5].update(limited("messages", 5, 3, time.Minute))
+		assert.Equal(t, 3, bucketOfMajor(t, m, "messages", "1").Remaining)
+		for i, c := range others[5:] {
+			c.update(limited("messages", 5, 4-i, time.Minute))
+		}
+		drained(t, m)
+	})
+}
+
+// Nobody need wait for that: it is so for whoever comes later, and for what is predicted.
+func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		slow := ask(m, message(1))
+		wait(patience / 2)
+		_, err := m.TryAcquire(message(2), bot)
+		require.Error(t, err)
+		wait(patience)
+		predicted, because, err := m.Predict(&buckets.Request{Route: message(2), Authorization: bot})
+		require.NoError(t, err)
+		assert.Zero(t, predicted)
+		assert.Equal(t, buckets.WaitsForNothing, because)
+		lease, err := m.TryAcquire(message(2), bot)
+		require.NoError(t, err)
+		lease.Update(roomy)
+		slow.update(roomy)
+		drained(t, m)
+	})
+}
+
+// A request that was sent in its place does not lose it to the late response of the first one.
+func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
+	t.Parallel()
+	for _, c := range slowOutcomes {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				slow := c.prepare(t, m)
+				c.next.Authorization = bot
+				wait(patience + time.Millisecond)
+				second, third := call(background, m, c.next), call(background, m, c.next)
+				require.True(t, second.granted())
+				slow.lease.Release()
+				wait(time.Second)
+				assert.False(t, third.granted(), "the outcome of the second one is waited for")
+				third.cancel()
+				second.lease.Return()
+				wait(0)
+			})
+		})
+	}
+}
+
+// The headers of a 429 say how long to wait, as a rule. If the rest never comes, that counts, and one request goes
+// first.
+func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+	} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), limited("messages", 100, 90, time.Hour))
+				slow := ask(m, message(1))
+				slow.lease.Refused(refused(class, time.Minute))
+				all := asks(m, message(1), 3)
+				wait(59 * time.Second)
+				require.Equal(t, 0, granted(t, all))
+				wait(2 * time.Second)
+				require.Equal(t, 1, granted(t, all))
+				all[0].update(limited("messages", 100, 89, time.Hour))
+				require.Equal(t, 3, granted(t, all))
+				slow.update(refused(class, time.Second))
+				for _, c := range all[1:] {
+					c.update(roomy)
+				}
+				drained(t, m)
+			})
+		})
+	}
+}
+
+// Requests of a route whose hash changes all the time go one at a time, but not for ever.
+func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for i := range 8 { // as in TestSingleFileEndsWithTheReasonForIt
+			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+			wait(2 * time.Millisecond)
+		}
+		slow, next := ask(m, message(1)), ask(m, message(1))
+		require.True(t, slow.granted())
+		wait(patience - time.Millisecond)
+		require.False(t, next.granted())
+		wait(2 * time.Millisecond)
+		require.True(t, next.granted())
+		slow.update(plain(200))
+		next.update(plain(200))
+		drained(t, m)
+	})
+}
+
+// An ordered request waits for the outcome of the one before it as long as that takes.
+func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		ordered := gate{ordered: true}
+		before, after := ordered.call(m), ordered.call(m)
+		require.True(t, before.granted())
+		wait(4 * patience)
+		assert.False(t, after.done())
+		before.update(roomy)
+		require.True(t, after.granted())
+		after.update(roomy)
+		drained(t, m)
+	})
+}
