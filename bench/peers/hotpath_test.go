@@ -71,7 +71,6 @@ type limiterUnderTest struct {
 func limitersUnderTest() []limiterUnderTest {
 	return []limiterUnderTest{
 		{"ratelight", false, ratelightCycle},
-		{"ratelight-prepared", false, preparedCycle},
 		{"discordgo", false, discordgoCycle},
 		{"disgo", true, disgoCycle},
 		{"arikawa", false, arikawaCycle},
