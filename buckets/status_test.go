@@ -157,7 +157,6 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		discover(t, m, message(1), limited("h", 100, 99, time.Minute))
 		as(m, "Bot two", message(1)).update(limited("h", 100, 99, time.Minute))
 		wait(5 * time.Second)
-		require.Zero(t, m.GlobalWait("", bot))
 		all := asks(m, message(1), 13)
 		require.False(t, all[10].done())
 		wait(500 * time.Millisecond)
@@ -169,16 +168,12 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
 		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
-		assert.Equal(t, busy.WaitAfter, m.GlobalWait("", bot))
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
 		assert.Equal(t, 10, idle.Limit)
 		assert.Zero(t, idle.InUse+idle.Waiting)
 		assert.Equal(t, busy, m.Status(1).Globals[0])
 		m.Throttle(time.Minute)
-		assert.Equal(t, time.Minute, m.GlobalWait("", bot))
 		assert.Equal(t, time.Minute, m.Status(1).Globals[0].HoldAfter)
-		assert.Zero(t, m.GlobalWait("", "Bot three"))
-		assert.Zero(t, m.GlobalWait("elsewhere", bot))
 	})
 }
 
