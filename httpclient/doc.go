@@ -26,8 +26,8 @@
 // # Options for one request
 //
 // They are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all), [buckets.ContextWithOrdered],
-// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [ContextWithUnsafeRetries],
-// [ContextWithoutRetries] and [ContextWithAttemptTimeout].
+// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [buckets.ContextWithGroup]
+// (groups take turns), [ContextWithUnsafeRetries], [ContextWithoutRetries] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
