@@ -476,12 +476,12 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 			}},
 		}},
 	} {
+		rule.Method, rule.Path = "PUT", first
 		for _, channels := range []int{1, 5} {
 			t.Run(fmt.Sprintf("%s, %d channels", name, channels), func(t *testing.T) {
 				t.Parallel()
 				bubble(t, func(t *testing.T) {
 					config := reactionsOf()
-					rule.Method, rule.Path = "PUT", first
 					config.Rules = append([]discordsim.Rule{rule}, config.Rules...)
 					w := newWorld(t, config)
 					for range 2 {
