@@ -80,8 +80,8 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 		for _, term := range []time.Duration{0, 3 * time.Second} {
 			for _, managers := range []int{1, 2, 3} {
 				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					if name == "two limits" && managers == 3 && term == 0 {
-						structural(t) // it takes 84 s, as two grants of other processes seldom meet
+					if managers == 3 && (name == "three limits" || name == "two limits" && term == 0) {
+						structural(t) // it takes up to 84 s, and 250 s, as grants of several limits seldom meet
 					}
 					t.Parallel()
 					bubble(t, func(t *testing.T) {
