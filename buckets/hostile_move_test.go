@@ -359,3 +359,21 @@ func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 		assert.True(t, m.ask(routes.CreateMessage, "1").granted())
 	})
 }
+
+// Who comes to a place among those who have moved already follows them, and does not stay behind in the UNKNOWN bucket.
+func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
+	movers(t, func(m mover) {
+		probe := m.ask(routes.CreateMessage, "1")
+		for range 600 {
+			m.ask(routes.CreateMessage, "1")
+		}
+		part, resume := m.byParts()
+		m.answer(probe, named("found", 1, 0, time.Minute))
+		for range 2 {
+			require.True(m, part())
+		}
+		urgent := m.askWith(ContextWithPriority(context.Background()), "Bot one", nil, routes.CreateMessage, "1")
+		resume()
+		assert.False(t, urgent.granted(), "its bucket is used up")
+	})
+}
