@@ -28,7 +28,49 @@ func movers(t *testing.T, test func(m mover), options ...Option) {
 		require.NoError(t, m.Start())
 		defer m.Close()
 		test(mover{t, m})
+		mover{t, m}.idle()
 	})
+}
+
+// idle requires that no work is left, and that all counts agree with what is in flight.
+func (m mover) idle() {
+	s := m.discord
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Empty(m, s.leaving)
+	assert.Empty(m, s.late)
+	assert.Empty(m, s.overdue)
+	assert.Empty(m, s.touched)
+	assert.Zero(m, s.judging)
+	assert.False(m, s.working)
+	undiscovered, inFlight, waiting := 0, 0, 0
+	for _, a := range s.accounts {
+		for _, all := range a.undiscovered {
+			undiscovered += len(all)
+		}
+	}
+	for _, b := range s.buckets {
+		assert.False(m, b.leaving)
+		for h := b.inFlight; h != nil; h = h.next {
+			inFlight++
+			if h.undiscovered {
+				undiscovered--
+			}
+		}
+		n := 0
+		for q := range b.queues.all {
+			n += q.waiting.Len()
+			assert.False(m, q.late)
+		}
+		assert.Equal(m, b.queues.length(), n)
+		waiting += n
+	}
+	assert.Zero(m, undiscovered)
+	assert.Equal(m, s.waiting, waiting)
+	if !m.closed() {
+		assert.Equal(m, s.budget.inFlight, inFlight)
+		assert.LessOrEqual(m, s.awaited.Len(), inFlight)
+	}
 }
 
 // sender is one request and what became of it.
@@ -376,4 +418,76 @@ func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 		resume()
 		assert.False(t, urgent.granted(), "its bucket is used up")
 	})
+}
+
+// Whatever happens between two parts of a move: those who leave the queue meanwhile, and those who go on, are told once.
+func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
+	events := map[string]func(m mover, cancel context.CancelFunc, slow *sender){
+		"cancelled": func(_ mover, cancel context.CancelFunc, _ *sender) { cancel() },
+		"lifted":    func(m mover, _ context.CancelFunc, _ *sender) { m.LiftHolds() },
+		"throttled": func(m mover, _ context.CancelFunc, _ *sender) { m.Throttle(time.Minute) },
+		"collected": func(m mover, _ context.CancelFunc, _ *sender) { m.collect() },
+		"written":   func(m mover, _ context.CancelFunc, _ *sender) { assert.NoError(m, m.WriteState(&bytes.Buffer{})) },
+		"another hash": func(_ mover, _ context.CancelFunc, slow *sender) {
+			slow.lease.Update(named("other", 2, 1, time.Second))
+		},
+		"no limits": func(_ mover, _ context.CancelFunc, slow *sender) { slow.lease.Update(ratelimits.Response{Status: 200}) },
+		"refused": func(_ mover, _ context.CancelFunc, slow *sender) {
+			slow.lease.Update(refusal(ratelimits.ClassUser, time.Hour))
+		},
+		"refused to all": func(_ mover, _ context.CancelFunc, slow *sender) {
+			slow.lease.Update(refusal(ratelimits.ClassGlobal, time.Hour))
+		},
+		"lost":       func(_ mover, _ context.CancelFunc, slow *sender) { slow.lease.Release() },
+		"never sent": func(_ mover, _ context.CancelFunc, slow *sender) { slow.lease.Return() },
+	}
+	for name, event := range events {
+		for at := range 5 {
+			t.Run(name+" after "+strconv.Itoa(at), func(t *testing.T) {
+				movers(t, func(m mover) {
+					probe := m.ask(routes.CreateMessage, "1")
+					m.wait(patience)
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					slow := m.ask(routes.CreateMessage, "2")
+					require.True(t, slow.granted())
+					var told [800]int
+					var last [3]int
+					for i := range told {
+						of := ctx
+						if i%3 == 0 {
+							of = context.Background()
+						}
+						if i%5 == 0 {
+							of = ContextWithMaxWait(of, 20*time.Minute)
+						}
+						m.askWith(of, "Bot one", func(a *sender) {
+							told[i]++
+							if a.err == nil {
+								assert.GreaterOrEqual(t, i, last[i%3])
+								last[i%3] = i
+								go func() {
+									time.Sleep(time.Millisecond)
+									a.lease.Update(named("found", 2, 1, time.Second))
+								}()
+							}
+						}, routes.CreateMessage, strconv.Itoa(1+i%3))
+					}
+					part, resume := m.byParts()
+					m.answer(probe, named("found", 2, 0, time.Second))
+					for range at {
+						part()
+					}
+					event(m, cancel, slow)
+					synctest.Wait()
+					resume()
+					m.wait(3 * time.Hour)
+					for i, n := range told {
+						assert.Equal(t, 1, n, "number %d", i)
+					}
+					slow.lease.Release()
+				})
+			})
+		}
+	}
 }
