@@ -491,3 +491,56 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 		}
 	}
 }
+
+// What a 429 holds that comes between two parts of a move, nobody leaves, whether they have moved or not; and those are rejected
+// at once who would have to wait too long.
+func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
+	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		for at := range 6 {
+			t.Run(class.String()+" after "+strconv.Itoa(at), func(t *testing.T) {
+				movers(t, func(m mover) {
+					probe := m.ask(routes.CreateMessage, "1")
+					m.wait(patience)
+					slow := m.ask(routes.CreateMessage, "2")
+					var end time.Time
+					rejected, short := 0, 0
+					for i := range 900 {
+						of, held := context.Background(), class != ratelimits.ClassUser && class != ratelimits.ClassShared || i%2 == 1
+						if i%5 == 0 {
+							of = ContextWithMaxWait(of, 20*time.Minute)
+							if held {
+								short++
+							}
+						}
+						m.askWith(of, "Bot one", func(a *sender) {
+							if held && !end.IsZero() {
+								if a.err == nil {
+									assert.False(t, time.Now().Before(end), "number %d", i)
+								} else if time.Until(end) == time.Hour {
+									rejected++
+								}
+							}
+							if a.err == nil {
+								a.lease.Update(named("found", 2, 1, time.Second))
+							}
+						}, routes.CreateMessage, strconv.Itoa(1+i%2))
+					}
+					part, resume := m.byParts()
+					m.answer(probe, named("found", 2, 0, time.Second))
+					for range at {
+						part()
+					}
+					end = time.Now().Add(time.Hour)
+					r := refusal(class, time.Hour)
+					if class == ratelimits.ClassUser || class == ratelimits.ClassShared {
+						r.Bucket = "found"
+					}
+					slow.lease.Update(r)
+					resume()
+					assert.Equal(t, short, rejected)
+					m.wait(3 * time.Hour)
+				})
+			})
+		}
+	}
+}
