@@ -85,7 +85,9 @@ func (m mover) ask(route routes.Route, parameters ...string) *sender {
 	return m.askWith(context.Background(), "Bot one", nil, route, parameters...)
 }
 
-func (m mover) askWith(ctx context.Context, authorization string, then func(*sender), route routes.Route, parameters ...string) *sender {
+func (m mover) askWith(
+	ctx context.Context, authorization string, then func(*sender), route routes.Route, parameters ...string,
+) *sender {
 	m.Helper()
 	compiled, err := route.Compile(parameters...)
 	require.NoError(m, err)
@@ -110,7 +112,9 @@ func (m mover) answer(a *sender, r ratelimits.Response) {
 }
 
 func named(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after}
+	return ratelimits.Response{
+		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
+	}
 }
 
 func refusal(class ratelimits.Class, wait time.Duration) ratelimits.Response {
@@ -122,8 +126,8 @@ func (m mover) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// byParts lets nobody do the server's work until resume, as if one part of it were always just over. part does one, and reports
-// whether there is more.
+// byParts lets nobody do the server's work until resume, as if one part of it were always just over. part does one, and
+// reports whether there is more.
 func (m mover) byParts() (part func() (more bool), resume func()) {
 	s := m.discord
 	s.mu.Lock()
@@ -340,7 +344,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 		for others := 120; others < 130; others++ {
 			major := func(i int) string { return strconv.Itoa(1000*others + i) }
 			m.answer(m.ask(routes.CreateMessage, major(0)), named("messages", 1, 0, time.Minute))
-			late := m.askWith(ContextWithMaxWait(context.Background(), 2*time.Minute), "Bot one", nil, routes.CreateMessage, major(0))
+			short := ContextWithMaxWait(context.Background(), 2*time.Minute)
+			late := m.askWith(short, "Bot one", nil, routes.CreateMessage, major(0))
 			answer := func(a *sender) {
 				if a.err == nil {
 					a.lease.Update(named("messages", 1, 0, time.Minute))
@@ -420,7 +425,7 @@ func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 	})
 }
 
-// Whatever happens between two parts of a move: those who leave the queue meanwhile, and those who go on, are told once.
+// Whatever happens between two parts of a move, everybody is told once.
 func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	events := map[string]func(m mover, cancel context.CancelFunc, slow *sender){
 		"cancelled": func(_ mover, cancel context.CancelFunc, _ *sender) { cancel() },
@@ -431,7 +436,9 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 		"another hash": func(_ mover, _ context.CancelFunc, slow *sender) {
 			slow.lease.Update(named("other", 2, 1, time.Second))
 		},
-		"no limits": func(_ mover, _ context.CancelFunc, slow *sender) { slow.lease.Update(ratelimits.Response{Status: 200}) },
+		"no limits": func(_ mover, _ context.CancelFunc, slow *sender) {
+			slow.lease.Update(ratelimits.Response{Status: 200})
+		},
 		"refused": func(_ mover, _ context.CancelFunc, slow *sender) {
 			slow.lease.Update(refusal(ratelimits.ClassUser, time.Hour))
 		},
@@ -492,10 +499,13 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// What a 429 holds that comes between two parts of a move, nobody leaves, whether they have moved or not; and those are rejected
-// at once who would have to wait too long.
+// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not. Who would have to wait too
+// long is rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+	classes := []ratelimits.Class{
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+	}
+	for _, class := range classes {
 		for at := range 6 {
 			t.Run(class.String()+" after "+strconv.Itoa(at), func(t *testing.T) {
 				movers(t, func(m mover) {
