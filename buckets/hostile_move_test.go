@@ -515,7 +515,8 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 					var end time.Time
 					rejected, short := 0, 0
 					for i := range 900 {
-						of, held := context.Background(), class != ratelimits.ClassUser && class != ratelimits.ClassShared || i%2 == 1
+						ofBucket := class == ratelimits.ClassUser || class == ratelimits.ClassShared
+					of, held := context.Background(), !ofBucket || i%2 == 1
 						if i%5 == 0 {
 							of = ContextWithMaxWait(of, 20*time.Minute)
 							if held {
