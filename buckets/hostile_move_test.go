@@ -499,8 +499,8 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not. Who would have to wait too
-// long is rejected at once.
+// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not. Who would have to wait for
+// too long is rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	classes := []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
@@ -516,7 +516,7 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 					rejected, short := 0, 0
 					for i := range 900 {
 						ofBucket := class == ratelimits.ClassUser || class == ratelimits.ClassShared
-					of, held := context.Background(), !ofBucket || i%2 == 1
+						of, held := context.Background(), !ofBucket || i%2 == 1
 						if i%5 == 0 {
 							of = ContextWithMaxWait(of, 20*time.Minute)
 							if held {
