@@ -499,8 +499,8 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not. Who would have to wait for
-// too long is rejected at once.
+// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not.
+// Who would have to wait for too long is rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	classes := []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
