@@ -11,12 +11,15 @@ import "time"
 // one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the global limit is
 // busy. The queue whose first request has been first for longer has precedence.
 
-// lines returns the lines of all limits that the first request of a queue needs, but for the edge, which has no rate.
+// lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
 	k := &q.waiting.Head().Value.ask
 	all := []*line{q.bucket.line()}
 	for _, d := range k.limits.all() {
 		all = append(all, &d.line)
+	}
+	if s := k.account.server; !s.edge.open {
+		all = append(all, &s.edgeLine)
 	}
 	if a := k.account; !k.exempt && !a.global.open {
 		all = append(all, &a.globalLine)
