@@ -55,3 +55,36 @@ func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
 		assert.True(t, done)
 	})
 }
+
+// A reservation that is put off, as what it waits for is held for longer, holds up others no longer than until their
+// bucket opens for them.
+func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const period = 70 * time.Second
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		hook := webhookPost("token")
+		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
+			as(m, credential, list(1)).update(roomy)
+		}
+		discoverPunctual(t, m, hook, limited("posts", 2, 0, period))
+		early, late := as(m, "Bot one", list(1)), as(m, "Bot one", list(1))
+		require.True(t, early.granted() && late.granted())
+		first := as(m, "Bot one", hook)
+		wait(time.Millisecond)
+		second, third := as(m, "Bot two", hook), as(m, "Bot three", hook)
+		wait(period - 10*time.Second)
+		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // 50 s after the bucket opens
+		wait(10*time.Second + roundings)
+		require.False(t, first.done())
+		require.True(t, second.granted())
+		require.False(t, third.done(), "the place is the first one's, which leaves earlier than the bucket opens again")
+		second.update(limited("posts", 2, 1, period))
+		wait(10 * time.Second)
+		late.update(refused(ratelimits.ClassGlobal, 10*time.Minute))
+		require.False(t, first.done())
+		wait(period)
+		assert.True(t, third.granted(), "the bucket is open for two since 10 s, and the first one has 9 minutes to wait")
+		require.NoError(t, m.Close())
+	})
+}
