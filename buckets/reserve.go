@@ -130,11 +130,11 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 			q.unreserve()
 			return 0
 		}
-		if q.key.limits == 0 { // it has to have its turn above
-			return 0
-		}
 		if q.at > now {
 			return q.at
+		}
+		if q.key.limits == 0 { // it has to have its turn above
+			return 0
 		}
 		if q.givesWay(l) {
 			return 0
