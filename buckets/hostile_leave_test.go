@@ -88,3 +88,28 @@ func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+// The same for a request that is subject to declared limits: others leave as soon as it is known that it leaves later.
+func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 4, 5*time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 3*time.Minute))
+		as(m, "Bot two", message(1)).update(limited("messages", 5, 4, time.Second))
+		other := as(m, "Bot two", message(1))
+		discoverPunctual(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		discover(t, m, list(1), limited("lists", 100, 99, time.Minute))
+		for _, group := range []string{"a", "b"} {
+			c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			require.False(t, c.done())
+			wait(time.Millisecond)
+		}
+		wait(11 * time.Second) // both go on to wait for the declared limit
+		c := ask(m, list(1))
+		require.False(t, c.done(), "the last place of five minutes is that of the first message in three")
+		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
+		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
+		require.NoError(t, m.Close())
+	})
+}
