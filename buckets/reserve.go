@@ -96,11 +96,18 @@ func (q *queue) unreserve() {
 	if q == nil {
 		return
 	}
+	q.touchReserved()
 	for _, l := range q.reserved {
 		l.reserved = nil
-		l.server.touch(l)
 	}
 	q.reserved = nil
+}
+
+// touchReserved lets all lines be looked at in which a queue has its reservation.
+func (q *queue) touchReserved() {
+	for _, l := range q.reserved {
+		l.server.touch(l)
+	}
 }
 
 // delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank, or of none, which is nil.
@@ -125,11 +132,16 @@ func (q *queue) givesWay(served *line) (gives bool) {
 // there is none, or that is not known any more.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
-		q, ok := l.reserved, false
-		if q.at, ok = q.opens(now); !ok {
+		q := l.reserved
+		at, ok := q.opens(now)
+		if !ok {
 			q.unreserve()
 			return 0
 		}
+		if at > q.at { // others may leave before it now
+			q.touchReserved()
+		}
+		q.at = at
 		if q.at > now {
 			return q.at
 		}
