@@ -75,7 +75,7 @@ func (q *queue) reserve(now time.Duration) {
 		return
 	}
 	all := []*line{q.bucket.line()}
-	if q.key.limits != 0 {
+	if q.waiting.Head().Value.limits != nil {
 		all = q.lines()
 	}
 	for _, l := range all {
@@ -145,7 +145,7 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 		if q.at > now {
 			return q.at
 		}
-		if q.key.limits == 0 { // it has to have its turn above
+		if q.waiting.Head().Value.limits == nil { // it has to have its turn above
 			return 0
 		}
 		if q.givesWay(l) {
