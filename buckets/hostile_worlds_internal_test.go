@@ -518,7 +518,8 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 			}
 		}
 		for _, a := range s.accounts {
-			if a.inFlight != 0 || a.waiting != 0 || a.global.reading != 0 || a.globalLine.queues.Len() != 0 || a.globalLine.waiting != 0 {
+			if a.inFlight != 0 || a.waiting != 0 || a.global.reading != 0 ||
+				a.globalLine.queues.Len() != 0 || a.globalLine.waiting != 0 {
 				fail("account counts")
 			}
 			for _, d := range a.declared {
