@@ -11,12 +11,15 @@ import "time"
 // one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the global limit is
 // busy. The queue whose first request has been first for longer has precedence.
 
-// lines returns the lines of all limits that the first request of a queue needs, but for the edge, which has no rate.
+// lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
 	k := &q.waiting.Head().Value.ask
 	all := []*line{q.bucket.line()}
 	for _, d := range k.limits.all() {
 		all = append(all, &d.line)
+	}
+	if s := k.account.server; !s.edge.open {
+		all = append(all, &s.edgeLine)
 	}
 	if a := k.account; !k.exempt && !a.global.open {
 		all = append(all, &a.globalLine)
@@ -72,7 +75,7 @@ func (q *queue) reserve(now time.Duration) {
 		return
 	}
 	all := []*line{q.bucket.line()}
-	if q.key.limits != 0 {
+	if q.waiting.Head().Value.limits != nil {
 		all = q.lines()
 	}
 	for _, l := range all {
@@ -93,11 +96,18 @@ func (q *queue) unreserve() {
 	if q == nil {
 		return
 	}
+	q.touchReserved()
 	for _, l := range q.reserved {
 		l.reserved = nil
-		l.server.touch(l)
 	}
 	q.reserved = nil
+}
+
+// touchReserved lets all lines be looked at in which a queue has its reservation.
+func (q *queue) touchReserved() {
+	for _, l := range q.reserved {
+		l.server.touch(l)
+	}
 }
 
 // delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank, or of none, which is nil.
@@ -122,16 +132,21 @@ func (q *queue) givesWay(served *line) (gives bool) {
 // there is none, or that is not known any more.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
-		q, ok := l.reserved, false
-		if q.at, ok = q.opens(now); !ok {
+		q := l.reserved
+		at, ok := q.opens(now)
+		if !ok {
 			q.unreserve()
 			return 0
 		}
-		if q.key.limits == 0 { // it has to have its turn above
-			return 0
+		if at > q.at { // others may leave before it now
+			q.touchReserved()
 		}
+		q.at = at
 		if q.at > now {
 			return q.at
+		}
+		if q.waiting.Head().Value.limits == nil { // it has to have its turn above
+			return 0
 		}
 		if q.givesWay(l) {
 			return 0
