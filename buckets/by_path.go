@@ -97,7 +97,12 @@ func hasMinor(route routes.Route) bool {
 // keyIn returns what a bucket of a limit group is for: the major parameter of a request, or its path.
 func (group *limitGroup) keyIn(route *routes.CompiledRoute, m major) major {
 	if group.kind == pathGroup {
-		return major{id: group.account.server.manager.digest(route.Path()) | hashed}
+		return group.account.server.manager.pathKey(route)
 	}
 	return m
+}
+
+// pathKey stands for the path of a request, which may contain a token.
+func (m *RESTBucketManager) pathKey(route *routes.CompiledRoute) major {
+	return major{id: m.digest(route.Path()) | hashed}
 }
