@@ -111,8 +111,8 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
 	case by > 0 && !w.evidence.windows(): // they seemed to have come back, and are later than others were
-		reset = interval{w.openedFrom(), c.received}
-	case w.evidence.refuted&next == 0 || n > w.returned || s.sent >= w.surelyOpen(): // else some may be late
+		reset = interval{c.received, c.received}
+	default:
 		w.evidence.others = true
 	}
 	if anew || n > 0 { // those in flight need not have been counted yet, nor those answered since it was sent
