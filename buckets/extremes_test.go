@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"math"
 	"strconv"
@@ -220,6 +221,51 @@ func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 				c.update(limited("messages", 5, 4, time.Second))
 				require.NoError(t, m.Close())
 				drained(t, m)
+			})
+		})
+	}
+}
+
+func (s *panickingSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+	return &panickingBucket{s.SharedSession.Bucket(key, window, changed), s.store}
+}
+
+type panickingBucket struct {
+	buckets.SharedBucket
+	store *panicking
+}
+
+func (b *panickingBucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
+	b.store.at("report")
+	b.SharedBucket.Report(now, p, r)
+}
+
+func (b *panickingBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
+	b.store.at("demand")
+	b.SharedBucket.Demand(now, waiting, arrivals)
+}
+
+// A store that panics while an outcome is told, or while it is told who waits, stops nobody else.
+func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"report", "demand"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				store := &panicking{Shared: newHub(t)}
+				m := started(t, buckets.WithShared(store))
+				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+				c := ask(m, message(1))
+				wait(time.Second)
+				require.True(t, c.granted())
+				store.what = what
+				assert.Panics(t, func() { c.lease.Update(limited("messages", 5, 3, time.Second)) })
+				store.what = ""
+				other := ask(m, list(1))
+				wait(time.Second)
+				require.True(t, other.granted(), "the lock is free")
+				other.update(roomy)
+				require.NoError(t, m.Close())
 			})
 		})
 	}
