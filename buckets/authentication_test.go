@@ -322,8 +322,8 @@ func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
 	})
 }
 
-// Interactions are not held by a global 429, so their success does not show that it is over, and neither does what was on its way
-// before.
+// Interactions are not held by a global 429, so their success does not show that it is over, and neither does what was
+// on its way before.
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -359,7 +359,8 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	}
 }
 
-// When the global limit refuses several times in a row, one request goes first when the hold is over (README, "What a 429 does").
+// When the global limit refuses several times in a row, one request goes first when the hold is over (README, "What a
+// 429 does").
 func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -428,7 +429,8 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 	})
 }
 
-// The request that goes first after a global 429 may be a large upload: it does not hold up the others until it has ended.
+// The request that goes first after a global 429 may be a large upload: it does not hold up the others until it has
+// ended.
 func TestSlowRequestThatGoesFirstAfterAGlobalRefusalHoldsNobodyForLong(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {

@@ -64,8 +64,8 @@ func (s *sensible) answer() ratelimits.Response {
 	return ratelimits.ParseResponse(http.StatusOK, header, nil)
 }
 
-// A server that talks nonsense for a while neither stops a bucket for ever nor makes anybody spin, and afterwards everything
-// is as if it had not.
+// A server that talks nonsense for a while neither stops a bucket for ever nor makes anybody spin, and afterwards
+// everything is as if it had not.
 func TestNonsenseHeals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -17,9 +17,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// BenchmarkBesideLongWork prints how long Acquire and Lease.Return take on a known bucket with room while something else goes on at a
-// server with 1,000,000 buckets and 100,000 requests that wait for one of them, later 100,000 more for as many others. With the tag
-// locktimes it also prints how long the server's lock was held, in processor time (Linux).
+// BenchmarkBesideLongWork prints how long Acquire and Lease.Return take on a known bucket with room while something
+// else goes on at a server with 1,000,000 buckets and 100,000 requests that wait for one of them, later 100,000 more
+// for as many others. With the tag locktimes it also prints how long the server's lock was held, in processor time
+// (Linux).
 //
 //	RATELIGHT_BUSY=1 go test -tags locktimes ./buckets -run '^$' -bench BesideLongWork -benchtime 1x
 //

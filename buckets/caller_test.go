@@ -171,8 +171,8 @@ func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.C
 	discover(t, m, route, r)
 }
 
-// firstOpens answers the first of all callers who wait for the first opening of a bucket, which goes alone, and so shows
-// that the bucket opens when it said.
+// firstOpens answers the first of all callers who wait for the first opening of a bucket, which goes alone, and so
+// shows that the bucket opens when it said.
 func firstOpens(t *testing.T, all []*caller, r ratelimits.Response) {
 	t.Helper()
 	require.Equal(t, 1, granted(t, all), "one goes first at the first opening")

@@ -78,8 +78,8 @@ func TestWaiterThatLeavesAfterTheGateOpenedKeepsItsLease(t *testing.T) {
 	}
 }
 
-// leave lets five wait at a gate, does what it is told with those who are to leave, and requires that the others are granted,
-// in order, and that nothing is left over.
+// leave lets five wait at a gate, does what it is told with those who are to leave, and requires that the others are
+// granted, in order, and that nothing is left over.
 func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
 	t.Helper()
 	var waiting, staying []*caller
@@ -187,7 +187,8 @@ func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
 	})
 }
 
-// endsAsGranted is the context of a request that is granted in the same moment in which the context ends: when it begins to wait.
+// endsAsGranted is the context of a request that is granted in the same moment in which the context ends: when it
+// begins to wait.
 type endsAsGranted struct {
 	context.Context
 	end func()

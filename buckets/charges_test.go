@@ -75,8 +75,8 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 	}
 }
 
-// What is in flight on a route whose bucket is not known is charged in every bucket that it may belong to, also in those that the move
-// of another route makes.
+// What is in flight on a route whose bucket is not known is charged in every bucket that it may belong to, also in
+// those that the move of another route makes.
 func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 	})
 }
 
-// Where channels have hashes of their own, the first request in a channel is one whose bucket is not known: it is charged wherever it
-// may count, as on a route that was never seen.
+// Where channels have hashes of their own, the first request in a channel is one whose bucket is not known: it is
+// charged wherever it may count, as on a route that was never seen.
 func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -125,7 +125,8 @@ func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *test
 	})
 }
 
-// What is known of a channel's limit is what to expect of the next channel: a request there whose response says nothing may have been counted.
+// What is known of a channel's limit is what to expect of the next channel: a request there whose response says nothing
+// may have been counted.
 func TestRequestInANewChannelWhoseResponseSaysNothingIsCharged(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -142,8 +143,8 @@ func TestRequestInANewChannelWhoseResponseSaysNothingIsCharged(t *testing.T) {
 	})
 }
 
-// When a route is found the requests of others that may belong to its buckets are charged there: each looked at once, not once per bucket.
-// Eight times as many requests in flight should not be 64 times the work.
+// When a route is found the requests of others that may belong to its buckets are charged there: each looked at once,
+// not once per bucket. Eight times as many requests in flight should not be 64 times the work.
 func BenchmarkRequestsInFlightWhenBucketsAreFound(b *testing.B) {
 	find := func(n int) time.Duration {
 		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(0),

@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. What has passed, it knows as
-// before, like the real one.
+// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. What has passed, it
+// knows as before, like the real one.
 type jumpingClock struct {
 	clockwork.Clock
 	jump atomic.Int64
@@ -83,8 +83,8 @@ func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	})
 }
 
-// A clock that goes back, as one of a test may, or a time that was read before another one but is used after it, makes nothing
-// seem longer ago than it is.
+// A clock that goes back, as one of a test may, or a time that was read before another one but is used after it, makes
+// nothing seem longer ago than it is.
 func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -141,7 +141,8 @@ func newRoute(t *testing.T, method, template string) routes.Route {
 	return route
 }
 
-// idOfAge is the id of a message that was sent that long ago. No test may depend on seconds of it, as other tests run meanwhile.
+// idOfAge is the id of a message that was sent that long ago. No test may depend on seconds of it, as other tests run
+// meanwhile.
 func idOfAge(age time.Duration) string {
 	return strconv.FormatInt((time.Now().Add(-age).UnixMilli()-1420070400000)<<22, 10)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Where the wait for the global limit is much longer than the period of a declared limit, those to whom both apply leave all the same: they do
-// not keep the one from each other while they wait for the other, nor lose their turn.
+// Where the wait for the global limit is much longer than the period of a declared limit, those to whom both apply
+// leave all the same: they do not keep the one from each other while they wait for the other, nor lose their turn.
 func TestWhoNeedsADeclaredLimitAndTheBusyGlobalOneLeaves(t *testing.T) {
 	t.Parallel()
 	for _, grouped := range []bool{false, true} {

@@ -18,7 +18,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// rename is a request that changes a channel's name, edit one that changes something else of it. They are in one bucket.
+// rename is a request that changes a channel's name, edit one that changes something else of it. They are in one
+// bucket.
 func rename(channel string) buckets.Request {
 	r := edit(channel)
 	r.Fields = func() []string { return []string{"name"} }
@@ -260,8 +261,8 @@ func (l *limitedLog) exceeded() (n int) {
 	return n
 }
 
-// Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time that it takes is that of
-// the tightest one.
+// Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time
+// that it takes is that of the tightest one.
 func TestSchedulesOfDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// A declared limit that has room makes nobody wait, but those to whom it applies wait for their bucket all the same: they are counted there,
-// whatever keys they have, and nobody waits much longer than he may.
+// A declared limit that has room makes nobody wait, but those to whom it applies wait for their bucket all the same:
+// they are counted there, whatever keys they have, and nobody waits much longer than he may.
 func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 	t.Parallel()
 	firstField := func(r *buckets.Request) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// An answer that was overtaken by one of its own route does not move the route, also if another route that shares the bucket has been
-// answered since.
+// An answer that was overtaken by one of its own route does not move the route, also if another route that shares the
+// bucket has been answered since.
 func TestOvertakenAnswerMovesNothingWhereTwoRoutesShareABucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -304,7 +304,8 @@ func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	}
 }
 
-// A limit that changes is heard of by one route before the other. They share their bucket all the same, and neither is refused.
+// A limit that changes is heard of by one route before the other. They share their bucket all the same, and neither is
+// refused.
 func TestChangeOfALimitThatRoutesHearOfOneAfterTheOtherSplitsNothing(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][2]int{"lower": {8, 5}, "higher": {5, 8}} {

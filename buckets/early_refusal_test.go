@@ -255,7 +255,8 @@ func TestRefusalDisturbsNobody(t *testing.T) {
 	})
 }
 
-// Where nothing answers, nothing can be predicted; but nobody waits much longer than it may, one lost probe after the other.
+// Where nothing answers, nothing can be predicted; but nobody waits much longer than it may, one lost probe after the
+// other.
 func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -276,7 +277,8 @@ func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	})
 }
 
-// What is said of a wait that became too long counts from when the request was made, like its maximum, and names what it is for.
+// What is said of a wait that became too long counts from when the request was made, like its maximum, and names what
+// it is for.
 func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -17,10 +17,11 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Errors without limits prove nothing of an unknown route. They let as many requests leave as successes that are not counted together: one for
-// each major parameter at a time.
+// Errors without limits prove nothing of an unknown route. They let as many requests leave as successes that are not
+// counted together: one for each major parameter at a time.
 
-// erring is a server that answers all requests with an error without limits for a time, and then, from a bucket of one request, with successes.
+// erring is a server that answers all requests with an error without limits for a time, and then, from a bucket of one
+// request, with successes.
 func erring(status int, until time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{

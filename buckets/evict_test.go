@@ -274,7 +274,8 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	})
 }
 
-// A hidden limit that a 429 has shown is not forgotten with the hold: the next burst would draw as many 429s as the first.
+// A hidden limit that a 429 has shown is not forgotten with the hold: the next burst would draw as many 429s as the
+// first.
 func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord lets a channel be renamed twice in ten minutes, but does not say so in headers. Declared, the limit is obeyed before it is met.
+// Discord lets a channel be renamed twice in ten minutes, but does not say so in headers. Declared, the limit is obeyed
+// before it is met.
 func ExampleWithLimit() {
 	manager := buckets.NewRESTBucketManager(
 		buckets.WithMaxRateLimit(time.Minute),

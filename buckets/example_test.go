@@ -92,7 +92,8 @@ func sendMessage(ctx context.Context, manager *buckets.RESTBucketManager, client
 	return nil
 }
 
-// A request that would have to wait longer than one is willing to wait fails at once, and says how long it would have been.
+// A request that would have to wait longer than one is willing to wait fails at once, and says how long it would have
+// been.
 func ExampleRESTBucketManager_Acquire_tooLong() {
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(30 * time.Second))
 	if err := manager.Start(); err != nil {
@@ -173,8 +174,8 @@ func ExampleRESTBucketManager_Buckets() {
 	// everything is back in 1h0m0s
 }
 
-// A request that Discord refuses is acquired again with the same Request: the wait is part of AcquireRequest, and the request
-// stands where it stood before, ahead of all that came after it.
+// A request that Discord refuses is acquired again with the same Request: the wait is part of AcquireRequest, and the
+// request stands where it stood before, ahead of all that came after it.
 func ExampleRESTBucketManager_AcquireRequest() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -246,7 +247,8 @@ func ExampleRESTBucketManager_AcquireFunc() {
 	// channel 2
 }
 
-// The next manager goes on where the one before was closed: it knows the route's bucket, and what is left of its window.
+// The next manager goes on where the one before was closed: it knows the route's bucket, and what is left of its
+// window.
 func ExampleRESTBucketManager_RestoreState() {
 	const authorization = "Bot my-token"
 	route, err := routes.CreateMessage.Compile("1")

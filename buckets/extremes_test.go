@@ -105,7 +105,8 @@ type angry struct{ slog.Handler }
 func (angry) Enabled(context.Context, slog.Level) bool  { return true }
 func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 
-// A panic in a function of the caller's is the caller's, and leaves nothing locked: others go on, and the manager closes.
+// A panic in a function of the caller's is the caller's, and leaves nothing locked: others go on, and the manager
+// closes.
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]buckets.Option{

@@ -103,7 +103,8 @@ func TestEachCredentialDiscoversAFamilyByItself(t *testing.T) {
 	})
 }
 
-// A hint is overruled by the route's own first response: until then one of its requests at a time is in flight in a bucket.
+// A hint is overruled by the route's own first response: until then one of its requests at a time is in flight in a
+// bucket.
 func TestFamilyWithTwoHashes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -139,7 +140,8 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 	return found
 }
 
-// Requests of the family that wait when the hint turns out to be wrong for their route do not wait for the bucket of the other one.
+// Requests of the family that wait when the hint turns out to be wrong for their route do not wait for the bucket of
+// the other one.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -37,7 +37,8 @@ func (l *sentLog) take() (groups []string) {
 	return groups
 }
 
-// queueUp lets n requests of a group wait, and notes the group's name in sent when one is sent. Each is answered at once.
+// queueUp lets n requests of a group wait, and notes the group's name in sent when one is sent. Each is answered at
+// once.
 func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *sentLog) {
 	for i := range n {
 		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
@@ -159,7 +160,8 @@ func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 	}
 }
 
-// Where requests move to another bucket, because it is learnt where their route belongs, the group whose request arrived first is first there.
+// Where requests move to another bucket, because it is learnt where their route belongs, the group whose request
+// arrived first is first there.
 func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 	t.Parallel()
 	for range 20 { // what is in no order comes out right sometimes
@@ -288,7 +290,8 @@ func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A queue leaves the line for the global limit with each of its requests, but its group has its whole turn all the same.
+// A queue leaves the line for the global limit with each of its requests, but its group has its whole turn all the
+// same.
 func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -225,7 +225,8 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Per-request tracing needs the request in everything that is told of it, also when it was granted by the end of another one.
+// Per-request tracing needs the request in everything that is told of it, also when it was granted by the end of
+// another one.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -274,7 +275,8 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	})
 }
 
-// Who answers late has often given up: what a hook or a log handler does with the context must not fail because of that.
+// Who answers late has often given up: what a hook or a log handler does with the context must not fail because of
+// that.
 func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

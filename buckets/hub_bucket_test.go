@@ -30,7 +30,8 @@ type hubBucket struct {
 	hold   time.Duration
 }
 
-// hubPermit is a request in flight. While the bucket is lent to another manager its place in the common window is made up for when that ends.
+// hubPermit is a request in flight. While the bucket is lent to another manager its place in the common window is made
+// up for when that ends.
 type hubPermit struct {
 	sent   time.Duration // by the hub's clock
 	own    ratelimits.Permit
@@ -80,7 +81,8 @@ func (s *hubSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, ch
 	return u
 }
 
-// use begins a call, and reports whether there is anything to do. A loan that is offered begins, and one that is over or wanted ends.
+// use begins a call, and reports whether there is anything to do. A loan that is offered begins, and one that is over
+// or wanted ends.
 func (u *hubShare) use(what string, now time.Duration) bool {
 	switch {
 	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of what is in flight

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// hub is what managers share, in one process: a perfect buckets.Shared, whose answers are there as soon as it wants. It fails the test
-// when a manager does not keep to what buckets.Shared demands.
+// hub is what managers share, in one process: a perfect buckets.Shared, whose answers are there as soon as it wants. It
+// fails the test when a manager does not keep to what buckets.Shared demands.
 type hub struct {
 	t     *testing.T
 	start time.Time

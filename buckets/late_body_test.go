@@ -174,7 +174,8 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
-// Who lifts the holds begins anew: refusals of before do not make the next hold longer, whether the hold is over or not.
+// Who lifts the holds begins anew: refusals of before do not make the next hold longer, whether the hold is over or
+// not.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

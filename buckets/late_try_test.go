@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The request that tries whether the seconds are punctual again may be a large upload: all others of the credential wait for it no longer
-// than until the second is certainly open.
+// The request that tries whether the seconds are punctual again may be a large upload: all others of the credential
+// wait for it no longer than until the second is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"unsafe"
 )
 
-// mutex measures how long it is held, in processor time: where others use the machine, too, they may stop whoever holds it for long.
+// mutex measures how long it is held, in processor time: where others use the machine, too, they may stop whoever holds
+// it for long.
 type mutex struct {
 	sync.Mutex
 	since   time.Duration

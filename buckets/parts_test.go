@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// More requests than are moved at a time keep their order when their bucket is found, and who comes then is behind them.
+// More requests than are moved at a time keep their order when their bucket is found, and who comes then is behind
+// them.
 func TestVeryManyMoveInOrder(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -3,8 +3,8 @@ package buckets
 import "time"
 
 // Others may wait for the outcome of a request: of the first one of a route, say, or of the first one after a 429. The
-// request may be a large upload, or the body of its 429 may never come. So each outcome is waited for only so long. Then
-// the next request goes with what is known. Only requests that have to be sent in order wait longer.
+// request may be a large upload, or the body of its 429 may never come. So each outcome is waited for only so long.
+// Then the next request goes with what is known. Only requests that have to be sent in order wait longer.
 
 // patience is how long the outcome of a request is waited for after it was sent, or after the headers of its 429 came.
 // Most attempts have ended by then.

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Acquire promises a TooLongError also when a later response makes the wait too long. Those who wait for their window, and so
-// are in no gate's line yet, must be judged again as well when the gate closes.
+// Acquire promises a TooLongError also when a later response makes the wait too long. Those who wait for their window,
+// and so are in no gate's line yet, must be judged again as well when the gate closes.
 func TestWaitersOfAWindowAreJudgedAgainWhenAGateCloses(t *testing.T) {
 	t.Parallel()
 	for name, raise := range map[string]func(m *buckets.RESTBucketManager){

@@ -108,8 +108,8 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 	})
 }
 
-// Where processes share the bucket, somebody who overtakes leaves on what was granted to another one, who then has the place of the one
-// who left.
+// Where processes share the bucket, somebody who overtakes leaves on what was granted to another one, who then has the
+// place of the one who left.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -19,8 +19,9 @@ func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
 }
 
-// In a fixed window, with nothing in flight, the one with n ahead is ready at the start of the next window and one more period for each
-// window that those ahead fill: that is the formula of delayed queues, nextWindow + floor(waiting / limit) * period.
+// In a fixed window, with nothing in flight, the one with n ahead is ready at the start of the next window and one more
+// period for each window that those ahead fill: that is the formula of delayed queues, nextWindow + floor(waiting /
+// limit) * period.
 func TestReadyTimeInAFixedWindowIsThatOfDelayedQueues(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

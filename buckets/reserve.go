@@ -2,14 +2,14 @@ package buckets
 
 import "time"
 
-// A request that needs several limits may find one of them closed whenever the others are open, because requests that need
-// less of them use each place as it comes back. So the first in rank that cannot leave has a reservation: not of a permit,
-// but of an instant, the one at which all that it needs will be open. Others leave before it if that does not delay it. This
-// is the rule of batch schedulers that is known as EASY backfilling.
+// A request that needs several limits may find one of them closed whenever the others are open, because requests that
+// need less of them use each place as it comes back. So the first in rank that cannot leave has a reservation: not of a
+// permit, but of an instant, the one at which all that it needs will be open. Others leave before it if that does not
+// delay it. This is the rule of batch schedulers that is known as EASY backfilling.
 //
-// Who needs declared limits has a reservation in all its lines or in none, so no two wait for each other. Who needs none has
-// one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the global limit is
-// busy. The queue whose first request has been first for longer has precedence.
+// Who needs declared limits has a reservation in all its lines or in none, so no two wait for each other. Who needs
+// none has one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the
+// global limit is busy. The queue whose first request has been first for longer has precedence.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -27,8 +27,8 @@ func (q *queue) lines() []*line {
 	return all
 }
 
-// opens returns the instant at which the first request of a queue will be able to leave, now if it is now. ok is false if
-// that depends on an outcome.
+// opens returns the instant at which the first request of a queue will be able to leave, now if it is now. ok is false
+// if that depends on an outcome.
 func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	k := &q.waiting.Head().Value.ask
 	if k.limits == nil {
@@ -64,8 +64,8 @@ func (l *line) shared() bool {
 	return false
 }
 
-// reserve gives a queue that could pass a limit the instant at which its first request can leave, if no other that has been
-// first for longer has one there.
+// reserve gives a queue that could pass a limit the instant at which its first request can leave, if no other that has
+// been first for longer has one there.
 func (q *queue) reserve(now time.Duration) {
 	if q.reserved != nil || q.failed == now {
 		return
@@ -110,13 +110,15 @@ func (q *queue) touchReserved() {
 	}
 }
 
-// delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank, or of none, which is nil.
+// delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank,
+// or of none, which is nil.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
 	return r != nil && r != q && (q == nil || r.since < q.since) && !l.shared() && l.limit.behind(now, 1) > max(r.at, now)
 }
 
-// givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those lines be served.
+// givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those
+// lines be served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.since < q.since && !l.shared() {
@@ -128,8 +130,8 @@ func (q *queue) givesWay(served *line) (gives bool) {
 	return gives
 }
 
-// serveReserved lets the queue leave that has the reservation in a line, if it can, and returns when it will be able to; 0 if
-// there is none, or that is not known any more.
+// serveReserved lets the queue leave that has the reservation in a line, if it can, and returns when it will be able
+// to; 0 if there is none, or that is not known any more.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
 		q := l.reserved

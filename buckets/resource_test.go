@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A resource that is used up for everybody is so for credentials that have not used it yet, too. That is remembered once, and not in a
-// bucket for each of them.
+// A resource that is used up for everybody is so for credentials that have not used it yet, too. That is remembered
+// once, and not in a bucket for each of them.
 func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

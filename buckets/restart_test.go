@@ -145,7 +145,8 @@ func (r *restarts) send(to restartRoute) {
 	})
 }
 
-// attempt sends a request. It arrives, whatever becomes of the process, but nobody hears the answer when that has ended.
+// attempt sends a request. It arrives, whatever becomes of the process, but nobody hears the answer when that has
+// ended.
 func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits.Response, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -169,8 +170,8 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 	return ratelimits.ParseResponse(response.StatusCode, response.Header, body.Bytes()), nil
 }
 
-// end ends the process and returns what it leaves. One that is killed leaves what it had written a while before. What that was not told
-// of limits that no header shows, nobody can know.
+// end ends the process and returns what it leaves. One that is killed leaves what it had written a while before. What
+// that was not told of limits that no header shows, nobody can know.
 func (r *restarts) end() []byte {
 	if !r.hidden && r.chance.IntN(2) == 0 {
 		state := r.write()
@@ -192,8 +193,8 @@ func (r *restarts) end() []byte {
 	return r.write()
 }
 
-// A program that is started again a thousand times, closed or killed, at once or later, with requests in flight and with a clock that was
-// set, causes no refusal that it could have avoided.
+// A program that is started again a thousand times, closed or killed, at once or later, with requests in flight and
+// with a clock that was set, causes no refusal that it could have avoided.
 func TestThousandRestartsInTheMiddleOfWindowsCauseNoAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	const worlds, each = 100, 10

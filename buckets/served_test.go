@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// All kinds of buckets, under round trips from nothing to several windows: no refusal, and not much slower than one can be who
-// never risks one.
+// All kinds of buckets, under round trips from nothing to several windows: no refusal, and not much slower than one can
+// be who never risks one.
 func TestEveryKindOfBucketIsUsedUpWithoutARefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -194,7 +194,8 @@ func TestForeignUseCostsFewRefusals(t *testing.T) {
 	})
 }
 
-// Many waiters, some of whom give up at any moment, in flight or not: all others are served, and everything is given back.
+// Many waiters, some of whom give up at any moment, in flight or not: all others are served, and everything is given
+// back.
 func TestCancelledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]buckets.Option{

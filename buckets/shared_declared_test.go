@@ -17,7 +17,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// counted sends n messages to each of some channels by turns of the managers, lets a judge see when the server has them, and returns how long that took.
+// counted sends n messages to each of some channels by turns of the managers, lets a judge see when the server has
+// them, and returns how long that took.
 func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -72,7 +73,8 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 	}{
 		"one limit":          {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
 		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
-		// The last may leave after seven periods of the route, or, if two of its group have just left, a period of that later.
+		// The last may leave after seven periods of the route, or, if two of its group have just left, a period of that
+		// later.
 		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 75 * time.Second},
 		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
 		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},

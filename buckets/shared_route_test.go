@@ -255,7 +255,8 @@ type byRouteHub struct{ *hub }
 
 func (byRouteHub) ByRoute() bool { return true }
 
-// What errors are limited by is not what a route is limited by whose successes name no limit, also where every route is counted apart.
+// What errors are limited by is not what a route is limited by whose successes name no limit, also where every route is
+// counted apart.
 func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {

@@ -88,7 +88,8 @@ func TestManagersThatShareSendInTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-// inOrder requires that requests arrived in the order in which they were made, but for those that were on their way together.
+// inOrder requires that requests arrived in the order in which they were made, but for those that were on their way
+// together.
 func inOrder(t *testing.T, want, got []int, together int) {
 	t.Helper()
 	for i, number := range want {

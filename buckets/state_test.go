@@ -486,8 +486,8 @@ func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T
 	})
 }
 
-// What a process that was killed has sent since it wrote its state may have been sent in a channel that it had forgotten then, or had never
-// heard of.
+// What a process that was killed has sent since it wrote its state may have been sent in a channel that it had
+// forgotten then, or had never heard of.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {

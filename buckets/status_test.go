@@ -268,7 +268,8 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 	})
 }
 
-// BenchmarkStatusWithManyRoutes shows that a status takes no longer for the routes that are known beside those that matter.
+// BenchmarkStatusWithManyRoutes shows that a status takes no longer for the routes that are known beside those that
+// matter.
 func BenchmarkStatusWithManyRoutes(b *testing.B) {
 	words := []string{
 		"messages", "channels", "guilds", "users", "webhooks", "pins", "typing", "invites", "members", "roles", "bans", "emojis", "stickers",

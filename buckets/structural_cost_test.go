@@ -102,7 +102,8 @@ var endings = map[string]struct {
 
 // Wanted: x <= 10 in each.
 //
-// today: x = 1.6 to 3.2; less than half a millisecond. Where somebody may have to wait too long, all of a queue are looked at, a part at a time.
+// today: x = 1.6 to 3.2; less than half a millisecond. Where somebody may have to wait too long, all of a queue are
+// looked at, a part at a time.
 func BenchmarkStructuralOutcomesBesideWaiters(b *testing.B) {
 	for name, e := range endings {
 		b.Run(name, func(b *testing.B) {

@@ -10,7 +10,8 @@ import (
 
 const (
 	leastUse = 0.93 // of what a limit allows
-	// useMargin is how much less than the ideal a limit may be used where the ideal order itself does not reach leastUse.
+	// useMargin is how much less than the ideal a limit may be used where the ideal order itself does not reach
+	// leastUse.
 	useMargin = 0.02
 )
 

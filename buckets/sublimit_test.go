@@ -545,8 +545,8 @@ func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
 	})
 }
 
-// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do with them does not
-// look at all of them: a hundred times as many should make no difference.
+// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do
+// with them does not look at all of them: a hundred times as many should make no difference.
 func BenchmarkRequestBesideManySubLimits(b *testing.B) {
 	edit := func(m *buckets.RESTBucketManager, i int, r ratelimits.Response) {
 		request := buckets.Request{Route: compile(routes.UpdateMessage, "1", strconv.Itoa(i+1)), Authorization: bot}

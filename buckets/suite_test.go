@@ -57,7 +57,8 @@ func isLimited(t *testing.T, m *buckets.RESTBucketManager, route routes.Compiled
 	return err != nil
 }
 
-// pairs are a first and a second request; the same endpoint or another one, with no major parameter or the same or another.
+// pairs are a first and a second request; the same endpoint or another one, with no major parameter or the same or
+// another.
 var pairs = []struct {
 	name          string
 	first, second routes.CompiledRoute
@@ -147,7 +148,8 @@ func TestExhaustedMethodDoesNotLimitAnother(t *testing.T) {
 	})
 }
 
-// The suite goes on: what else may happen to the second of the two requests, and whether the third has to wait after it.
+// The suite goes on: what else may happen to the second of the two requests, and whether the third has to wait after
+// it.
 func TestThirdRequestAfterAnEventfulSecond(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -110,7 +110,8 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	})
 }
 
-// The requests of each credential wait in a queue of their own in the token's bucket: they leave in the order in which they came.
+// The requests of each credential wait in a queue of their own in the token's bucket: they leave in the order in which
+// they came.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

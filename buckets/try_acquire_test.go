@@ -69,7 +69,8 @@ func (c *gatedClock) reaches(n int64) {
 	}
 }
 
-// The first part of the global limit has come, and a permit is on its way to whoever does not wait, when other news come.
+// The first part of the global limit has come, and a permit is on its way to whoever does not wait, when other news
+// come.
 func TestTryAcquireIsNotRefusedWhileItsPermitIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

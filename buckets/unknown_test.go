@@ -279,8 +279,9 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 	})
 }
 
-// A request of an unknown route that is answered without limits may have been counted. That is charged where it belongs as soon as another one has
-// named the hash and the limit: by a success, or by a refusal, which says when its own period ends.
+// A request of an unknown route that is answered without limits may have been counted. That is charged where it belongs
+// as soon as another one has named the hash and the limit: by a success, or by a refusal, which says when its own
+// period ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
@@ -331,7 +332,8 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 	})
 }
 
-// A request of an unknown route that was lost is charged once in a bucket that it might have belonged to all the time, and does.
+// A request of an unknown route that was lost is charged once in a bucket that it might have belonged to all the time,
+// and does.
 func TestLostRequestIsNotChargedTwice(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

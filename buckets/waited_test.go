@@ -172,8 +172,8 @@ func TestWhoWaitsOnAfterTheFirstOneWaitsForTheWindow(t *testing.T) {
 	})
 }
 
-// Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit that anybody knows of,
-// unless it is refused.
+// Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit
+// that anybody knows of, unless it is refused.
 func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {

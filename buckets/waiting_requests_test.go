@@ -24,7 +24,8 @@ func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets
 	return slices.DeleteFunc(all, func(w buckets.WaitingRequest) bool { return w.Route != route.String() })
 }
 
-// Whoever waits is told a time that is within one window of what happens in calm conditions, whatever limit it is that they wait for.
+// Whoever waits is told a time that is within one window of what happens in calm conditions, whatever limit it is that
+// they wait for.
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40

@@ -17,8 +17,8 @@ func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	return call(buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), 30*time.Second), m, request)
 }
 
-// What refuses the first in a queue lets the next one go at its time, also when the first waited for something that only it had to
-// wait for.
+// What refuses the first in a queue lets the next one go at its time, also when the first waited for something that
+// only it had to wait for.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
 	mine := buckets.Request{Route: message(1), Authorization: bot}
