@@ -61,7 +61,7 @@ func TestWhatIsLearntOfALentBucketReachesItsHolder(t *testing.T) {
 					before := a.leaves()
 					a.join(1)
 					for w.now()-start < asked-50*ms {
-						require.False(t, a.may() || a.lent && a.window.HoldWait(w.now()) == 0, "it may send after %v", w.now()-start)
+						require.False(t, a.mayOrOwns(), "it may send after %v", w.now()-start)
 						require.Equal(t, before, a.leaves(), "sent after %v", w.now()-start)
 						pass(50 * ms)
 					}

@@ -232,6 +232,15 @@ func (u *user) may() bool {
 	return may
 }
 
+// mayOrOwns reports that something may be sent, or that the bucket is lent and not held.
+func (u *user) mayOrOwns() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	may := u.granted() || u.lent && u.window.HoldWait(u.now()) == 0
+	u.tell()
+	return may
+}
+
 func (u *user) until() time.Duration { return shared.LoanUntil(u.bucket) }
 
 func (u *user) wanted() bool { return shared.LoanWanted(u.bucket) }
