@@ -134,10 +134,10 @@ func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
 		wait(time.Second)
 		other := ask(m, message(2)) // in another bucket, for the same limit
 		all[0].cancel()
-		for _, c := range []*caller{all[1], all[2], other} {
+		for _, c := range []*caller{all[1], other, all[2]} { // buckets take turns
 			require.False(t, c.done())
 			wait(61 * time.Second)
-			require.True(t, c.granted(), "first come, first served")
+			require.True(t, c.granted())
 			c.update(limited("messages", 100, 99, time.Second))
 		}
 		drained(t, m)

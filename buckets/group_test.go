@@ -91,54 +91,6 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-func TestWeightsOfGroups(t *testing.T) {
-	t.Parallel()
-	for name, weight := range map[string]func(string) int{
-		"weights": func(group string) int { return map[string]int{"a": 1, "b": 3, "c": -7}[group] },
-		"a panic": func(group string) int {
-			if group == "b" {
-				return 3
-			}
-			panic(group)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(0), buckets.WithGroupWeights(weight))
-				discoverPunctual(t, m, message(1), limited("messages", 10, 0, time.Second))
-				used := limited("messages", 10, 0, time.Second)
-				var sent sentLog
-				for _, group := range []string{"a", "b", "c"} {
-					queueUp(m, always(message(1)), group, 20, used, &sent)
-				}
-				wait(1100 * time.Millisecond)
-				assert.Equal(t, "abbbcabbbc", strings.Join(sent.take(), ""))
-			})
-		})
-	}
-}
-
-// In line, where a group's only queue leaves for a moment whenever one of it is sent, its weight counts all the same.
-func TestWeightsOfGroupsInLine(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(10), buckets.WithGroupWeights(func(group string) int { return len(group) }))
-		discover(t, m, message(1), plain(200))
-		for range 9 {
-			ask(m, message(1)).update(plain(200))
-		}
-		var sent sentLog
-		for i, group := range []string{"a", "bbb", "c"} {
-			queueUp(m, always(message(1+i)), group, 20, plain(200), &sent)
-		}
-		wait(1100 * time.Millisecond)
-		assert.Equal(t, "a bbb bbb bbb c a bbb bbb bbb c", strings.Join(sent.take(), " "))
-		wait(10 * time.Second)
-		drained(t, m)
-	})
-}
-
 // Without groups, and inside of one, the order is that of arrival. Those without one are a group together.
 func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 	t.Parallel()
@@ -158,6 +110,29 @@ func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 			assert.Equal(t, []int{0, 1, 2, 3}, order, "%q", groups)
 		})
 	}
+}
+
+// Inside a bucket the order is that of arrival, also of requests that are subject to different declared limits.
+func TestDeclaredLimitsDoNotChangeTheOrderInABucket(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		key := func(r *buckets.Request) string { return strings.Join(r.Fields(), "") }
+		m := started(t, buckets.WithLimit(buckets.ForAll(), 100, time.Second, buckets.PerKey(key)))
+		used := limited("messages", 1, 0, time.Second)
+		fields := func(name string) func() []string { return func() []string { return []string{name} } }
+		first := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields("a")})
+		first.update(used)
+		var all []*caller
+		for _, name := range []string{"a", "a", "a", "b", "a", "b"} {
+			all = append(all, call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields(name)}))
+		}
+		for i, c := range all {
+			wait(1100 * time.Millisecond)
+			require.True(t, c.granted(), "number %d", i)
+			c.update(used)
+		}
+		drained(t, m)
+	})
 }
 
 // Where requests move to another bucket, because it is learnt where their route belongs, the group whose request
@@ -286,26 +261,6 @@ func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
 		wait(3 * time.Second)
 		require.True(t, stays.granted())
 		stays.update(plain(200))
-		drained(t, m)
-	})
-}
-
-// A queue leaves the line for the global limit with each of its requests, but its group has its whole turn all the
-// same.
-func TestWeightsInLineForTheGlobalLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1),
-			buckets.WithGroupWeights(func(group string) int { return map[string]int{"a": 1, "b": 3}[group] }))
-		discover(t, m, message(1), plain(200))
-		wait(2 * time.Second)
-		var sent sentLog
-		queueUp(m, always(message(1)), "a", 10, plain(200), &sent)
-		queueUp(m, always(message(2)), "b", 10, plain(200), &sent)
-		sent.take()
-		wait(9 * time.Second)
-		assert.Contains(t, strings.Join(sent.take(), ""), "abbbabbb")
-		wait(time.Minute)
 		drained(t, m)
 	})
 }

@@ -284,7 +284,7 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 							where += fmt.Sprint(" resAt ", r.at-past, " now ", at-past, ok)
 						}
 					}
-					for w := range q.waiters {
+					for w := range q.waiting.All {
 						for _, z := range reqs {
 							if z.r == w.request {
 								where += fmt.Sprint(" #", z.id)
@@ -298,8 +298,8 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 							res += d.key.rule.name
 						}
 					}
-					dump += fmt.Sprintf("   queue %v %q n=%d since %v at %v in %s reserved%s route %v\n", b.major,
-						q.key.group, q.waiting.Len(), q.since-past, q.at-past, where, res, q.waiting.Head().Value.request.Route.Path())
+					dump += fmt.Sprintf("   queue %v %q n=%d rank %v at %v in %s reserved%s route %v\n", b.major,
+						q.key.group, q.waiting.Len(), q.rank(), q.at-past, where, res, q.waiting.Head().Value.request.Route.Path())
 				}
 			}
 		}

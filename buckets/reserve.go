@@ -79,7 +79,7 @@ func (q *queue) reserve(now time.Duration) {
 		all = q.lines()
 	}
 	for _, l := range all {
-		if l.reserved != nil && l.reserved.since <= q.since {
+		if l.reserved != nil && l.reserved.rank() <= q.rank() {
 			return
 		}
 	}
@@ -114,14 +114,14 @@ func (q *queue) touchReserved() {
 // or of none, which is nil.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
-	return r != nil && r != q && (q == nil || r.since < q.since) && !l.shared() && l.limit.behind(now, 1) > max(r.at, now)
+	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && !l.shared() && l.limit.behind(now, 1) > max(r.at, now)
 }
 
 // givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those
 // lines be served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
-		if first := l.first(); first != nil && first.since < q.since && !l.shared() {
+		if first := l.first(); first != nil && first.rank() < q.rank() && !l.shared() {
 			if gives = true; l != served {
 				l.server.touch(l)
 			}

@@ -52,9 +52,6 @@ func newScenario(t *testing.T, seed uint64) *scenario {
 	s.trip = time.Duration(r.IntN(3)) * 20 * time.Millisecond
 	global := r.IntN(2) * (2 + r.IntN(10))
 	s.options = []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithGlobalLimit(global)}
-	if r.IntN(3) == 0 {
-		s.options = append(s.options, buckets.WithGroupWeights(func(group string) int { return 1 + len(group)%3 }))
-	}
 	if r.IntN(8) == 0 {
 		s.options = append(s.options, buckets.WithOrdered())
 	}

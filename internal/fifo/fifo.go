@@ -44,6 +44,16 @@ func (q *Queue[T]) Head() *Element[T] { return q.head }
 // Tail returns the last element, nil if there is none.
 func (q *Queue[T]) Tail() *Element[T] { return q.tail }
 
+// All yields all values in order. The one that is yielded may be removed.
+func (q *Queue[T]) All(yield func(T) bool) {
+	for e := q.head; e != nil; {
+		value := e.Value
+		if e = e.next; !yield(value) {
+			return
+		}
+	}
+}
+
 // Before returns how many arrived no later than the given time.
 func (q *Queue[T]) Before(arrived time.Duration) int {
 	_, rank := q.search(arrived)
