@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -303,6 +304,35 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 				assert.Equal(t, c.class, err.Class)
 				assert.Equal(t, c.global, err.Global)
 				drained(t, m)
+			})
+		})
+	}
+}
+
+// Whoever comes back to a place in the queue makes the wait of all behind it longer, and so does a longer period.
+func TestLongerWaitsAreJudgedAgain(t *testing.T) {
+	t.Parallel()
+	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
+		"a request comes back": func(m *buckets.RESTBucketManager, first *caller) {
+			first.update(inBucket(refused(ratelimits.ClassUser, 6*time.Second), "messages", 1, 0, 6*time.Second))
+			first.again(m)
+		},
+		"the period is longer": func(_ *buckets.RESTBucketManager, first *caller) {
+			first.update(limited("messages", 1, 0, 20*time.Second))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discoverPunctual(t, m, message(1), limited("messages", 1, 0, 6*time.Second))
+				wait(7 * time.Second)
+				first, waiting := ask(m, message(1)), patient(m, 10*time.Second)
+				require.True(t, first.granted())
+				require.False(t, waiting.done())
+				longer(m, first)
+				synctest.Wait()
+				tooLong(t, waiting)
 			})
 		})
 	}

@@ -86,10 +86,17 @@ func (q *queue) rank() rank {
 
 // takeRank gives the queue a rank if it has none, or another one if its first request has priority.
 func (q *queue) takeRank() {
-	s, a := q.bucket.server(), q.waiting.Head().Value.account
+	s, k := q.bucket.server(), &q.waiting.Head().Value.ask
+	a := k.account
 	if q.tenant == nil {
 		q.tenant = a.tenant(tenantKey{group: q.key.group})
 		q.tenant.queues++
+		if q.limits = k.limits; !k.exempt {
+			q.global = &a.globalLine
+		}
+		for l := range q.above {
+			l.needed[q] = struct{}{}
+		}
 	}
 	if q.turn == 0 {
 		q.turn = s.takeTurn(q.tenant)
@@ -140,6 +147,21 @@ func (l *line) earliest(first *queue) *queue {
 func (q *queue) dropRank() {
 	if q.tenant != nil {
 		q.tenant.queues--
+		for l := range q.above {
+			delete(l.needed, q)
+		}
 	}
-	q.tenant, q.turn, q.first = nil, 0, 0
+	q.tenant, q.turn, q.first, q.limits, q.global = nil, 0, 0, nil, nil
+}
+
+// above yields the lines of all limits above its bucket that the queue needs, but for the edge.
+func (q *queue) above(yield func(*line) bool) {
+	for _, d := range q.limits.all() {
+		if !yield(&d.line) {
+			return
+		}
+	}
+	if q.global != nil {
+		yield(q.global)
+	}
 }

@@ -32,7 +32,7 @@ func (q *queue) lines() []*line {
 func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	k := &q.waiting.Head().Value.ask
 	if k.limits == nil {
-		wait := k.predictAbove(now, q, 0).wait
+		wait := k.predict(now, nil, q, 0, k.opensAbove(now)).wait
 		return now + wait, wait > 0
 	}
 	at = now

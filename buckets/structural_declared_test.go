@@ -90,11 +90,9 @@ var crossings = map[string]struct {
 
 // unmended are the crossings of which something is wrong still.
 var unmended = map[string]bool{
-	"unequal periods":               true, // use of b .82 with one of three seeds
-	"many tenants":                  true, // a tenant waits 77 s (ideal: 40 s)
-	"many tenants, unequal periods": true, // the same
-	"processes":                     true, // a tenant waits too long
-	"processes, equal periods":      true, // the same
+	"many tenants":             true, // a tenant waits 44.5 s (ideal: 40.4 s, and a period of 2 s)
+	"processes":                true, // a tenant never has its turn
+	"processes, equal periods": true, // the same
 }
 
 // The order that the others are measured by is that of a simulation which was made independently.
@@ -158,9 +156,8 @@ func TestLimitsThatDoNotCross(t *testing.T) {
 
 // Two tenants send requests to two channels, which need two limits of one period, or one of them.
 //
-// today: in 40 of 40 rounds a tenant waits longer than in the ideal order (8 s) and one period, mostly 59 to 97 s
-func TestStructuralTwoTenantsDoNotStandStill(t *testing.T) {
-	structural(t)
+// When each limit had turns of its own, a tenant waited 59 to 97 s in each of 40 rounds (ideal: 8 s).
+func TestTwoTenantsDoNotStandStill(t *testing.T) {
 	t.Parallel()
 	const rounds = 40
 	still := 0
@@ -182,13 +179,14 @@ func TestStructuralTwoTenantsDoNotStandStill(t *testing.T) {
 // Limits and demands of any sizes: two or three limits of one period, or of different ones, with tenants or without,
 // sometimes beside a busy global limit.
 //
-// today: 21 to 23 of 60 worlds with equal periods, and 28 of 60 with unequal ones, are wrong; in 7 and 8 a tenant sends
-// nothing for 75 s
+// today: 6 of 60 worlds with unequal periods are wrong, but in none a tenant stands still
 func TestStructuralRandomLimitsThatCross(t *testing.T) {
-	structural(t)
 	t.Parallel()
 	for name, equal := range map[string]bool{"equal periods": true, "unequal periods": false} {
 		t.Run(name, func(t *testing.T) {
+			if !equal {
+				structural(t)
+			}
 			t.Parallel()
 			const worlds = 60
 			bad, still := 0, 0

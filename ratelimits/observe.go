@@ -10,7 +10,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.origin != learnt
 	if first {
-		w.limit, w.longest, w.origin = limit, 0, learnt
+		w.limit, w.origin = limit, learnt
+		if r.Class == ClassOK || r.Class == ClassUser { // else its times are not the bucket's
+			w.longest = 0
+		}
 		w.ledger.clear()
 		w.evidence = evidence{}
 		if w.rare != nil && w.rare.late.by > 0 { // expected before the period was known

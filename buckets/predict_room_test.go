@@ -25,9 +25,8 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 
 // Of the requests that are ahead at a declared limit, only those count that can leave meanwhile.
 //
-// today: 31 s for a request that leaves after 1 s
-func TestStructuralPredictionCountsWhatCanLeave(t *testing.T) {
-	structural(t)
+// It was 31 s for a request that leaves after 1 s.
+func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := behindOthers(t)
@@ -44,9 +43,8 @@ func TestStructuralPredictionCountsWhatCanLeave(t *testing.T) {
 
 // A request that would leave in time is not rejected.
 //
-// today: rejected, although it would leave after 1 s
-func TestStructuralNoRequestIsRejectedThatWouldLeaveInTime(t *testing.T) {
-	structural(t)
+// One was rejected that would leave after 1 s.
+func TestNoRequestIsRejectedThatWouldLeaveInTime(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		c := call(buckets.ContextWithMaxWait(background, 10*time.Second), behindOthers(t), *request(list(1)))
