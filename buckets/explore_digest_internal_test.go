@@ -86,7 +86,7 @@ var ignored = []string{
 	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
 	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
 	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",
-	"turn.began", "Turns.begun", "Queue.finger", "Queue.rank",
+	"Queue.finger", "Queue.rank",
 }
 
 func isIgnored(name string) bool { return slices.Contains(ignored, name) }

@@ -10,7 +10,8 @@ import "time"
 // 1996). A tenant's next turn starts when its last one ends, but not before the latest start of a turn that was used.
 // Queues without a tenant are those of one together, so buckets take turns, too.
 
-// rank orders queues; the smallest leaves first. The last bits tell ranks apart that start at the same time.
+// rank orders queues: the smallest leaves first. It is the start of a turn; the last bits tell queues apart whose turns
+// start at the same time.
 type rank = time.Duration
 
 const (
@@ -20,58 +21,59 @@ const (
 	headStart = rank(DefaultGlobalLimit*HeadStart/time.Second) * turn
 )
 
-// turns are the turns of all tenants of a server.
+// turns are the turns of all tenants of a server. They begin anew when nobody waits any more.
 type turns struct {
-	latest rank // the latest start of those that were used
-	given  rank // how many ranks were given
+	latest  rank // no turn starts before it
+	given   rank // how many ranks were given
+	tenants map[tenantKey]*tenant
 }
 
-// tenant is what takes turns: the requests of an account that have the same group, or those of it that have priority.
+// tenant is what takes turns: the requests of an account that have the same group, or those of them that have priority.
 type tenant struct {
 	next   rank // when its next turn starts at the earliest
 	queues int  // in which somebody waits
 }
 
-// tenantKey identifies a tenant of an account.
 type tenantKey struct {
+	account  *account
 	group    string
 	priority bool
 }
 
-// nextTurn returns when a tenant's next turn starts; the tenant is nil if nothing of it waits.
-func (s *server) nextTurn(t *tenant) rank {
-	if t == nil {
-		return s.turns.latest
+// start returns when the next turn of a tenant starts, nil for one of which nothing is known.
+func (t *turns) start(of *tenant) rank {
+	if of == nil {
+		return t.latest
 	}
-	return max(t.next, s.turns.latest)
+	return max(of.next, t.latest)
 }
 
-// takeTurn gives the tenant's next turn to one of its queues.
-func (s *server) takeTurn(t *tenant) rank {
-	start := s.nextTurn(t)
-	t.next = start + turn
-	s.turns.given++
-	return start + s.turns.given%turn
+// take gives the next turn of a tenant to one of its queues.
+func (t *turns) take(of *tenant) rank {
+	start := t.start(of)
+	of.next = start + turn
+	t.given++
+	return start + t.given%turn
 }
 
 // tenant returns the tenant of a key, made if there is none.
-func (a *account) tenant(key tenantKey) *tenant {
-	t := a.tenants[key]
-	if t == nil {
-		if a.tenants == nil {
-			a.tenants = make(map[tenantKey]*tenant)
+func (t *turns) tenant(key tenantKey) *tenant {
+	of := t.tenants[key]
+	if of == nil {
+		if t.tenants == nil {
+			t.tenants = make(map[tenantKey]*tenant)
 		}
-		t = &tenant{}
-		a.tenants[key] = t
+		of = &tenant{}
+		t.tenants[key] = of
 	}
-	return t
+	return of
 }
 
-// forgetTenants forgets those who would have their next turn at the same time if they were not known.
-func (a *account) forgetTenants() {
-	for key, t := range a.tenants {
-		if t.queues == 0 && (t.next <= a.server.turns.latest || a.waiting == 0) {
-			delete(a.tenants, key)
+// forgetTenants forgets those whose next turn would start at the same time if they were not known.
+func (s *server) forgetTenants() {
+	for key, t := range inParts(s, s.turns.tenants) {
+		if t.queues == 0 && t.next <= s.turns.latest {
+			delete(s.turns.tenants, key)
 		}
 	}
 }
@@ -86,43 +88,47 @@ func (q *queue) rank() rank {
 
 // takeRank gives the queue a rank if it has none, or another one if its first request has priority.
 func (q *queue) takeRank() {
-	s, k := q.bucket.server(), &q.waiting.Head().Value.ask
-	a := k.account
+	turns, k := &q.bucket.server().turns, &q.waiting.Head().Value.ask
+	key := tenantKey{account: k.account, group: q.key.group}
 	if q.tenant == nil {
-		q.tenant = a.tenant(tenantKey{group: q.key.group})
+		q.tenant = turns.tenant(key)
 		q.tenant.queues++
 		if q.limits = k.limits; !k.exempt {
-			q.global = &a.globalLine
+			q.global = &k.account.globalLine
 		}
 		for l := range q.above {
+			if l.needed == nil {
+				l.needed = make(map[*queue]struct{})
+			}
 			l.needed[q] = struct{}{}
 		}
 	}
 	if q.turn == 0 {
-		q.turn = s.takeTurn(q.tenant)
+		q.turn = turns.take(q.tenant)
 	}
 	switch urgent := q.urgent(); {
 	case !urgent:
 		q.first = 0
 	case q.first == 0:
-		q.first = s.takeTurn(a.tenant(tenantKey{q.key.group, true})) - headStart
+		key.priority = true
+		q.first = turns.take(turns.tenant(key)) - headStart
 	}
 }
 
 // spendRank ends the queue's rank, as a request of it leaves.
 func (q *queue) spendRank() {
-	s, start := q.bucket.server(), q.turn
+	turns, start := &q.bucket.server().turns, q.turn
 	if q.first != 0 { // the others of the queue keep their turn
 		start, q.first = q.first+headStart, 0
 	} else {
 		q.turn = 0
 	}
-	s.turns.latest = max(s.turns.latest, start&^(turn-1)+turn)
+	turns.latest = max(turns.latest, start&^(turn-1)+turn)
 }
 
 // earliest returns of all queues in line that have the tenant of the first one, which is given, the one whose first
 // request arrived first, and lets it have the rank of the first one: inside a bucket the order of a tenant's requests is
-// that of their arrival, whatever else they need. If there are very many queues it does not look at all.
+// that of their arrival, whatever else they need. Of very many queues it looks at the first ones only.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 {
 		return first
@@ -148,7 +154,9 @@ func (q *queue) dropRank() {
 	if q.tenant != nil {
 		q.tenant.queues--
 		for l := range q.above {
-			delete(l.needed, q)
+			if delete(l.needed, q); len(l.needed) == 0 {
+				l.needed = nil // a map does not shrink
+			}
 		}
 	}
 	q.tenant, q.turn, q.first, q.limits, q.global = nil, 0, 0, nil, nil
