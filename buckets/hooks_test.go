@@ -167,22 +167,33 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// A hook that takes its time takes no permit with it.
+// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
+// other one.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { time.Sleep(time.Minute) }}))
-		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		slow := patient(m, 5*time.Second)
-		wait(10 * time.Second)
-		quick := ask(m, message(1))
-		assert.True(t, quick.granted())
-		quick.update(limited("messages", 1, 0, time.Second))
-		wait(2 * time.Minute)
-		assert.Equal(t, true, slow.done())
-		if slow.granted() {
-			slow.update(roomy)
-		}
+		slow := true
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
+			if slow {
+				time.Sleep(time.Minute)
+			}
+		}}))
+		discover(t, m, message(1), limited("messages", 2, 0, time.Second))
+		first := ask(m, message(1))
+		slow = false
+		second, third := ask(m, message(1)), ask(m, message(1))
+		wait(2 * time.Second)
+		assert.False(t, first.done())
+		assert.True(t, second.granted())
+		assert.False(t, third.done(), "the first one has a permit")
+		second.update(limited("messages", 2, 0, time.Second))
+		wait(2 * time.Second)
+		assert.True(t, third.granted())
+		third.update(limited("messages", 2, 0, time.Second))
+		wait(time.Minute)
+		require.True(t, first.granted())
+		first.update(limited("messages", 2, 1, time.Second))
+		drained(t, m)
 	})
 }
 
