@@ -288,7 +288,7 @@ func (l *life) ask(a *actor) {
 	if a.asked, a.leaves = l.now(), 0; wait > 0 && because != WaitsForProbe {
 		a.leaves = a.asked + wait
 	}
-	lease, w, _, err := l.manager.request(context.Background(), a.request, nil)
+	lease, w, _, err := l.manager.request(context.Background(), a.request)
 	switch {
 	case w != nil:
 		a.stage, a.waiter = waits, w

@@ -271,7 +271,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		wait(2 * time.Second)
 
 		async := buckets.Request{Route: message(1), Authorization: bot}
-		m.AcquireFunc(named("async"), &async, func(l buckets.Lease, err error) {
+		buckets.AcquireFunc(named("async"), m, &async, func(l buckets.Lease, err error) {
 			if assert.NoError(t, err) {
 				l.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
 			}

@@ -249,7 +249,7 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
-			m.AcquireFunc(background, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
