@@ -14,16 +14,16 @@ import (
 func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
 	c := asyncCallsOf(m)
 	call := c.begin(done)
-	lease, w, f, err := m.request(ctx, r)
-	if w == nil {
-		call.lease, call.err = m.deliver(r, lease, err)
+	w := m.waiters.get()
+	waits, f, err := m.enter(ctx, w, r)
+	if !waits {
+		call.lease, call.err = m.deliver(w, r, err)
 		c.end(call)
 		return
 	}
 	c.flush()
 	go func() {
-		lease, err := m.await(ctx, w, f)
-		call.lease, call.err = m.deliver(r, lease, err)
+		call.lease, call.err = m.deliver(w, r, m.await(w, f))
 		c.end(call)
 	}()
 }

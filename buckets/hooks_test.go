@@ -260,7 +260,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		wait(2 * time.Second)
 		waited.cancel()
 
-		at := request("at once") // the short path
+		at := request("at once")
 		require.True(t, at.granted())
 		at.update(refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
