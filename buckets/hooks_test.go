@@ -197,25 +197,37 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	})
 }
 
-// Whoever gives up while a hook is told of the wait gets no lease, although there is room by then.
-func TestContextThatEndsInAHookEndsTheRequest(t *testing.T) {
+// Whoever gives up while a function of theirs is called gets no lease, although there is room by then.
+func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(background)
-		var first *caller
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
-			cancel()
-			first.lease.Return() // so there is room
-		}}))
-		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		wait(2 * time.Second)
-		first = ask(m, message(1))
-		require.True(t, first.granted())
-		lease, err := m.Acquire(ctx, message(1), bot)
-		lease.Return()
-		assert.ErrorIs(t, err, context.Canceled)
-		drained(t, m)
-	})
+	for _, name := range []string{"hook", "fields"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(background)
+				var first *caller
+				giveUp := func() {
+					cancel()
+					first.lease.Return() // so there is room
+				}
+				m := started(t)
+				request := buckets.Request{Route: message(1), Authorization: bot}
+				if name == "hook" {
+					m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
+				} else {
+					request.Fields = func() []string { giveUp(); return nil }
+				}
+				discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+				wait(2 * time.Second)
+				first = ask(m, message(1))
+				require.True(t, first.granted())
+				lease, err := m.AcquireRequest(ctx, &request)
+				lease.Return()
+				assert.ErrorIs(t, err, context.Canceled)
+				drained(t, m)
+			})
+		})
+	}
 }
 
 type contextKey struct{}
