@@ -125,7 +125,7 @@ func (s *busyServer) acquire(credential string, route routes.CompiledRoute) Leas
 func (s *busyServer) wait(n int, route func(i int) routes.CompiledRoute) {
 	before := s.manager.Stats().Waiting
 	for i := range n {
-		s.manager.AcquireFunc(context.Background(), &Request{Route: route(i), Authorization: busyBot}, func(lease Lease, err error) {
+		AcquireFunc(context.Background(), s.manager, &Request{Route: route(i), Authorization: busyBot}, func(lease Lease, err error) {
 			if err == nil {
 				lease.Return()
 			}

@@ -192,9 +192,9 @@ func drained(t *testing.T, m *buckets.RESTBucketManager) {
 }
 
 // snapshot returns the only bucket of that hash.
-func snapshot(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.BucketSnapshot {
+func snapshot(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
 	t.Helper()
-	var found []buckets.BucketSnapshot
+	var found []buckets.LimitSnapshot
 	for b := range m.Buckets() {
 		if b.Hash == hash {
 			found = append(found, b)

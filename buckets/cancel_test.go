@@ -277,7 +277,7 @@ func TestWhoGivesUpWhileTheRouteMovesIsAnsweredAtOnce(t *testing.T) {
 			ctx, cancel := context.WithCancel(background)
 			var told atomic.Int32
 			for range waiting {
-				m.AcquireFunc(ctx, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
+				buckets.AcquireFunc(ctx, m, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
 					lease.Release()
 					told.Add(1)
 				})

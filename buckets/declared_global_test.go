@@ -32,7 +32,7 @@ func TestWhoNeedsADeclaredLimitAndTheBusyGlobalOneLeaves(t *testing.T) {
 				if grouped {
 					r.Group = r.Route.Path()
 				}
-				m.AcquireFunc(context.Background(), r, func(lease buckets.Lease, err error) {
+				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
 					time.AfterFunc(50*time.Millisecond, func() { lease.Update(ratelimits.Response{Status: 200}) })
 					sent()
 				})

@@ -74,7 +74,7 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, buckets.WaitsForDeclared, because)
 			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second), "%d wait already", waiting)
-			m.AcquireFunc(context.Background(), request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
+			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
 		_, err := m.AcquireRequest(context.Background(), request(message(1)))
 		var tooLong *ratelimits.TooLongError
@@ -160,7 +160,7 @@ func TestWhoNeedsTwoLimitsIsNotPassedOverForEver(t *testing.T) {
 				discover(t, m, message(3), ample)
 				arrive := func(group string, channel int, granted *bool) {
 					request := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
-					m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
+					buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
 						if err == nil {
 							time.AfterFunc(50*time.Millisecond, func() { lease.Update(ample) })
 							*granted = true

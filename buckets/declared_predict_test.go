@@ -41,7 +41,7 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 					if name == "per group" {
 						r.Group = strconv.Itoa(i)
 					}
-					m.AcquireFunc(context.Background(), r, func(lease buckets.Lease, err error) {
+					buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
 						if err != nil {
 							refused++
 							return

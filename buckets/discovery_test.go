@@ -184,7 +184,7 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 }
 
 // snapshotOf2 returns the bucket of a hash and a major parameter.
-func snapshotOf2(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.BucketSnapshot) {
+func snapshotOf2(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
 	t.Helper()
 	for b := range m.Buckets() {
 		if b.Hash == hash && b.Major == major {

@@ -358,3 +358,18 @@ func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// The time that a function of the caller takes counts as waiting.
+func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
+		discover(t, m, message(1), limited("messages", 1, 0, 8*time.Second))
+		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
+		_, err := m.AcquireRequest(background, &request)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, 4*time.Second, tooLong.Waited)
+		drained(t, m)
+	})
+}

@@ -51,7 +51,10 @@ func ExampleWithLimit() {
 
 // One guild has queued much. A request of another one takes its turn after one of them.
 func ExampleContextWithGroup() {
-	manager := buckets.NewRESTBucketManager()
+	queued := make(chan struct{})
+	manager := buckets.NewRESTBucketManager(buckets.WithHooks(buckets.Hooks{
+		Waiting: func(context.Context, buckets.Waiting) { queued <- struct{}{} },
+	}))
 	if err := manager.Start(); err != nil {
 		panic(err)
 	}
@@ -65,19 +68,23 @@ func ExampleContextWithGroup() {
 		panic(err)
 	}
 
+	oneAtATime := ratelimits.Response{
+		Status: http.StatusOK, Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 20 * time.Millisecond,
+	}
 	sent := make(chan string, 4)
 	for _, guild := range []string{"large", "large", "large", "small"} {
-		ctx := buckets.ContextWithGroup(context.Background(), guild)
-		request := &buckets.Request{Route: route, Authorization: "Bot my-token"}
-		manager.AcquireFunc(ctx, request, func(lease buckets.Lease, err error) {
+		go func() {
+			ctx := buckets.ContextWithGroup(context.Background(), guild)
+			lease, err := manager.Acquire(ctx, route, "Bot my-token")
 			if err != nil {
 				panic(err)
 			}
 			sent <- guild
-			lease.Update(ratelimits.Response{Status: http.StatusOK})
-		})
+			lease.Update(oneAtATime)
+		}()
+		<-queued
 	}
-	first.Update(ratelimits.Response{Status: http.StatusOK})
+	first.Update(oneAtATime)
 	for range 4 {
 		fmt.Println(<-sent)
 	}
@@ -116,7 +123,10 @@ func ExampleRESTBucketManager_Predict() {
 
 // What waits, at which place, what for, and until when.
 func ExampleRESTBucketManager_WaitingRequests() {
-	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24 * time.Hour))
+	queued := make(chan struct{})
+	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24*time.Hour), buckets.WithHooks(buckets.Hooks{
+		Waiting: func(context.Context, buckets.Waiting) { queued <- struct{}{} },
+	}))
 	if err := manager.Start(); err != nil {
 		panic(err)
 	}
@@ -131,8 +141,8 @@ func ExampleRESTBucketManager_WaitingRequests() {
 		panic(err)
 	}
 	for range 2 {
-		request := &buckets.Request{Route: route, Authorization: "Bot my-token"}
-		manager.AcquireFunc(context.Background(), request, func(buckets.Lease, error) {})
+		go manager.Acquire(context.Background(), route, "Bot my-token")
+		<-queued
 	}
 
 	for w := range manager.WaitingRequests() {

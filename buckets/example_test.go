@@ -208,45 +208,6 @@ func ExampleRESTBucketManager_AcquireRequest() {
 	// attempt 2 is answered with 200
 }
 
-// One goroutine queues many requests and is told of each when it may leave.
-func ExampleRESTBucketManager_AcquireFunc() {
-	manager := buckets.NewRESTBucketManager()
-	if err := manager.Start(); err != nil {
-		panic(err)
-	}
-	defer manager.Close()
-
-	type grant struct {
-		channel string
-		lease   buckets.Lease
-		err     error
-	}
-	grants := make(chan grant, 2)
-	for _, channel := range []string{"1", "2"} {
-		route, err := routes.CreateMessage.Compile(channel)
-		if err != nil {
-			panic(err)
-		}
-		request := &buckets.Request{Route: route, Authorization: "Bot my-token"}
-		manager.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
-			grants <- grant{channel, lease, err} // there is room for all, so that nobody is held up
-		})
-	}
-	for range 2 {
-		next := <-grants
-		if next.err != nil {
-			panic(next.err)
-		}
-		fmt.Println("channel", next.channel) // here the request is sent
-		next.lease.Update(ratelimits.Response{
-			Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: 5 * time.Second,
-		})
-	}
-	// Output:
-	// channel 1
-	// channel 2
-}
-
 // The next manager goes on where the one before was closed: it knows the route's bucket, and what is left of its
 // window.
 func ExampleRESTBucketManager_RestoreState() {

@@ -288,13 +288,14 @@ func (l *life) ask(a *actor) {
 	if a.asked, a.leaves = l.now(), 0; wait > 0 && because != WaitsForProbe {
 		a.leaves = a.asked + wait
 	}
-	lease, w, err := l.manager.request(context.Background(), a.request, nil)
+	w := l.manager.waiters.get()
+	queued, _, err := l.manager.enter(context.Background(), w, a.request)
 	switch {
-	case w != nil:
+	case queued:
 		a.stage, a.waiter = waits, w
 		l.say("  it waits: predicted are %v", wait)
 	default:
-		lease, err = l.manager.deliver(a.request, lease, err)
+		lease, err := l.manager.deliver(w, a.request, err)
 		l.resolved(a, lease, err)
 	}
 }
@@ -308,7 +309,7 @@ func (l *life) settle() {
 		}
 		select {
 		case <-a.waiter.ready:
-			lease, err := l.manager.deliver(a.request, a.waiter.lease(), a.waiter.err)
+			lease, err := l.manager.deliver(a.waiter, a.request, a.waiter.err)
 			l.resolved(a, lease, err)
 		default:
 		}

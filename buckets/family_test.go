@@ -122,12 +122,12 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 	})
 }
 
-func bucketOfHash(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.BucketSnapshot {
+func bucketOfHash(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
 	t.Helper()
 	return bucketOfMajor(t, m, hash, "1")
 }
 
-func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.BucketSnapshot) {
+func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
 	t.Helper()
 	n := 0
 	for b := range m.Buckets() {

@@ -42,7 +42,7 @@ func (l *sentLog) take() (groups []string) {
 func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *sentLog) {
 	for i := range n {
 		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
-		m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
+		buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
 			if err == nil {
 				sent.add(group)
 				lease.Update(r)
@@ -100,7 +100,7 @@ func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
 			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 			var order []int
 			for i, group := range groups {
-				m.AcquireFunc(buckets.ContextWithGroup(context.Background(), group), &buckets.Request{Route: message(1), Authorization: bot},
+				buckets.AcquireFunc(buckets.ContextWithGroup(context.Background(), group), m, &buckets.Request{Route: message(1), Authorization: bot},
 					func(lease buckets.Lease, err error) {
 						order = append(order, i)
 						lease.Update(limited("messages", 1, 0, time.Second))

@@ -167,44 +167,67 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// A hook that takes its time takes no permit with it.
+// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
+// other one.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { time.Sleep(time.Minute) }}))
-		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		slow := patient(m, 5*time.Second)
-		wait(10 * time.Second)
-		quick := ask(m, message(1))
-		assert.True(t, quick.granted())
-		quick.update(limited("messages", 1, 0, time.Second))
-		wait(2 * time.Minute)
-		assert.Equal(t, true, slow.done())
-		if slow.granted() {
-			slow.update(roomy)
-		}
+		slow := true
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
+			if slow {
+				time.Sleep(time.Minute)
+			}
+		}}))
+		discover(t, m, message(1), limited("messages", 2, 0, time.Second))
+		first := ask(m, message(1))
+		slow = false
+		second, third := ask(m, message(1)), ask(m, message(1))
+		wait(2 * time.Second)
+		assert.False(t, first.done())
+		assert.True(t, second.granted())
+		assert.False(t, third.done(), "the first one has a permit")
+		second.update(limited("messages", 2, 0, time.Second))
+		wait(2 * time.Second)
+		assert.True(t, third.granted())
+		third.update(limited("messages", 2, 0, time.Second))
+		wait(time.Minute)
+		require.True(t, first.granted())
+		first.update(limited("messages", 2, 1, time.Second))
+		drained(t, m)
 	})
 }
 
-// Whoever gives up while a hook is told of the wait gets no lease, although there is room by then.
-func TestContextThatEndsInAHookEndsTheRequest(t *testing.T) {
+// Whoever gives up while a function of theirs is called gets no lease, although there is room by then.
+func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(background)
-		var first *caller
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
-			cancel()
-			first.lease.Return() // so there is room
-		}}))
-		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		wait(2 * time.Second)
-		first = ask(m, message(1))
-		require.True(t, first.granted())
-		lease, err := m.Acquire(ctx, message(1), bot)
-		lease.Return()
-		assert.ErrorIs(t, err, context.Canceled)
-		drained(t, m)
-	})
+	for _, name := range []string{"hook", "fields"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(background)
+				var first *caller
+				giveUp := func() {
+					cancel()
+					first.lease.Return() // so there is room
+				}
+				m := started(t)
+				request := buckets.Request{Route: message(1), Authorization: bot}
+				if name == "hook" {
+					m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
+				} else {
+					request.Fields = func() []string { giveUp(); return nil }
+				}
+				discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+				wait(2 * time.Second)
+				first = ask(m, message(1))
+				require.True(t, first.granted())
+				lease, err := m.AcquireRequest(ctx, &request)
+				lease.Return()
+				assert.ErrorIs(t, err, context.Canceled)
+				drained(t, m)
+			})
+		})
+	}
 }
 
 type contextKey struct{}
@@ -249,7 +272,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		wait(2 * time.Second)
 		waited.cancel()
 
-		at := request("at once") // the short path
+		at := request("at once")
 		require.True(t, at.granted())
 		at.update(refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
@@ -260,7 +283,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		wait(2 * time.Second)
 
 		async := buckets.Request{Route: message(1), Authorization: bot}
-		m.AcquireFunc(named("async"), &async, func(l buckets.Lease, err error) {
+		buckets.AcquireFunc(named("async"), m, &async, func(l buckets.Lease, err error) {
 			if assert.NoError(t, err) {
 				l.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
 			}

@@ -56,7 +56,7 @@ func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 }
 
 // bucketOf returns the bucket of a known hash and that major parameter.
-func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.BucketSnapshot {
+func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.LimitSnapshot {
 	t.Helper()
 	for b := range m.Buckets() {
 		if b.Major == major && b.Hash != buckets.UnknownHash {
@@ -64,7 +64,7 @@ func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.
 		}
 	}
 	require.FailNow(t, "no bucket", "major %s", major)
-	return buckets.BucketSnapshot{}
+	return buckets.LimitSnapshot{}
 }
 
 func TestLeaseWithoutOutcomeStaysCharged(t *testing.T) {

@@ -92,7 +92,7 @@ func (m mover) askWith(
 	compiled, err := route.Compile(parameters...)
 	require.NoError(m, err)
 	a := &sender{then: then}
-	m.AcquireFunc(ctx, &Request{Route: compiled, Authorization: authorization}, func(lease Lease, err error) {
+	AcquireFunc(ctx, m.RESTBucketManager, &Request{Route: compiled, Authorization: authorization}, func(lease Lease, err error) {
 		a.lease, a.err, a.done = lease, err, true
 		if a.then != nil {
 			a.then(a)

@@ -22,7 +22,7 @@ func TestVeryManyMoveInOrder(t *testing.T) {
 		const n = 1000
 		var sent []int
 		add := func(i int) {
-			m.AcquireFunc(context.Background(), request(message(1+i%2)), func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(context.Background(), m, request(message(1+i%2)), func(lease buckets.Lease, err error) {
 				assert.NoError(t, err)
 				sent = append(sent, i)
 				lease.Update(limited("messages", 1, 0, time.Second))
@@ -54,7 +54,7 @@ func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 		last := ask(m, message(1))
 		rejected, granted := 0, 0
 		for range 1900 {
-			m.AcquireFunc(context.Background(), request(message(1)), func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) {
 				if err != nil {
 					rejected++
 					return

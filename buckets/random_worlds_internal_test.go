@@ -196,7 +196,7 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 	}
 	ask = func(q *randomRequest) {
 		ctx, cred, major := q.ctx, q.cred, q.major
-		m.AcquireFunc(ctx, q.r, func(l Lease, err error) {
+		AcquireFunc(ctx, m, q.r, func(l Lease, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			q.done, q.err, q.lease, q.granted = true, err, l, now()

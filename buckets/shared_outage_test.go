@@ -103,37 +103,22 @@ func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 	})
 }
 
-// A deadline that passes in an outage is answered with what the request waited for, however it was acquired.
+// A deadline that passes in an outage is answered with what the request waited for.
 func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
 	t.Parallel()
-	for name, acquire := range map[string]func(*buckets.RESTBucketManager, context.Context, *buckets.Request, chan<- error){
-		"Acquire": func(m *buckets.RESTBucketManager, ctx context.Context, r *buckets.Request, ended chan<- error) {
-			_, err := m.AcquireRequest(ctx, r)
-			ended <- err
-		},
-		"AcquireFunc": func(m *buckets.RESTBucketManager, ctx context.Context, r *buckets.Request, ended chan<- error) {
-			m.AcquireFunc(ctx, r, func(_ buckets.Lease, err error) { ended <- err })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				m := started(t, buckets.WithShared(outageHub{h}))
-				h.set(func(h *hub) { h.silent = true })
-				ctx, cancel := context.WithTimeout(background, 5*time.Second)
-				defer cancel()
-				ended := make(chan error, 1)
-				acquire(m, ctx, &buckets.Request{Route: message(1), Authorization: bot}, ended)
-				err := <-ended
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, err, &tooLong)
-				assert.ErrorIs(t, err, errAway)
-				assert.ErrorIs(t, err, context.DeadlineExceeded)
-				drained(t, m)
-			})
-		})
-	}
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		h.set(func(h *hub) { h.silent = true })
+		ctx, cancel := context.WithTimeout(background, 5*time.Second)
+		defer cancel()
+		_, err := m.Acquire(ctx, message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.ErrorIs(t, err, errAway)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		drained(t, m)
+	})
 }
 
 // Whoever does not wait is not kept waiting for an answer that cannot come.

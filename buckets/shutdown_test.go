@@ -221,43 +221,39 @@ func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
 func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
-		m := started(t)
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, 4*time.Minute))
-		ctx, cancel := context.WithCancel(background)
-		x := told{manager: m}
-		x.queue(ctx, 3)
-		c := ask(m, message(1))
+		waiting := asks(m, message(1), 4)
 		s := shutDown(background, m)
-		c.cancel()
+		for _, c := range waiting {
+			synctest.Wait()
+			require.False(t, s.over.Load())
+			c.cancel()
+		}
 		synctest.Wait()
-		require.False(t, s.over.Load())
-		cancel()
-		assert.Len(t, x.all(), 3)
 		assert.True(t, s.over.Load())
 		assert.NoError(t, s.err)
 	})
 }
 
 // A request moves to another bucket without being looked at as a new one.
-func TestShutdownWaitsForThoseWhoMoveAndThoseWhoAreCalledBack(t *testing.T) {
+func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		other := ask(m, message(2))
-		x := told{manager: m}
-		x.queue(background, 2)
+		waiting := asks(m, message(1), 2)
 		s := shutDown(background, m)
 		probe.update(limited("messages", 1, 0, time.Minute))
 		require.True(t, other.granted())
 		other.update(limited("messages", 1, 0, time.Minute))
-		for n := range 2 {
-			require.Len(t, x.all(), n)
+		for _, c := range waiting {
+			require.False(t, c.done())
 			require.False(t, s.over.Load())
 			wait(time.Minute + time.Second)
-			require.Len(t, x.all(), n+1)
-			require.NoError(t, x.all()[n].err)
-			x.all()[n].lease.Update(limited("messages", 1, 0, time.Minute))
+			require.True(t, c.granted())
+			c.lease.Update(limited("messages", 1, 0, time.Minute))
 		}
 		synctest.Wait()
 		assert.True(t, s.over.Load())

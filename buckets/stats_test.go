@@ -61,8 +61,8 @@ func TestSnapshotOfABucket(t *testing.T) {
 		as(m, "", message(7)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 1, 10*time.Second))
 		waiting := as(m, "", message(7))
 		b := snapshot(t, m, "messages")
-		assert.Equal(t, buckets.BucketSnapshot{
-			Hash: "messages", Major: "7", Authentication: "-",
+		assert.Equal(t, buckets.LimitSnapshot{
+			Class: ratelimits.ClassUser, Hash: "messages", Major: "7", Authentication: "-",
 			Kind: b.Kind, Limit: 5, Period: 10 * time.Second, Remaining: b.Remaining,
 			ResetAfter: b.ResetAfter, HoldAfter: 20*time.Second + time.Millisecond, InFlight: 1, Waiting: 1,
 			Routes:   []string{"POST /channels/{channel_id}/messages"},

@@ -164,8 +164,8 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		assert.Equal(t, 2, s.GlobalsTotal)
 		require.Len(t, s.Globals, 2)
 		busy, idle := s.Globals[0], s.Globals[1]
-		assert.Equal(t, buckets.GateSnapshot{
-			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
+		assert.Equal(t, buckets.LimitSnapshot{
+			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
 		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
@@ -233,10 +233,10 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 		require.False(t, waiting.done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
-		assert.Equal(t, buckets.GateSnapshot{Class: ratelimits.ClassEdge, Authentication: "-"}, edges[0], "Discord")
-		assert.Equal(t, "a.example", edges[1].Server)
-		assert.Equal(t, m.EdgeWait("a.example"), edges[1].HoldAfter)
-		assert.Equal(t, 1, edges[1].Waiting)
+		assert.Equal(t, buckets.LimitSnapshot{Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second}, edges[1], "Discord")
+		assert.Equal(t, "a.example", edges[0].Server)
+		assert.Equal(t, m.EdgeWait("a.example"), edges[0].HoldAfter)
+		assert.Equal(t, 1, edges[0].Waiting)
 		assert.Len(t, m.Status(1).Edges, 1)
 	})
 }
@@ -249,7 +249,7 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
-			m.AcquireFunc(background, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
@@ -439,6 +439,7 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		assert.WithinDuration(t, time.Now().Add(1501*time.Millisecond), until, time.Millisecond)
 		delete(b, "wait_until")
 		assert.Equal(t, map[string]any{
+			"class": "user", "name": "", "key": "", "part": 0., "in_use": 0., "probing": false, "buckets": 0.,
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
 			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
 			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,

@@ -74,7 +74,7 @@ func acquired(b *testing.B, m *buckets.RESTBucketManager, route routes.CompiledR
 // waiting lets n requests wait, which are ended at once when they are granted.
 func waiting(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, n int) {
 	for i := range n {
-		m.AcquireFunc(background, request(route(i)), func(lease buckets.Lease, err error) {
+		buckets.AcquireFunc(background, m, request(route(i)), func(lease buckets.Lease, err error) {
 			if err == nil {
 				lease.Return()
 			}

@@ -91,7 +91,7 @@ func (s *scenario) draw() (context.Context, *buckets.Request) {
 
 // acquire lets a request wait, and answers it a round trip later.
 func (s *scenario) acquire(ctx context.Context, request *buckets.Request, then func(err error)) {
-	s.manager.AcquireFunc(ctx, request, func(lease buckets.Lease, err error) {
+	buckets.AcquireFunc(ctx, s.manager, request, func(lease buckets.Lease, err error) {
 		if then(err); err != nil {
 			return
 		}

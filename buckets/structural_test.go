@@ -203,7 +203,7 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	var arrive func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string)
 	arrive = func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string) {
 		request := &buckets.Request{Route: message(channel), Authorization: bot, Group: tenant}
-		m.AcquireFunc(context.Background(), request, func(lease buckets.Lease, err error) {
+		buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
 			if err != nil {
 				return
 			}

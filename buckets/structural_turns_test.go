@@ -56,7 +56,7 @@ func TestPriorityAmongTenants(t *testing.T) {
 				}
 				request := &buckets.Request{Route: crowd.route(100), Authorization: bot, Group: tenant}
 				start, waited := time.Now(), time.Duration(0)
-				m.AcquireFunc(buckets.ContextWithPriority(background), request, func(lease buckets.Lease, err error) {
+				buckets.AcquireFunc(buckets.ContextWithPriority(background), m, request, func(lease buckets.Lease, err error) {
 					if err == nil {
 						waited = time.Since(start)
 						lease.Update(crowd.answer)

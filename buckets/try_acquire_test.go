@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -109,6 +110,32 @@ func TestTryAcquireIsNotRefusedWhileItsPermitIsOnItsWay(t *testing.T) {
 		synctest.Wait()
 		require.True(t, c.granted(), "%v", c.failed())
 		c.lease.Return()
+		drained(t, m)
+	})
+}
+
+func TestTryAcquireNeverWaits(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe, err := m.TryAcquire(message(1), bot)
+		require.NoError(t, err, "the request that finds out")
+		_, err = m.TryAcquire(message(1), bot)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Zero(t, tooLong.Wait, "nobody can tell")
+		probe.Update(limited("h", 3, 2, time.Minute))
+		start := time.Now()
+		for range 2 {
+			lease, err := m.TryAcquire(message(1), bot)
+			require.NoError(t, err)
+			lease.Release()
+		}
+		_, err = m.TryAcquire(message(1), bot)
+		require.ErrorAs(t, err, &tooLong)
+		assert.InDelta(t, time.Minute, tooLong.Wait, float64(10*time.Millisecond))
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, uint64(2), m.Stats().TooLong)
 		drained(t, m)
 	})
 }

@@ -176,7 +176,7 @@ func TestRouteWithoutHeadersBecomesUnlimited(t *testing.T) {
 }
 
 // snapshotOf returns the only bucket of that major parameter.
-func snapshotOf(t *testing.T, m *buckets.RESTBucketManager, major string) (found buckets.BucketSnapshot) {
+func snapshotOf(t *testing.T, m *buckets.RESTBucketManager, major string) (found buckets.LimitSnapshot) {
 	t.Helper()
 	n := 0
 	for b := range m.Buckets() {

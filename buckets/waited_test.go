@@ -222,7 +222,7 @@ func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
-			m.AcquireFunc(background, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
 				<-hang
 				l.Return()
 			})
@@ -274,7 +274,7 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		for _, ctx := range []context.Context{context.Background(), t.Context()} {
 			request := buckets.Request{Route: message(1), Authorization: bot}
-			m.AcquireFunc(ctx, &request, func(l buckets.Lease, err error) {
+			buckets.AcquireFunc(ctx, m, &request, func(l buckets.Lease, err error) {
 				order = append(order, "caller")
 				assert.NoError(t, err)
 				assert.Positive(t, request.Waited())

@@ -61,7 +61,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 					left := map[string][]time.Time{} // by who is told apart: group and channel
 					for i := range n {
 						channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
-						m.AcquireFunc(context.Background(), &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
+						buckets.AcquireFunc(context.Background(), m, &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
 							func(lease buckets.Lease, err error) {
 								assert.NoError(t, err)
 								mu.Lock()

@@ -105,7 +105,7 @@ func TestRoutesWithOneHashStayTogetherWhenTheirLimitChanges(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		var shared []buckets.BucketSnapshot
+		var shared []buckets.LimitSnapshot
 		for b := range transport.Manager().Buckets() {
 			if b.Hash == "same" {
 				shared = append(shared, b)

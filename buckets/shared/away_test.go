@@ -45,8 +45,8 @@ func TestStatsAndStoreSayThatTheServerIsAway(t *testing.T) {
 }
 
 // waiting returns the snapshots of buckets in which somebody waits.
-func (f *fleet) waiting(manager int) []buckets.BucketSnapshot {
-	return slices.DeleteFunc(slices.Collect(f.managers[manager].Buckets()), func(b buckets.BucketSnapshot) bool { return b.Waiting == 0 })
+func (f *fleet) waiting(manager int) []buckets.LimitSnapshot {
+	return slices.DeleteFunc(slices.Collect(f.managers[manager].Buckets()), func(b buckets.LimitSnapshot) bool { return b.Waiting == 0 })
 }
 
 func TestSnapshotNamesTheOutage(t *testing.T) {

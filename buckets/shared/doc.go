@@ -86,7 +86,7 @@
 //
 // The server is held to be away when two calls in a row have failed, or when none has come through for a second. It is then
 // called again and again, at least once a second. That it is away and that it is back is logged, once for each manager that notices
-// (WithLogger); Store.Outage and Stats of the manager tell it to whoever asks, and a BucketSnapshot whose requests wait for it.
+// (WithLogger); Store.Outage and Stats of the manager tell it to whoever asks, and a LimitSnapshot whose requests wait for it.
 //
 // Under OutageWait a request waits up to its max wait or its context's deadline, and then fails with a
 // *ratelimits.TooLongError that is also an *OutageError. A request that must not wait at all fails at once if the outage

@@ -42,7 +42,7 @@ func collectBusy(out chan<- prometheus.Metric, s *buckets.Status) {
 	for _, g := range s.Edges {
 		note(ratelimits.ClassEdge, g.HoldAfter)
 	}
-	var most buckets.GateSnapshot
+	var most buckets.LimitSnapshot
 	for _, g := range s.Globals {
 		note(ratelimits.ClassGlobal, g.HoldAfter)
 		if g.InUse > most.InUse {

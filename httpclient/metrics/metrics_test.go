@@ -226,7 +226,10 @@ func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 		for i := range 6 {
 			route, err := routes.CreateMessage.Compile(strconv.Itoa(1 + i%2))
 			require.NoError(t, err)
-			manager.AcquireFunc(t.Context(), &buckets.Request{Route: route}, func(l buckets.Lease, _ error) { l.Update(ratelimits.Response{Status: 200}) })
+			go func() {
+				lease, _ := manager.Acquire(t.Context(), route, "")
+				lease.Update(ratelimits.Response{Status: 200})
+			}()
 		}
 		synctest.Wait()
 		all := series(t, registry)

@@ -103,7 +103,10 @@ func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute,
 // queue lets n requests wait.
 func queue(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	for range n {
-		m.AcquireFunc(context.Background(), &buckets.Request{Route: route, Authorization: credential}, func(l buckets.Lease, _ error) { l.Release() })
+		go func() {
+			lease, _ := m.Acquire(context.Background(), route, credential)
+			lease.Release()
+		}()
 	}
 	synctest.Wait()
 }

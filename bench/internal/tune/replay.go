@@ -1,11 +1,13 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,10 +33,9 @@ type replay struct {
 	// undisturbed is set by events that cannot have made the manager answer anybody. That saves asking it.
 	undisturbed bool
 
-	waitsFor buckets.WaitsFor // what the request has waited for that is answered next
-	mu       sync.Mutex
-	some     *sync.Cond  // there are answers
-	answers  []*exchange // whom the manager has answered
+	mu      sync.Mutex
+	told    *sync.Cond  // that a request waits, or is answered
+	answers []*exchange // of the manager, which have not been handed out
 }
 
 // errStuck is what a manager would be to blame for.
@@ -46,15 +47,21 @@ const lookEvery = 1 << 12
 // simulate replays the load. The error is the context's, or about a manager that does not do what it should.
 func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
 	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
-	r.some = sync.NewCond(&r.mu)
+	r.told = sync.NewCond(&r.mu)
 	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
 		buckets.WithGlobalLimit(discord.GlobalLimit), buckets.WithLogger(nil))
-	// It is called by the goroutine that answers, right before the answer.
-	r.manager.AddHooks(buckets.Hooks{Waited: func(ctx context.Context, w buckets.Waited) {
-		if ctx != atOnce {
-			r.waitsFor = w.For
-		}
-	}})
+	r.manager.AddHooks(buckets.Hooks{
+		Waiting: func(ctx context.Context, _ buckets.Waiting) {
+			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+				x.tell(func() { x.entered = true })
+			}
+		},
+		Waited: func(ctx context.Context, w buckets.Waited) {
+			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+				x.waited = w.For
+			}
+		},
+	})
 	if err := r.manager.Start(); err != nil {
 		return Result{}, err
 	}
@@ -90,7 +97,7 @@ func (r *replay) awaitArrival() {
 // arrive lets the next request arrive.
 func (r *replay) arrive() {
 	queue := r.load.arrivals[r.next].queue
-	x := &exchange{replay: r, queue: queue, request: buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}}
+	x := &exchange{replay: r, number: r.next, queue: queue, request: buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}}
 	x.call = x.proceed
 	x.chance.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
@@ -99,24 +106,24 @@ func (r *replay) arrive() {
 }
 
 // settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything that may have told
-// the manager something, or woken it. The manager answers on a goroutine of its own, for which the replay waits, so that nothing ever happens
-// side by side.
+// the manager something, or woken it. Each answer comes from a goroutine, for which the replay waits, so that nothing ever happens side by
+// side; they are handed out in the order in which the requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
 	}
-	for waiting := r.manager.Stats().Waiting; r.asking > waiting; {
-		r.mu.Lock()
-		for len(r.answers) == 0 {
-			r.some.Wait()
-		}
-		answers := r.answers
-		r.answers = nil
-		r.mu.Unlock()
-		for _, x := range answers {
-			r.asking--
-			x.answered()
-		}
+	resolved := r.asking - r.manager.Stats().Waiting
+	r.mu.Lock()
+	for len(r.answers) < resolved {
+		r.told.Wait()
+	}
+	answers := r.answers
+	r.answers = nil
+	r.mu.Unlock()
+	slices.SortFunc(answers, func(x, y *exchange) int { return cmp.Compare(x.number, y.number) })
+	r.asking -= len(answers)
+	for _, x := range answers {
+		x.answered()
 	}
 }
 
@@ -124,11 +131,13 @@ func (r *replay) settle() {
 type exchange struct {
 	*replay
 	event
+	number  int // by arrival
 	queue   int
 	request buckets.Request
 	chance  rand.PCG // of its own, so that the round trips of a request do not depend on those of others
 	asked   time.Duration
 	queued  time.Duration
+	entered bool // the manager lets it wait, or has answered
 	// The manager's answer, and for what it had to wait.
 	lease    buckets.Lease
 	err      error
@@ -136,6 +145,8 @@ type exchange struct {
 	sent     bool // and not processed yet
 	response ratelimits.Response
 }
+
+type exchangeKey struct{}
 
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
@@ -153,15 +164,32 @@ func (x *exchange) acquire() bool {
 	x.record.waiting[x.queue]++
 	x.record.all++
 	x.asking++
-	x.manager.AcquireFunc(context.Background(), &x.request, func(lease buckets.Lease, err error) {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.lease, x.err, x.waited = lease, err, x.waitsFor
-		x.waitsFor = buckets.WaitsForNothing
-		x.answers = append(x.answers, x)
-		x.some.Signal()
-	})
+	x.entered, x.waited = false, buckets.WaitsForNothing
+	go x.await()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for !x.entered {
+		x.told.Wait()
+	}
 	return false
+}
+
+// await waits for the manager's answer.
+func (x *exchange) await() {
+	ctx := context.WithValue(context.Background(), exchangeKey{}, x)
+	lease, err := x.manager.AcquireRequest(ctx, &x.request)
+	x.tell(func() {
+		x.entered, x.lease, x.err = true, lease, err
+		x.answers = append(x.answers, x)
+	})
+}
+
+// tell lets the replay go on that waits for what is changed.
+func (x *exchange) tell(change func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	change()
+	x.told.Signal()
 }
 
 // answered takes in that the request may be sent, or why not.

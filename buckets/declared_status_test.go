@@ -51,7 +51,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		first := s.Declared[0]
 		assert.InDelta(t, (10*time.Minute - 15*time.Second).Seconds(), first.WaitAfter.Seconds(), .1)
 		first.WaitAfter = 0
-		assert.Equal(t, buckets.DeclaredSnapshot{
+		assert.Equal(t, buckets.LimitSnapshot{
 			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-", InUse: 2, Waiting: 4,
 		}, first)
 		assert.Equal(t, []int{4, 2, 1}, []int{first.Waiting, s.Declared[1].Waiting, s.Declared[2].Waiting})
@@ -70,8 +70,14 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 
 		text, err := json.Marshal(m.Status(1))
 		require.NoError(t, err)
-		assert.Contains(t, string(text), `"declared":[{"name":"two","limit":2,"period_seconds":600,"server":"","authentication":"`+credential+
-			`","major":"1","key":"-","in_use":2,"waiting":4,"wait_seconds":58`)
+		var encoded struct{ Declared []map[string]any }
+		require.NoError(t, json.Unmarshal(text, &encoded))
+		for name, want := range map[string]any{
+			"name": "two", "limit": 2., "period_seconds": 600., "server": "", "authentication": credential, "major": "1", "key": "-",
+			"in_use": 2., "waiting": 4., "wait_seconds": 585.,
+		} {
+			assert.Equal(t, want, encoded.Declared[0][name], name)
+		}
 		assert.Contains(t, string(text), `"declared_total":4`)
 		assert.Contains(t, string(text), `"declared_waiting":{"idle":0,"one":1,"two":7}`)
 		assert.NotContains(t, string(text), "secret")

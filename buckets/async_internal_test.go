@@ -1,0 +1,128 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// AcquireFunc is AcquireRequest that does not block, for tests in which many wait: the request stands in its queue when
+// it returns. It calls done when the request may be sent, or is rejected: one call after the other for each manager, in
+// the order in which the requests left.
+func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
+	c := asyncCallsOf(m)
+	call := c.begin(done)
+	w := m.waiters.get()
+	waits, f, err := m.enter(ctx, w, r)
+	if !waits {
+		call.lease, call.err = m.deliver(w, r, err)
+		c.end(call)
+		return
+	}
+	c.flush()
+	go func() {
+		call.lease, call.err = m.deliver(w, r, m.await(w, f))
+		c.end(call)
+	}()
+}
+
+// asyncCall is one call of AcquireFunc.
+type asyncCall struct {
+	number int
+	done   func(Lease, error)
+	lease  Lease
+	err    error
+}
+
+// asyncCalls are those of one manager.
+type asyncCalls struct {
+	manager *RESTBucketManager
+
+	mu       sync.Mutex
+	begun    int
+	underway int // begun, and their answer has not been put in order
+	answered []*asyncCall
+	inOrder  []*asyncCall
+	running  bool
+}
+
+var allAsyncCalls sync.Map
+
+func asyncCallsOf(m *RESTBucketManager) *asyncCalls {
+	c, _ := allAsyncCalls.LoadOrStore(m, &asyncCalls{manager: m})
+	return c.(*asyncCalls)
+}
+
+func (c *asyncCalls) begin(done func(Lease, error)) *asyncCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun++
+	c.underway++
+	return &asyncCall{number: c.begun, done: done}
+}
+
+func (c *asyncCalls) end(call *asyncCall) {
+	c.mu.Lock()
+	c.answered = append(c.answered, call)
+	c.mu.Unlock()
+	c.flush()
+}
+
+// flush puts the answers in order when all are there: every request either has one or waits.
+func (c *asyncCalls) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.answered) == 0 || len(c.answered) < c.underway-int(c.manager.waiting.Load()) {
+		return
+	}
+	if len(c.answered) > 1 {
+		places := c.places()
+		slices.SortFunc(c.answered, func(x, y *asyncCall) int {
+			return cmp.Or(cmp.Compare(places[x.lease.held], places[y.lease.held]), cmp.Compare(x.number, y.number))
+		})
+	}
+	c.underway -= len(c.answered)
+	c.inOrder = append(c.inOrder, c.answered...)
+	c.answered = nil
+	if !c.running {
+		c.running = true
+		go c.run()
+	}
+}
+
+// places returns the places of the answers' leases in the order in which all requests in flight have left.
+func (c *asyncCalls) places() map[*held]int {
+	places := make(map[*held]int)
+	for _, call := range c.answered {
+		if call.lease.held != nil {
+			places[call.lease.held] = 0
+		}
+	}
+	left := len(places)
+	c.manager.each(func(_ time.Duration, s *server) {
+		for e, at := s.awaited.Head(), 1; e != nil && left > 0; e, at = e.Next(), at+1 {
+			if _, ok := places[e.Value]; ok {
+				places[e.Value] = at
+				left--
+			}
+		}
+	})
+	return places
+}
+
+func (c *asyncCalls) run() {
+	for {
+		c.mu.Lock()
+		if len(c.inOrder) == 0 {
+			c.running = false
+			c.mu.Unlock()
+			return
+		}
+		call := c.inOrder[0]
+		c.inOrder = c.inOrder[1:]
+		c.mu.Unlock()
+		call.done(call.lease, call.err)
+	}
+}
