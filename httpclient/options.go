@@ -7,7 +7,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/sparselog"
-	"github.com/ratelight/ratelight/internal/wire"
 )
 
 // DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated,
@@ -27,13 +26,12 @@ type Option func(*settings)
 
 // settings are what the options say.
 type settings struct {
-	base     http.RoundTripper
-	manager  *buckets.RESTBucketManager
-	limiter  Limiter
-	buckets  []buckets.Option
-	stateKey wire.Secret
-	ofOwn    string // the latest option that configures a manager of the transport's own
-	hooks    Hooks
+	base    http.RoundTripper
+	manager *buckets.RESTBucketManager
+	limiter Limiter
+	buckets []buckets.Option
+	ofOwn   string // the latest option that configures a manager of the transport's own
+	hooks   Hooks
 	behaviour
 }
 
@@ -43,7 +41,6 @@ type behaviour struct {
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
-	authorizationAlways bool // also where the path has a token
 	attemptTimeout      time.Duration
 	retrySettings       retrySettings
 	log                 *sparselog.Log // nil: nothing is logged
