@@ -67,18 +67,34 @@ type credential struct {
 
 // of returns the credential of a request: the token in its path, or else its Authorization.
 func (c *credentials) of(ask *buckets.Request) credential {
+	x := credential{credentials: c, ask: ask}
 	switch r := ask.Route.Route(); {
 	case ask.Server != "":
-		return credential{c, ask, credentialID{}}
 	case !r.TokenInPath():
-		return credential{c, ask, c.authorization(ask.Authorization)}
+		x.id = c.authorization(ask.Authorization)
+	case r.GlobalExempt():
+		x.id = credentialID{CredentialInteraction, maphash.Comparable(c.seed, x.text())}
 	default:
-		kind, token := CredentialWebhook, [2]string{ask.Route.MajorID(), ask.Route.MajorToken()}
-		if r.GlobalExempt() {
-			kind = CredentialInteraction
-		}
-		return credential{c, ask, credentialID{kind, maphash.Comparable(c.seed, token)}}
+		x.id = credentialID{CredentialWebhook, maphash.Comparable(c.seed, x.text())}
 	}
+	return x
+}
+
+// text returns the credential itself.
+func (c *credential) text() credentialText {
+	if c.ask.Route.Route().TokenInPath() {
+		return credentialText{c.ask.Route.MajorID(), c.ask.Route.MajorToken()}
+	}
+	return credentialText{c.ask.Authorization}
+}
+
+// unproven reports that nothing has succeeded with the credential of late, though something has with others.
+func (c *credential) unproven() bool {
+	if c.ask.Server != "" {
+		return false
+	}
+	this, any := c.proven(c.id, c.text())
+	return any && !this
 }
 
 // check returns the error for a request whose credential rests.
@@ -101,10 +117,10 @@ func (c *credential) answered(response *http.Response, at time.Time) {
 		return
 	}
 	sent, status := at.Sub(c.epoch), response.StatusCode
-	refused := func() { c.refuse(c.id, c.place(), status, sent) }
+	refused := func() { c.refuse(c.id, c.text(), c.place(), status, sent) }
 	switch {
 	case status/100 == 2 && c.proves():
-		c.succeed(c.id, c.place(), sent)
+		c.succeed(c.id, c.text(), c.place(), sent)
 	case status == http.StatusUnauthorized && cameByDiscord(response.Header):
 		refused()
 	case status == http.StatusUnauthorized:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -16,6 +17,8 @@ const (
 	// restTime is for how long a credential is not used after Discord has refused it. The refusal may be about a
 	// permission, or be a mistake.
 	restTime = 10 * time.Minute
+	// provenFor is for how long a credential counts as one that works: a bot may be at work on one day of the week.
+	provenFor = 7 * 24 * time.Hour
 	// maxCredentials is of how many credentials it is known how they fare, and maxPlaces in how many places one of them
 	// rests.
 	maxCredentials = 20_000
@@ -27,6 +30,8 @@ const never time.Duration = math.MinInt64
 
 // credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of them.
 //
+// A credential is proven by a success that it was needed for. While there are any, all others are unproven together.
+//
 // A refused credential rests in one place: an Authorization on the route with its major parameter, a token in a path
 // altogether. After refusals on two routes without a success between them an Authorization rests everywhere. A rest
 // ends the waits of its requests at once.
@@ -35,8 +40,15 @@ type credentials struct {
 	seed    maphash.Seed
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*watch, struct{}]
+	latest  atomic.Int64 // when the latest request of all that succeeded was sent, or never
 
-	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
+	secret wire.Secret              // of WithStateKey
+	key    atomic.Pointer[wire.Key] // of the digests in the state
+	found  atomic.Int32             // the size of restored, so that nobody takes the lock when it is empty
+
+	// mu guards the fields of all states that are not atomic, additions to known, and what follows.
+	mu       sync.Mutex
+	restored map[uint64]time.Duration // when credentials succeeded, by digest, that were not used since the start
 }
 
 // credentialID is one credential. The zero value is none.
@@ -44,6 +56,9 @@ type credentialID struct {
 	kind CredentialKind
 	hash uint64
 }
+
+// credentialText is the credential itself: an Authorization, or id and token of a webhook. It is nowhere kept.
+type credentialText [2]string
 
 // place is where an Authorization rests. For a token in a path it is the zero value.
 type place struct {
@@ -54,8 +69,9 @@ type place struct {
 // credentialState is how a credential fares. Answers are ordered by when their requests were sent, in time since the
 // epoch: the answer to a request that left before another one succeeded is out of date.
 type credentialState struct {
-	accepted atomic.Int64 // when the latest request that succeeded was sent, or never
-	doubtful atomic.Bool  // something is known against it: nobody takes the lock otherwise
+	accepted atomic.Int64  // when the latest request that succeeded was sent, or never
+	digest   atomic.Uint64 // what stands for it in the state, 0 until it has succeeded
+	doubtful atomic.Bool   // something is known against it: nobody takes the lock otherwise
 
 	refused map[place]rest
 	rests   time.Duration // when the last of all rests is over
@@ -73,9 +89,14 @@ type rest struct {
 	sent, until time.Duration
 }
 
-func newCredentials() *credentials {
-	return &credentials{epoch: time.Now(), seed: maphash.MakeSeed(),
-		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}]()}
+func newCredentials(secret wire.Secret) *credentials {
+	c := &credentials{
+		epoch: time.Now(), seed: maphash.MakeSeed(), secret: secret,
+		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}](),
+	}
+	c.key.Store(wire.NewKey(secret))
+	c.latest.Store(int64(never))
+	return c
 }
 
 func (c *credentials) now() time.Duration { return time.Since(c.epoch) }
@@ -105,14 +126,24 @@ func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, l
 	return r, everywhere, max(r.until-now, 0)
 }
 
-// succeed records that Discord has accepted a credential with a request that was sent at that time.
-func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
-	s := c.state(id)
-	for before := s.accepted.Load(); before < int64(sent); before = s.accepted.Load() {
-		if s.accepted.CompareAndSwap(before, int64(sent)) {
-			break
-		}
+// proven reports that a credential has succeeded of late, and whether any has.
+func (c *credentials) proven(id credentialID, text credentialText) (this, any bool) {
+	lately := int64(c.now() - provenFor)
+	if c.latest.Load() <= lately {
+		return false, false
 	}
+	s := c.find(id, text)
+	return s != nil && s.accepted.Load() > lately, true
+}
+
+// succeed records that Discord has accepted a credential with a request that was sent at that time.
+func (c *credentials) succeed(id credentialID, text credentialText, p place, sent time.Duration) {
+	s := c.state(id, text)
+	if s.digest.Load() == 0 {
+		s.digest.Store(c.digest(id, text))
+	}
+	raise(&s.accepted, sent)
+	raise(&c.latest, sent)
 	if !s.doubtful.Load() {
 		return
 	}
@@ -127,10 +158,19 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
+// raise makes a time later, if it is earlier.
+func raise(at *atomic.Int64, to time.Duration) {
+	for before := at.Load(); before < int64(to); before = at.Load() {
+		if at.CompareAndSwap(before, int64(to)) {
+			return
+		}
+	}
+}
+
 // refuse records that Discord has refused a credential with a request that was sent at that time, and ends the waits
 // that are over by that.
-func (c *credentials) refuse(id credentialID, p place, status int, sent time.Duration) {
-	s := c.state(id)
+func (c *credentials) refuse(id credentialID, text credentialText, p place, status int, sent time.Duration) {
+	s := c.state(id, text)
 	c.mu.Lock()
 	s.refuse(p, rest{status, sent, c.now() + restTime})
 	c.mu.Unlock()
@@ -174,8 +214,8 @@ func (s *credentialState) settle(now time.Duration) {
 }
 
 // reset forgets what is known against a credential, and what the answers to requests that are under way will say.
-func (c *credentials) reset(id credentialID) {
-	s := c.state(id)
+func (c *credentials) reset(id credentialID, text credentialText) {
+	s := c.state(id, text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.reset(c.now())
@@ -197,9 +237,31 @@ func (c *credentials) resetAll() {
 	}
 }
 
+// find returns the state of a credential, nil if nothing is known of it.
+func (c *credentials) find(id credentialID, text credentialText) *credentialState {
+	s, ok := c.known.Load(id)
+	if ok || c.found.Load() == 0 || id == (credentialID{}) || id.kind == CredentialInteraction {
+		return s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	digest := c.digest(id, text)
+	at, ok := c.restored[digest]
+	if !ok {
+		s, _ = c.known.Load(id) // in the meantime
+		return s
+	}
+	delete(c.restored, digest)
+	c.found.Store(int32(len(c.restored)))
+	s = c.add(id)
+	s.digest.Store(digest)
+	s.accepted.Store(int64(at))
+	return s
+}
+
 // state returns the state of a credential.
-func (c *credentials) state(id credentialID) *credentialState {
-	if s, ok := c.known.Load(id); ok {
+func (c *credentials) state(id credentialID, text credentialText) *credentialState {
+	if s := c.find(id, text); s != nil {
 		return s
 	}
 	c.mu.Lock()
@@ -207,6 +269,11 @@ func (c *credentials) state(id credentialID) *credentialState {
 	if s, ok := c.known.Load(id); ok { // in the meantime
 		return s
 	}
+	return c.add(id)
+}
+
+// add begins to know a credential. The lock is held.
+func (c *credentials) add(id credentialID) *credentialState {
 	if c.known.Size() >= maxCredentials {
 		c.makeRoom()
 	}
@@ -214,6 +281,11 @@ func (c *credentials) state(id credentialID) *credentialState {
 	s.accepted.Store(int64(never))
 	c.known.Store(id, s)
 	return s
+}
+
+// digest returns what stands for a credential in the state. It is never 0.
+func (c *credentials) digest(id credentialID, text credentialText) uint64 {
+	return c.key.Load().Sum(id.kind.String()+" "+text[0]+":"+text[1]) | 1
 }
 
 // makeRoom forgets some credentials: first those of which nothing is known, then those that Discord has not accepted,

@@ -39,7 +39,7 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials()
+		c := newCredentials(nil)
 		time.Sleep(time.Second)
 		const works = 100 // so many that chance does not spare them all
 		for i := range works {
@@ -62,7 +62,7 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials()
+		c := newCredentials(nil)
 		time.Sleep(time.Second)
 		in := func(channel int) *credential {
 			return asking(t, c, "Bot a", http.MethodGet, "/channels/"+strconv.Itoa(channel))
@@ -71,7 +71,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 			in(i).answeredWith(http.StatusUnauthorized)
 			require.Error(t, in(i).check(), "the latest is known")
 		}
-		s := c.state(c.authorization("Bot a"))
+		s := c.find(c.authorization("Bot a"), credentialText{"Bot a"})
 		assert.Len(t, s.refused, maxPlaces)
 		time.Sleep(restTime)
 		require.NoError(t, in(1).check())
@@ -84,7 +84,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 
 func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := newCredentials()
+	c := newCredentials(nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
@@ -95,13 +95,13 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 				_ = request.check()
 				request.answeredWith(status)
 				if j%50 == 0 {
-					c.reset(c.authorization("Bot a"))
+					c.reset(c.authorization("Bot a"), credentialText{"Bot a"})
 				}
 			}
 		})
 	}
 	all.Wait()
-	c.reset(c.authorization("Bot a"))
+	c.reset(c.authorization("Bot a"), credentialText{"Bot a"})
 	assert.NoError(t, asking(t, c, "Bot a", http.MethodGet, "/channels/1").check())
 	assert.Error(t, webhookPost(t, c, 1).check())
 	c.resetAll()

@@ -87,7 +87,8 @@
 // An answer counts if it is Discord's: it has the header Via and is no page of HTML, or is JSON with a code. Other servers
 // than Discord stop nothing. A success of a request that left later ends a rest of its route, and one everywhere. Nothing is
 // stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes answer it to every bot.
-// All of them count for the budget of invalid requests. A 407 is a proxy's. [Transport.ResetCredential] lets an
+// All of them count for the budget of invalid requests. Credentials that have worked within a week have shares of it of
+// their own; all others have one together ([buckets.Request.Unproven]), so that invented ones stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an
 // Authorization be used again at once. Redirects never carry credentials, cookies or the address of a limited host to another.
 //
 // # Errors

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/sparselog"
+	"github.com/ratelight/ratelight/internal/wire"
 )
 
 // DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated,
@@ -26,12 +27,13 @@ type Option func(*settings)
 
 // settings are what the options say.
 type settings struct {
-	base    http.RoundTripper
-	manager *buckets.RESTBucketManager
-	limiter Limiter
-	buckets []buckets.Option
-	ofOwn   string // the latest option that configures a manager of the transport's own
-	hooks   Hooks
+	base     http.RoundTripper
+	manager  *buckets.RESTBucketManager
+	limiter  Limiter
+	buckets  []buckets.Option
+	stateKey wire.Secret
+	ofOwn    string // the latest option that configures a manager of the transport's own
+	hooks    Hooks
 	behaviour
 }
 

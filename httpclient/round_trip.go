@@ -144,6 +144,7 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, nil, err
 	}
+	x.ask.Unproven = x.credential.unproven()
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
 	if x.manager != nil {
 		x.times.waited += x.ask.Waited()

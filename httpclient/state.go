@@ -2,12 +2,18 @@ package httpclient
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/wire"
 )
+
+// errUsed is returned by RestoreState when it is too late.
+var errUsed = errors.New("transport has sent requests already: restore the state before the first request")
 
 const (
 	stateKind    = 'T'
@@ -17,19 +23,24 @@ const (
 // WithStateKey sets a secret that WriteState uses to hash credentials and tokens, see buckets.WithStateKey. The
 // transport's own manager has it, too.
 func WithStateKey(secret []byte) Option {
-	return func(s *settings) { s.buckets = append(s.buckets, buckets.WithStateKey(secret)) }
+	kept := wire.NewSecret(secret)
+	return func(s *settings) {
+		s.stateKey = kept
+		s.buckets = append(s.buckets, buckets.WithStateKey(secret))
+	}
 }
 
 // WriteState writes all that the next transport needs to go on from here: the state of the transport's own manager, see
-// buckets.RESTBucketManager.WriteState. A manager of WithManager is not part of it, and neither are credentials that
-// Discord has refused. RestoreState reads it. Package statefile keeps it in a file.
+// buckets.RESTBucketManager.WriteState, and which credentials have worked within a week, so that invented ones do not
+// stop them. A manager of WithManager is not part of it, and neither are credentials that Discord has refused.
+// RestoreState reads it. Package statefile keeps it in a file.
 //
 // Write it after Close or Shutdown, for the next transport to go on exactly there; and now and then before, also
 // because only then the manager knows at Close that its state is wanted: a transport that is not closed may send more
 // after it was written. The state contains no credential and no token, only keyed hashes, see WithStateKey. The errors
 // are those of w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
-	b := bytes.NewBuffer(wire.EndBlock(wire.AppendFlag(wire.BeginBlock(stateKind, stateVersion), t.owned)))
+	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {
 		if err := t.manager.WriteState(b); err != nil {
 			return err
@@ -49,13 +60,80 @@ func (t *Transport) RestoreState(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	reader := wire.NewReader(data, wire.ErrDamaged)
-	managed := reader.Flag()
+	s, err := t.credentials.decode(data)
 	switch {
-	case reader.Err != nil:
-		return reader.Err
-	case managed && t.owned:
-		return t.manager.RestoreState(r)
+	case err != nil:
+		return err
+	case t.credentials.used():
+		return errUsed
+	case s.managed && t.owned:
+		if err := t.manager.RestoreState(r); err != nil {
+			return err
+		}
 	}
+	t.credentials.restore(s)
 	return nil
+}
+
+// used reports that something is known already.
+func (c *credentials) used() bool { return c.known.Size() > 0 || c.found.Load() > 0 }
+
+// encode returns which credentials have worked, and when. managed says that the state of a manager follows.
+func (c *credentials) encode(managed bool) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := c.key.Load()
+	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
+	b = binary.BigEndian.AppendUint64(b, key.Sum(""))
+	b = wire.AppendFlag(b, managed)
+	add := func(digest uint64, at time.Duration) {
+		b = binary.BigEndian.AppendUint64(wire.AppendFlag(b, true), digest)
+		b = binary.AppendUvarint(b, uint64(max(c.epoch.Add(at).Unix(), 0)))
+	}
+	for _, s := range c.known.All() {
+		if digest := s.digest.Load(); digest != 0 {
+			add(digest, time.Duration(s.accepted.Load()))
+		}
+	}
+	for digest, at := range c.restored {
+		add(digest, at)
+	}
+	return wire.EndBlock(wire.AppendFlag(b, false))
+}
+
+// credentialsState is what was read of a state.
+type credentialsState struct {
+	key      *wire.Key
+	managed  bool
+	accepted map[uint64]time.Duration
+}
+
+func (c *credentials) decode(data []byte) (*credentialsState, error) {
+	r := wire.NewReader(data, wire.ErrDamaged)
+	var salt [16]byte
+	copy(salt[:], r.Bytes(len(salt)))
+	s := &credentialsState{key: wire.KeyWithSalt(c.secret, salt), accepted: make(map[uint64]time.Duration)}
+	if check := r.Fixed(); r.Err == nil && check != s.key.Sum("") {
+		return nil, fmt.Errorf("%w: it was written with another key", wire.ErrState)
+	}
+	s.managed = r.Flag()
+	for r.Flag() && len(s.accepted) < maxCredentials {
+		digest, age := r.Fixed(), time.Duration(c.epoch.Unix()-int64(min(r.Number(), 1<<40)))
+		if age = max(age, 0); age < provenFor/time.Second { // as far as clocks can be believed
+			s.accepted[digest] = -age * time.Second
+		}
+	}
+	return s, r.Err
+}
+
+// restore goes on from a state.
+func (c *credentials) restore(s *credentialsState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.key.Store(s.key)
+	c.restored = s.accepted
+	c.found.Store(int32(len(s.accepted)))
+	for _, at := range s.accepted {
+		raise(&c.latest, at)
+	}
 }

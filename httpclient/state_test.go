@@ -75,7 +75,7 @@ func FuzzRestoreStateOfATransport(f *testing.F) {
 		var b bytes.Buffer
 		require.NoError(t, transport.WriteState(&b))
 		head := b.Bytes()[6 : 6+16+8] // of this transport's key
-		state := wire.EndBlock(append(append(wire.BeginBlock('T', 1), head...), contents...))
+		state := wire.EndBlock(append(append(wire.BeginBlock('T', 2), head...), contents...))
 		if transport.RestoreState(bytes.NewReader(state)) == nil {
 			require.NoError(t, transport.WriteState(io.Discard))
 		}

@@ -139,7 +139,8 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
-		if err == nil && !route.Route().TokenInPath() && !h.authorizations.admit(authorization) {
+		known := err != nil || route.Route().TokenInPath() || h.transport.HasSucceeded(authorization)
+		if !known && !h.authorizations.admit(authorization) {
 			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
@@ -180,10 +181,9 @@ func (h *Handler) answered(response *http.Response) error {
 	request := response.Request
 	body, _ := request.Context().Value(uploadKey{}).(*upload)
 	body.answer(response.Header)
-	if authorization := request.Header.Get("Authorization"); authorization != "" && response.StatusCode/100 == 2 {
-		if route, err := routes.Match(request.Method, request.URL.EscapedPath()); err == nil && needsAuthorization(route.Route()) {
-			h.authorizations.succeeded(authorization)
-		}
+	authorization := request.Header.Get("Authorization")
+	if response.StatusCode/100 == 2 && authorization != "" && h.transport.HasSucceeded(authorization) {
+		h.authorizations.verified(authorization)
 	}
 	return nil
 }

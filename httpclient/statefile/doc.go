@@ -11,7 +11,8 @@
 // killed, may be ten seconds old (WithInterval): the next process then takes all windows that it knows for used up, and
 // waits for one period of each. What has been found out since the file was written is found out again.
 //
-// That Discord has refused a credential is not kept: the next process tries it again.
+// Of credentials only those are kept, as hashes, that have worked within a week. That Discord has refused one is not
+// kept: the next process tries it again.
 //
 // # What protects the file
 //
