@@ -50,6 +50,8 @@
 //	504     timeout              no progress, or the request's own time was over
 //	502     unreachable          Discord could not be reached, or broke off
 //	501     no-path, upgrade     there is no path, or it is about another protocol
+//	400     origin               a web page in a browser has made the request
+//	421     host                 the name in the URL is not one that RequireHost allows
 //	400     bad-request          a malformed path, header or body, or a request that is meant for an HTTP proxy
 //	405     method               CONNECT
 //

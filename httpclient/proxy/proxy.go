@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -23,6 +24,7 @@ type Handler struct {
 	settings
 	transport      *httpclient.Transport
 	authorizations *authorizations
+	origins        *http.CrossOriginProtection
 	reverse        httputil.ReverseProxy
 	upstreamState  upstreamState
 	log            *sparselog.Log
@@ -41,6 +43,10 @@ func New(options ...Option) (*Handler, error) {
 		}
 	}
 	h := &Handler{settings: s, authorizations: newAuthorizations(), log: sparselog.New(s.logger), began: time.Now()}
+	h.origins = http.NewCrossOriginProtection()
+	if err := h.origins.AddTrustedOrigin(h.upstream.Scheme + "://" + h.upstream.Host); err != nil {
+		return nil, fmt.Errorf("%w: the upstream: %w", ErrOptions, err)
+	}
 	h.transport = httpclient.NewTransport(h.transportOptions()...)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,

@@ -134,6 +134,9 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--tls-cert main.go --tls-key main.go", "--tls-cert"},
 		{"", "--client-ca main.go", "--client-ca"},
 		{"", "--redis ftp://x", "--redis"},
+		{"", "--allow-host example.com:80", "--allow-host"},
+		{"", "--allow-host http://example.com", "--allow-host"},
+		{"RATELIGHT_ALLOW_HOST=a,,b", "", "--allow-host"},
 		{"", "--state /nowhere/state", "--state"},
 		{"", "--state .", "--state"},
 		{"", "--record /nowhere/trace.csv", "--record"},
@@ -316,26 +319,35 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// A page of somebody else's whose name has come to mean this machine (DNS rebinding) may read nothing.
-func TestPagesAreNotForOtherNamesWithoutASecret(t *testing.T) {
+// A web page whose name has come to mean this machine (DNS rebinding) may read and send nothing.
+func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
-	for arguments, others := range map[string]int{"": 421, "--secret " + secret: 200} {
-		r := start(t, append(strings.Fields(arguments), "--upstream", "http://127.0.0.1:1")...)
-		_, port, err := net.SplitHostPort(r.admin)
+	discord := discordtest.NewServer(t)
+	for _, c := range []struct {
+		arguments, header string
+		hosts             map[string]int
+	}{
+		{"", "", map[string]int{"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1": 200, "localhost": 200, "[::1]": 200,
+			"bot.localhost": 200, "proxy": 200, "limits.example.com": 421}},
+		{"--allow-host limits.example.com,proxy.default.svc --allow-host a.example --insecure --listen 0.0.0.0:0", "",
+			map[string]int{"limits.example.com": 200, "proxy.default.svc": 200, "a.example": 200, "10.1.2.3": 200, "evil.example": 421}},
+		{"--secret " + secret, secret, map[string]int{"evil.example": 200, "127.0.0.1": 200}},
+	} {
+		r := start(t, append(strings.Fields(c.arguments), "--upstream", discord.URL)...)
+		_, bots, err := net.SplitHostPort(r.bots)
 		require.NoError(t, err)
-		for host, want := range map[string]int{
-			"evil.example": others, "evil.example:" + port: others, "127.0.0.1.evil.example": others, "localhost.evil.example": others,
-			"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200, "localhost": 200, "LOCALHOST": 200, "bot.localhost": 200,
-		} {
-			for _, path := range []string{"/", "/metrics", "/?format=json"} {
-				request, err := http.NewRequest("GET", "http://"+r.admin+path, nil)
-				require.NoError(t, err)
-				request.Host = host
-				request.Header.Set("X-Ratelight-Secret", secret)
-				response, err := client.Do(request)
-				require.NoError(t, err)
-				response.Body.Close()
-				assert.Equal(t, want, response.StatusCode, host+path)
+		for host, want := range c.hosts {
+			for _, url := range []string{"http://" + r.admin + "/", "http://" + r.admin + "/metrics", "http://127.0.0.1:" + bots + "/users/@me"} {
+				for _, port := range []string{"", ":8080"} {
+					request, err := http.NewRequest("GET", url, nil)
+					require.NoError(t, err)
+					request.Host = host + port
+					request.Header.Set("X-Ratelight-Secret", c.header)
+					response, err := client.Do(request)
+					require.NoError(t, err)
+					response.Body.Close()
+					assert.Equal(t, want, response.StatusCode, "%s of %s with %q", url, host, c.arguments)
+				}
 			}
 		}
 	}

@@ -10,9 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +45,7 @@ type service struct {
 	log      *slog.Logger
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // the handler, behind the secret
+	bots     http.Handler // the handler, behind the secret or the names of the proxy
 	admin    http.Handler
 	store    *redis.Store    // nil if nothing is shared
 	state    *statefile.File // nil if nothing is kept
@@ -111,8 +109,8 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
 			pages, err = proxy.RequireSecret(c.Secret, pages)
 		}
-	} else if c.ClientCA == "" && isLoopback(c.Admin) {
-		pages = onlyByAddress(pages)
+	} else if c.TLSCert == "" { // whose certificate is not that of another name
+		s.bots, pages = proxy.RequireHost(s.bots, c.hosts()...), proxy.RequireHost(pages, c.hosts()...)
 	}
 	s.admin = s.health(pages)
 	return s, err
@@ -149,19 +147,6 @@ func (s *service) pages() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /upstream", s.upstream)
 	return mux
-}
-
-// onlyByAddress serves requests for an address or localhost. A browser on this machine sends others for pages of somebody else, whose
-// name has come to mean this machine.
-func onlyByAddress(pages http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
-		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && net.ParseIP(host) == nil {
-			http.Error(w, "without a secret, these pages are for requests to an address or localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
 }
 
 // health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.
