@@ -120,3 +120,27 @@ func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 		serve(t, m, "")
 	})
 }
+
+func TestTheBudgetCanBeLifted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		m.LiftBudget() // of nothing
+		for range 2 {
+			serve(t, m, "Bot good")
+			spend(t, m, calledBack("Bot bad"))
+			spend(t, m, calledBack(""))
+			spend(t, m, func(i int) buckets.Request {
+				return buckets.Request{Route: callback(1), Unproven: true}
+			})
+			m.LiftBudget()
+			assert.Zero(t, m.Stats().Invalid)
+		}
+		sent, _ := spend(t, m, calledBack("Bot bad"))
+		assert.Equal(t, 50, sent)
+		sent, _ = spend(t, m, func(i int) buckets.Request {
+			return buckets.Request{Route: callback(1), Unproven: true}
+		})
+		assert.Equal(t, 25, sent)
+	})
+}

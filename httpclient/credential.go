@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"net/http"
@@ -45,7 +46,7 @@ type CredentialError struct {
 	// Everywhere reports for an Authorization that nothing is sent with it. Otherwise it is only not sent to this route
 	// with this channel, guild or webhook.
 	Everywhere bool
-	// RetryAfter is how long the credential is not used. See Transport.ResetCredential and Transport.LiftHolds.
+	// RetryAfter is how long the credential is not used. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
 }
 
@@ -57,6 +58,43 @@ func (e *CredentialError) Error() string {
 	return fmt.Sprintf("%s not sent: its %v was refused with %d%s; it is not used again for %v",
 		e.Route, e.Kind, e.Status, where, e.RetryAfter.Round(time.Second))
 }
+
+// RestingCredential is a credential that is not used for now, because Discord has refused it.
+type RestingCredential struct {
+	Kind CredentialKind
+	// Hash stands for it: a part of a keyed hash. That of an Authorization is buckets.BucketSnapshot.Authentication.
+	Hash string
+	// Route is the method and template of the route on which an Authorization rests, "" if it rests everywhere.
+	Route string
+	// Status is that of the refusal.
+	Status int
+	// RetryAfter is how long it rests.
+	RetryAfter time.Duration
+}
+
+// MarshalJSON encodes it with descriptive names, times in seconds.
+func (r RestingCredential) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind   string  `json:"kind"`
+		Hash   string  `json:"hash"`
+		Route  string  `json:"route"`
+		Status int     `json:"status"`
+		After  float64 `json:"retry_after_seconds"`
+	}{r.Kind.String(), r.Hash, r.Route, r.Status, r.RetryAfter.Seconds()})
+}
+
+// mostResting is how many credentials RestingCredentials returns.
+const mostResting = 100
+
+// RestingCredentials returns the credentials that are not used for now, at most a hundred, with those first that rest
+// longest.
+func (t *Transport) RestingCredentials() []RestingCredential {
+	return t.credentials.resting(mostResting)
+}
+
+// LiftCredential lets a credential be used again at once, on all routes, and returns how many there are with that
+// RestingCredential.Hash. Responses to requests in flight do not stop it again.
+func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
 // credential is that of one request.
 type credential struct {

@@ -1,14 +1,18 @@
 package httpclient
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -42,6 +46,8 @@ type credentials struct {
 	waiting *xsync.Map[*watch, struct{}]
 	latest  atomic.Int64 // when the latest request of all that succeeded was sent, or never
 
+	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
+
 	secret wire.Secret              // of WithStateKey
 	key    atomic.Pointer[wire.Key] // of the digests in the state
 	found  atomic.Int32             // the size of restored, so that nobody takes the lock when it is empty
@@ -71,6 +77,7 @@ type place struct {
 type credentialState struct {
 	accepted atomic.Int64  // when the latest request that succeeded was sent, or never
 	digest   atomic.Uint64 // what stands for it in the state, 0 until it has succeeded
+	shown    string        // what stands for it where it is shown
 	doubtful atomic.Bool   // something is known against it: nobody takes the lock otherwise
 
 	refused map[place]rest
@@ -89,9 +96,9 @@ type rest struct {
 	sent, until time.Duration
 }
 
-func newCredentials(secret wire.Secret) *credentials {
+func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *credentials {
 	c := &credentials{
-		epoch: time.Now(), seed: maphash.MakeSeed(), secret: secret,
+		epoch: time.Now(), seed: maphash.MakeSeed(), secret: secret, manager: manager,
 		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}](),
 	}
 	c.key.Store(wire.NewKey(secret))
@@ -253,10 +260,54 @@ func (c *credentials) find(id credentialID, text credentialText) *credentialStat
 	}
 	delete(c.restored, digest)
 	c.found.Store(int32(len(c.restored)))
-	s = c.add(id)
+	s = c.add(id, text)
 	s.digest.Store(digest)
 	s.accepted.Store(int64(at))
 	return s
+}
+
+// resting returns credentials that rest, and where, with those first that rest longest.
+func (c *credentials) resting(most int) (all []RestingCredential) {
+	now := c.now()
+	for id, s := range c.known.All() {
+		if s.doubtful.Load() {
+			c.mu.Lock()
+			all = s.appendRests(all, now, id.kind, most)
+			c.mu.Unlock()
+		}
+	}
+	slices.SortFunc(all, func(a, b RestingCredential) int {
+		return cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Route, b.Route))
+	})
+	return all[:min(len(all), most)]
+}
+
+func (s *credentialState) appendRests(
+	all []RestingCredential, now time.Duration, kind CredentialKind, most int,
+) []RestingCredential {
+	if r := s.everywhere; r.until > now {
+		return append(all, RestingCredential{kind, s.shown, "", r.status, r.until - now})
+	}
+	for p, r := range s.refused {
+		if most--; r.until > now && most >= 0 {
+			all = append(all, RestingCredential{kind, s.shown, p.route.String(), r.status, r.until - now})
+		}
+	}
+	return all
+}
+
+// lift forgets what is known against the credentials that are shown so, and returns how many there are.
+func (c *credentials) lift(shown string) (lifted int) {
+	now := c.now()
+	for _, s := range c.known.All() {
+		if s.shown == shown {
+			lifted++
+			c.mu.Lock()
+			s.reset(now)
+			c.mu.Unlock()
+		}
+	}
+	return lifted
 }
 
 // state returns the state of a credential.
@@ -269,18 +320,26 @@ func (c *credentials) state(id credentialID, text credentialText) *credentialSta
 	if s, ok := c.known.Load(id); ok { // in the meantime
 		return s
 	}
-	return c.add(id)
+	return c.add(id, text)
 }
 
 // add begins to know a credential. The lock is held.
-func (c *credentials) add(id credentialID) *credentialState {
+func (c *credentials) add(id credentialID, text credentialText) *credentialState {
 	if c.known.Size() >= maxCredentials {
 		c.makeRoom()
 	}
-	s := &credentialState{refused: make(map[place]rest), latest: never, since: never}
+	s := &credentialState{shown: c.shown(id, text), refused: make(map[place]rest), latest: never, since: never}
 	s.accepted.Store(int64(never))
 	c.known.Store(id, s)
 	return s
+}
+
+// shown returns what stands for a credential where it is shown: a part of a keyed hash.
+func (c *credentials) shown(id credentialID, text credentialText) string {
+	if id.kind == CredentialAuthorization && c.manager != nil {
+		return c.manager.Authentication(text[0])
+	}
+	return "#" + strconv.FormatUint(c.digest(id, text)&0xffffff, 16)
 }
 
 // digest returns what stands for a credential in the state. It is never 0.

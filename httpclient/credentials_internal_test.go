@@ -39,7 +39,7 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials(nil)
+		c := newCredentials(nil, nil)
 		time.Sleep(time.Second)
 		const works = 100 // so many that chance does not spare them all
 		for i := range works {
@@ -62,7 +62,7 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials(nil)
+		c := newCredentials(nil, nil)
 		time.Sleep(time.Second)
 		in := func(channel int) *credential {
 			return asking(t, c, "Bot a", http.MethodGet, "/channels/"+strconv.Itoa(channel))
@@ -84,7 +84,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 
 func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := newCredentials(nil)
+	c := newCredentials(nil, nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {

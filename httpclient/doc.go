@@ -89,7 +89,7 @@
 // stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes answer it to every bot.
 // All of them count for the budget of invalid requests. Credentials that have worked within a week have shares of it of
 // their own; all others have one together ([buckets.Request.Unproven]), so that invented ones stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an
-// Authorization be used again at once. Redirects never carry credentials, cookies or the address of a limited host to another.
+// Authorization be used again at once, [Transport.LiftCredential] what [Transport.RestingCredentials] lists. Redirects never carry credentials, cookies or the address of a limited host to another.
 //
 // # Errors
 //

@@ -50,7 +50,7 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t := &Transport{
 		base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour,
-		credentials: newCredentials(s.stateKey), invalid: s.conflict(), requests: drain.New(),
+		invalid: s.conflict(), requests: drain.New(),
 	}
 	t.hooks.Store(&s.hooks)
 	t.deadlines.epoch = time.Now()
@@ -59,17 +59,18 @@ func NewTransport(options ...Option) *Transport {
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
-	switch {
-	case !isNil(t.limiter):
+	if !isNil(t.limiter) {
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
-		return t
-	case t.manager == nil:
-		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-		if err := t.manager.Start(); err != nil { // for its options
-			t.invalid = errors.Join(t.invalid, err)
+	} else {
+		if t.manager == nil {
+			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
+			if err := t.manager.Start(); err != nil { // for its options
+				t.invalid = errors.Join(t.invalid, err)
+			}
 		}
+		t.limiter = t.manager
 	}
-	t.limiter = t.manager
+	t.credentials = newCredentials(s.stateKey, t.manager)
 	return t
 }
 

@@ -54,6 +54,14 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
+// lift forgets them.
+func (a *authorizations) lift() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.unverified)
+	a.order.Init()
+}
+
 // verified records that a request with an Authorization has succeeded.
 func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)

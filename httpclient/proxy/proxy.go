@@ -96,6 +96,13 @@ func (s *settings) globalLimitOf(authorization string) int {
 // Transport returns the transport that sends the requests, for its manager's numbers and for its methods.
 func (h *Handler) Transport() *httpclient.Transport { return h.transport }
 
+// LiftHolds ends all effects of earlier refusals, see httpclient.Transport.LiftHolds, and forgets which Authorizations
+// have not succeeded yet.
+func (h *Handler) LiftHolds() {
+	h.authorizations.lift()
+	h.transport.LiftHolds()
+}
+
 // Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes the handler. When
 // the context ends first, it closes it at once, and returns the context's error, see httpclient.Transport.Shutdown. Call
 // http.Server.Shutdown first, which waits for bodies as well.

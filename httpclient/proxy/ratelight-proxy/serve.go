@@ -143,10 +143,42 @@ func (s *service) pages() http.Handler {
 	registry.MustRegister(metrics.New(transport.Manager(), transport), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", status.Handler(transport.Manager()))
+	page := status.Handler(transport.Manager(), status.WithLift(lifter{transport, s.handler}))
+	mux.Handle("GET /{$}", page)
+	mux.Handle("POST /{$}", s.logged(page)) // the page's buttons
+	mux.Handle("POST /lift", s.logged(page))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /upstream", s.upstream)
 	return mux
+}
+
+// lifter lifts what stops bots, with what the proxy knows besides the transport.
+type lifter struct {
+	*httpclient.Transport
+	handler *proxy.Handler
+}
+
+func (l lifter) LiftHolds() { l.handler.LiftHolds() }
+
+// logged logs requests that have lifted something. Of others nothing is logged, as they may contain anything.
+func (s *service) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorder := &statusRecorder{w, http.StatusOK}
+		next.ServeHTTP(recorder, r)
+		if recorder.status == http.StatusOK {
+			s.log.Info("lifted", "what", r.Form.Get("what"), "credential", r.Form.Get("credential"))
+		}
+	})
+}
+
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *statusRecorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
 }
 
 // health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.
