@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,30 +110,27 @@ func (c *credentials) of(ask *buckets.Request) credential {
 	switch r := ask.Route.Route(); {
 	case ask.Server != "":
 	case !r.TokenInPath():
-		x.id = c.authorization(ask.Authorization)
+		x.id = c.idOf(CredentialAuthorization, ask.Authorization)
 	case r.GlobalExempt():
-		x.id = credentialID{CredentialInteraction, maphash.Comparable(c.seed, x.text())}
+		x.id = c.idOf(CredentialInteraction, ask.Route.Major())
 	default:
-		x.id = credentialID{CredentialWebhook, maphash.Comparable(c.seed, x.text())}
+		x.id = c.idOf(CredentialWebhook, ask.Route.Major())
 	}
 	return x
 }
 
-// text returns the credential itself.
-func (c *credential) text() credentialText {
-	if c.ask.Route.Route().TokenInPath() {
-		return credentialText{c.ask.Route.MajorID(), c.ask.Route.MajorToken()}
+// shown returns what stands for the credential where it is shown: a part of a keyed hash.
+func (c *credential) shown() string {
+	if c.id.kind == CredentialAuthorization && c.manager != nil {
+		return c.manager.Authentication(c.ask.Authorization)
 	}
-	return credentialText{c.ask.Authorization}
+	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
 }
 
 // unproven reports that nothing has succeeded with the credential of late, though something has with others.
 func (c *credential) unproven() bool {
-	if c.ask.Server != "" {
-		return false
-	}
-	this, any := c.proven(c.id, c.text())
-	return any && !this
+	this, any := c.proven(c.id)
+	return c.ask.Server == "" && any && !this
 }
 
 // check returns the error for a request whose credential rests.
@@ -155,10 +153,10 @@ func (c *credential) answered(response *http.Response, at time.Time) {
 		return
 	}
 	sent, status := at.Sub(c.epoch), response.StatusCode
-	refused := func() { c.refuse(c.id, c.text(), c.place(), status, sent) }
+	refused := func() { c.refuse(c.id, c.shown(), c.place(), status, sent) }
 	switch {
 	case status/100 == 2 && c.proves():
-		c.succeed(c.id, c.text(), c.place(), sent)
+		c.succeed(c.id, c.place(), sent)
 	case status == http.StatusUnauthorized && cameByDiscord(response.Header):
 		refused()
 	case status == http.StatusUnauthorized:

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,30 +40,22 @@ const never time.Duration = math.MinInt64
 // ends the waits of its requests at once.
 type credentials struct {
 	epoch   time.Time
-	seed    maphash.Seed
+	secret  wire.Secret                // of WithStateKey
+	key     atomic.Pointer[wire.Key]   // of the hashes
+	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
+	seed    maphash.Seed               // of the hashes of major parameters
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*watch, struct{}]
 	latest  atomic.Int64 // when the latest request of all that succeeded was sent, or never
 
-	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
-
-	secret wire.Secret              // of WithStateKey
-	key    atomic.Pointer[wire.Key] // of the digests in the state
-	found  atomic.Int32             // the size of restored, so that nobody takes the lock when it is empty
-
-	// mu guards the fields of all states that are not atomic, additions to known, and what follows.
-	mu       sync.Mutex
-	restored map[uint64]time.Duration // when credentials succeeded, by digest, that were not used since the start
+	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
 }
 
-// credentialID is one credential. The zero value is none.
+// credentialID is one credential, by a keyed hash. The zero value is none.
 type credentialID struct {
 	kind CredentialKind
 	hash uint64
 }
-
-// credentialText is the credential itself: an Authorization, or id and token of a webhook. It is nowhere kept.
-type credentialText [2]string
 
 // place is where an Authorization rests. For a token in a path it is the zero value.
 type place struct {
@@ -75,10 +66,9 @@ type place struct {
 // credentialState is how a credential fares. Answers are ordered by when their requests were sent, in time since the
 // epoch: the answer to a request that left before another one succeeded is out of date.
 type credentialState struct {
-	accepted atomic.Int64  // when the latest request that succeeded was sent, or never
-	digest   atomic.Uint64 // what stands for it in the state, 0 until it has succeeded
-	shown    string        // what stands for it where it is shown
-	doubtful atomic.Bool   // something is known against it: nobody takes the lock otherwise
+	accepted atomic.Int64 // when the latest request that succeeded was sent, or never
+	doubtful atomic.Bool  // something is known against it: nobody takes the lock otherwise
+	shown    string       // what stands for it where it is shown, "" until it is refused
 
 	refused map[place]rest
 	rests   time.Duration // when the last of all rests is over
@@ -98,7 +88,7 @@ type rest struct {
 
 func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *credentials {
 	c := &credentials{
-		epoch: time.Now(), seed: maphash.MakeSeed(), secret: secret, manager: manager,
+		epoch: time.Now(), secret: secret, manager: manager, seed: maphash.MakeSeed(),
 		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}](),
 	}
 	c.key.Store(wire.NewKey(secret))
@@ -108,12 +98,12 @@ func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *cre
 
 func (c *credentials) now() time.Duration { return time.Since(c.epoch) }
 
-// authorization returns what stands for an Authorization.
-func (c *credentials) authorization(value string) credentialID {
-	if value == "" {
+// idOf returns what stands for a credential.
+func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
+	if text == "" {
 		return credentialID{}
 	}
-	return credentialID{CredentialAuthorization, maphash.String(c.seed, value) | 1}
+	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
 // rest returns the rest of a credential in a place, and for how much longer it lasts, 0 if there is none.
@@ -134,21 +124,18 @@ func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, l
 }
 
 // proven reports that a credential has succeeded of late, and whether any has.
-func (c *credentials) proven(id credentialID, text credentialText) (this, any bool) {
+func (c *credentials) proven(id credentialID) (this, any bool) {
 	lately := int64(c.now() - provenFor)
 	if c.latest.Load() <= lately {
 		return false, false
 	}
-	s := c.find(id, text)
-	return s != nil && s.accepted.Load() > lately, true
+	s, ok := c.known.Load(id)
+	return ok && s.accepted.Load() > lately, true
 }
 
 // succeed records that Discord has accepted a credential with a request that was sent at that time.
-func (c *credentials) succeed(id credentialID, text credentialText, p place, sent time.Duration) {
-	s := c.state(id, text)
-	if s.digest.Load() == 0 {
-		s.digest.Store(c.digest(id, text))
-	}
+func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
+	s := c.state(id)
 	raise(&s.accepted, sent)
 	raise(&c.latest, sent)
 	if !s.doubtful.Load() {
@@ -176,9 +163,10 @@ func raise(at *atomic.Int64, to time.Duration) {
 
 // refuse records that Discord has refused a credential with a request that was sent at that time, and ends the waits
 // that are over by that.
-func (c *credentials) refuse(id credentialID, text credentialText, p place, status int, sent time.Duration) {
-	s := c.state(id, text)
+func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
+	s := c.state(id)
 	c.mu.Lock()
+	s.shown = shown
 	s.refuse(p, rest{status, sent, c.now() + restTime})
 	c.mu.Unlock()
 	c.wake(id)
@@ -221,8 +209,8 @@ func (s *credentialState) settle(now time.Duration) {
 }
 
 // reset forgets what is known against a credential, and what the answers to requests that are under way will say.
-func (c *credentials) reset(id credentialID, text credentialText) {
-	s := c.state(id, text)
+func (c *credentials) reset(id credentialID) {
+	s := c.state(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.reset(c.now())
@@ -244,52 +232,29 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// find returns the state of a credential, nil if nothing is known of it.
-func (c *credentials) find(id credentialID, text credentialText) *credentialState {
-	s, ok := c.known.Load(id)
-	if ok || c.found.Load() == 0 || id == (credentialID{}) || id.kind == CredentialInteraction {
-		return s
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	digest := c.digest(id, text)
-	at, ok := c.restored[digest]
-	if !ok {
-		s, _ = c.known.Load(id) // in the meantime
-		return s
-	}
-	delete(c.restored, digest)
-	c.found.Store(int32(len(c.restored)))
-	s = c.add(id, text)
-	s.digest.Store(digest)
-	s.accepted.Store(int64(at))
-	return s
-}
-
 // resting returns credentials that rest, and where, with those first that rest longest.
 func (c *credentials) resting(most int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
 		if s.doubtful.Load() {
 			c.mu.Lock()
-			all = s.appendRests(all, now, id.kind, most)
+			all = append(all, s.resting(now, id.kind)...)
 			c.mu.Unlock()
 		}
 	}
 	slices.SortFunc(all, func(a, b RestingCredential) int {
-		return cmp.Or(cmp.Compare(b.RetryAfter, a.RetryAfter), cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Route, b.Route))
+		order := cmp.Compare(b.RetryAfter, a.RetryAfter)
+		return cmp.Or(order, cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Route, b.Route))
 	})
 	return all[:min(len(all), most)]
 }
 
-func (s *credentialState) appendRests(
-	all []RestingCredential, now time.Duration, kind CredentialKind, most int,
-) []RestingCredential {
+func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all []RestingCredential) {
 	if r := s.everywhere; r.until > now {
-		return append(all, RestingCredential{kind, s.shown, "", r.status, r.until - now})
+		return []RestingCredential{{kind, s.shown, "", r.status, r.until - now}}
 	}
 	for p, r := range s.refused {
-		if most--; r.until > now && most >= 0 {
+		if r.until > now {
 			all = append(all, RestingCredential{kind, s.shown, p.route.String(), r.status, r.until - now})
 		}
 	}
@@ -299,20 +264,20 @@ func (s *credentialState) appendRests(
 // lift forgets what is known against the credentials that are shown so, and returns how many there are.
 func (c *credentials) lift(shown string) (lifted int) {
 	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, s := range c.known.All() {
 		if s.shown == shown {
 			lifted++
-			c.mu.Lock()
 			s.reset(now)
-			c.mu.Unlock()
 		}
 	}
 	return lifted
 }
 
 // state returns the state of a credential.
-func (c *credentials) state(id credentialID, text credentialText) *credentialState {
-	if s := c.find(id, text); s != nil {
+func (c *credentials) state(id credentialID) *credentialState {
+	if s, ok := c.known.Load(id); ok {
 		return s
 	}
 	c.mu.Lock()
@@ -320,31 +285,18 @@ func (c *credentials) state(id credentialID, text credentialText) *credentialSta
 	if s, ok := c.known.Load(id); ok { // in the meantime
 		return s
 	}
-	return c.add(id, text)
-}
-
-// add begins to know a credential. The lock is held.
-func (c *credentials) add(id credentialID, text credentialText) *credentialState {
 	if c.known.Size() >= maxCredentials {
 		c.makeRoom()
 	}
-	s := &credentialState{shown: c.shown(id, text), refused: make(map[place]rest), latest: never, since: never}
-	s.accepted.Store(int64(never))
+	return c.add(id, never)
+}
+
+// add begins to know a credential that succeeded at that time.
+func (c *credentials) add(id credentialID, accepted time.Duration) *credentialState {
+	s := &credentialState{refused: make(map[place]rest), latest: never, since: never}
+	s.accepted.Store(int64(accepted))
 	c.known.Store(id, s)
 	return s
-}
-
-// shown returns what stands for a credential where it is shown: a part of a keyed hash.
-func (c *credentials) shown(id credentialID, text credentialText) string {
-	if id.kind == CredentialAuthorization && c.manager != nil {
-		return c.manager.Authentication(text[0])
-	}
-	return "#" + strconv.FormatUint(c.digest(id, text)&0xffffff, 16)
-}
-
-// digest returns what stands for a credential in the state. It is never 0.
-func (c *credentials) digest(id credentialID, text credentialText) uint64 {
-	return c.key.Load().Sum(id.kind.String()+" "+text[0]+":"+text[1]) | 1
 }
 
 // makeRoom forgets some credentials: first those of which nothing is known, then those that Discord has not accepted,

@@ -52,7 +52,7 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 			require.Error(t, invented.check(), "the latest is known")
 		}
 		for i := range works {
-			s, ok := c.known.Load(c.authorization(fmt.Sprint("Bot ", i)))
+			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
 			require.True(t, ok, "those that work are forgotten last")
 			assert.EqualValues(t, time.Second, s.accepted.Load())
 		}
@@ -71,7 +71,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 			in(i).answeredWith(http.StatusUnauthorized)
 			require.Error(t, in(i).check(), "the latest is known")
 		}
-		s := c.find(c.authorization("Bot a"), credentialText{"Bot a"})
+		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
 		assert.Len(t, s.refused, maxPlaces)
 		time.Sleep(restTime)
 		require.NoError(t, in(1).check())
@@ -95,13 +95,13 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 				_ = request.check()
 				request.answeredWith(status)
 				if j%50 == 0 {
-					c.reset(c.authorization("Bot a"), credentialText{"Bot a"})
+					c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 				}
 			}
 		})
 	}
 	all.Wait()
-	c.reset(c.authorization("Bot a"), credentialText{"Bot a"})
+	c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 	assert.NoError(t, asking(t, c, "Bot a", http.MethodGet, "/channels/1").check())
 	assert.Error(t, webhookPost(t, c, 1).check())
 	c.resetAll()

@@ -76,27 +76,19 @@ func (t *Transport) RestoreState(r io.Reader) error {
 }
 
 // used reports that something is known already.
-func (c *credentials) used() bool { return c.known.Size() > 0 || c.found.Load() > 0 }
+func (c *credentials) used() bool { return c.known.Size() > 0 }
 
 // encode returns which credentials have worked, and when. managed says that the state of a manager follows.
 func (c *credentials) encode(managed bool) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	key := c.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
 	b = binary.BigEndian.AppendUint64(b, key.Sum(""))
 	b = wire.AppendFlag(b, managed)
-	add := func(digest uint64, at time.Duration) {
-		b = binary.BigEndian.AppendUint64(wire.AppendFlag(b, true), digest)
-		b = binary.AppendUvarint(b, uint64(max(c.epoch.Add(at).Unix(), 0)))
-	}
-	for _, s := range c.known.All() {
-		if digest := s.digest.Load(); digest != 0 {
-			add(digest, time.Duration(s.accepted.Load()))
+	for id, s := range c.known.All() {
+		if at := s.accepted.Load(); at != int64(never) {
+			b = binary.BigEndian.AppendUint64(append(wire.AppendFlag(b, true), byte(id.kind)), id.hash)
+			b = binary.AppendUvarint(b, uint64(max(c.epoch.Add(time.Duration(at)).Unix(), 0)))
 		}
-	}
-	for digest, at := range c.restored {
-		add(digest, at)
 	}
 	return wire.EndBlock(wire.AppendFlag(b, false))
 }
@@ -105,22 +97,23 @@ func (c *credentials) encode(managed bool) []byte {
 type credentialsState struct {
 	key      *wire.Key
 	managed  bool
-	accepted map[uint64]time.Duration
+	accepted map[credentialID]time.Duration
 }
 
 func (c *credentials) decode(data []byte) (*credentialsState, error) {
 	r := wire.NewReader(data, wire.ErrDamaged)
 	var salt [16]byte
 	copy(salt[:], r.Bytes(len(salt)))
-	s := &credentialsState{key: wire.KeyWithSalt(c.secret, salt), accepted: make(map[uint64]time.Duration)}
+	s := &credentialsState{key: wire.KeyWithSalt(c.secret, salt), accepted: make(map[credentialID]time.Duration)}
 	if check := r.Fixed(); r.Err == nil && check != s.key.Sum("") {
 		return nil, fmt.Errorf("%w: it was written with another key", wire.ErrState)
 	}
 	s.managed = r.Flag()
 	for r.Flag() && len(s.accepted) < maxCredentials {
-		digest, age := r.Fixed(), time.Duration(c.epoch.Unix()-int64(min(r.Number(), 1<<40)))
-		if age = max(age, 0); age < provenFor/time.Second { // as far as clocks can be believed
-			s.accepted[digest] = -age * time.Second
+		id := credentialID{CredentialKind(r.Byte()), r.Fixed()}
+		age := time.Duration(max(c.epoch.Unix()-int64(min(r.Number(), 1<<40)), 0)) // as far as clocks can be believed
+		if age < provenFor/time.Second {
+			s.accepted[id] = -age * time.Second
 		}
 	}
 	return s, r.Err
@@ -131,9 +124,8 @@ func (c *credentials) restore(s *credentialsState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.key.Store(s.key)
-	c.restored = s.accepted
-	c.found.Store(int32(len(s.accepted)))
-	for _, at := range s.accepted {
+	for id, at := range s.accepted {
+		c.add(id, at)
 		raise(&c.latest, at)
 	}
 }

@@ -124,8 +124,8 @@ func (t *Transport) sinceMade() time.Duration { return time.Since(t.deadlines.ep
 // value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
 // token.
 func (t *Transport) ResetCredential(authorization string) {
-	if id := t.credentials.authorization(authorization); id != (credentialID{}) {
-		t.credentials.reset(id, credentialText{authorization})
+	if authorization != "" {
+		t.credentials.reset(t.credentials.idOf(CredentialAuthorization, authorization))
 	}
 }
 
@@ -133,7 +133,7 @@ func (t *Transport) ResetCredential(authorization string) {
 // this process or in one whose state was restored. What has not has one share of the budget of invalid requests with
 // all else that has not, while anything has: see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
-	this, _ := t.credentials.proven(t.credentials.authorization(authorization), credentialText{authorization})
+	this, _ := t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 	return this
 }
 
