@@ -125,7 +125,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 	t.Parallel()
 	const many = 9000
 	bubble(t, func(t *testing.T) {
-		m := started(t)
+		m := started(t, buckets.WithInvalidBudget(0, 0, 0)) // of which that many in flight would be more than a share
 		ask(m, followUp(0)).update(plain(404))
 		leases := make([]buckets.Lease, many)
 		for i := range leases {

@@ -1,197 +1,207 @@
 package httpclient
 
 import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/routes"
 )
 
+const codeUnknownWebhook = 10015
+
+// CredentialKind says what a credential is for.
+type CredentialKind int
+
 const (
-	codeUnknownWebhook   = 10015
-	codeInvalidPathToken = 50027
+	// CredentialAuthorization is the value of an Authorization header, such as a bot's token.
+	CredentialAuthorization CredentialKind = iota
+	// CredentialWebhook is a webhook, by its id and token.
+	CredentialWebhook
+	// CredentialInteraction is the token of an interaction.
+	CredentialInteraction
 )
 
-// credential is what one request shows of itself.
+func (k CredentialKind) String() string {
+	names := [...]string{"Authorization", "webhook", "interaction token"}
+	if k < 0 || int(k) >= len(names) {
+		return fmt.Sprintf("CredentialKind(%d)", int(k))
+	}
+	return names[k]
+}
+
+// CredentialError says that a request was not sent because Discord has refused its credential before. More requests
+// with it would use up the invalid request budget of the IP address, and Discord might revoke the token.
+type CredentialError struct {
+	// Route is the method and template of this request, without parameters.
+	Route string
+	// Kind is the kind of credential that was refused.
+	Kind CredentialKind
+	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
+	Status int
+	// Everywhere reports for an Authorization that nothing is sent with it. Otherwise it is only not sent to this route
+	// with this channel, guild or webhook.
+	Everywhere bool
+	// RetryAfter is how long the credential is not used. See Transport.ResetCredential and Transport.LiftCredential.
+	RetryAfter time.Duration
+}
+
+func (e *CredentialError) Error() string {
+	where := ""
+	if e.Kind == CredentialAuthorization && !e.Everywhere {
+		where = " on this route"
+	}
+	return fmt.Sprintf("%s not sent: its %v was refused with %d%s; it is not used again for %v",
+		e.Route, e.Kind, e.Status, where, e.RetryAfter.Round(time.Second))
+}
+
+// RestingCredential is a credential that is not used for now, because Discord has refused it.
+type RestingCredential struct {
+	Kind CredentialKind
+	// Hash stands for it: a part of a keyed hash. That of an Authorization is buckets.BucketSnapshot.Authentication.
+	Hash string
+	// Route is the method and template of the route on which an Authorization rests, "" if it rests everywhere.
+	Route string
+	// Status is that of the refusal.
+	Status int
+	// RetryAfter is how long it rests.
+	RetryAfter time.Duration
+}
+
+// MarshalJSON encodes it with descriptive names, times in seconds.
+func (r RestingCredential) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind   string  `json:"kind"`
+		Hash   string  `json:"hash"`
+		Route  string  `json:"route"`
+		Status int     `json:"status"`
+		After  float64 `json:"retry_after_seconds"`
+	}{r.Kind.String(), r.Hash, r.Route, r.Status, r.RetryAfter.Seconds()})
+}
+
+// mostResting is how many credentials RestingCredentials returns.
+const mostResting = 100
+
+// RestingCredentials returns the credentials that are not used for now, at most a hundred, with those first that rest
+// longest.
+func (t *Transport) RestingCredentials() []RestingCredential {
+	return t.credentials.resting(mostResting)
+}
+
+// LiftCredential lets a credential be used again at once, on all routes, and returns how many there are with that
+// RestingCredential.Hash. Responses to requests in flight do not stop it again.
+func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
+
+// credential is that of one request.
 type credential struct {
 	*credentials
-	ask    *buckets.Request
-	state  *authorizationState // of its Authorization, nil if it has none
-	number uint64              // of its latest attempt, see authorizationState
+	ask *buckets.Request
+	id  credentialID // the zero value if there is none, or if the server is not Discord
 }
 
+// of returns the credential of a request: the token in its path, or else its Authorization.
 func (c *credentials) of(ask *buckets.Request) credential {
-	return credential{credentials: c, ask: ask, state: c.stateOf(ask.Server, ask.Authorization)}
+	x := credential{credentials: c, ask: ask}
+	switch r := ask.Route.Route(); {
+	case ask.Server != "":
+	case !r.TokenInPath():
+		x.id = c.idOf(CredentialAuthorization, ask.Authorization)
+	case r.GlobalExempt():
+		x.id = c.idOf(CredentialInteraction, ask.Route.Major())
+	default:
+		x.id = c.idOf(CredentialWebhook, ask.Route.Major())
+	}
+	return x
 }
 
-// check returns the error for a request whose credential is stopped.
-func (c *credential) check() error {
-	if err := c.state.check(); err != nil {
-		err.Route = c.ask.Route.Route().String()
-		return err
+// shown returns what stands for the credential where it is shown: a part of a keyed hash.
+func (c *credential) shown() string {
+	if c.id.kind == CredentialAuthorization && c.manager != nil {
+		return c.manager.Authentication(c.ask.Authorization)
 	}
-	if c.count.Load() == 0 {
+	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
+}
+
+// unproven reports that nothing has succeeded with the credential of late, though something has with others.
+func (c *credential) unproven() bool {
+	this, any := c.proven(c.id)
+	return c.ask.Server == "" && any && !this
+}
+
+// check returns the error for a request whose credential rests.
+func (c *credential) check() error {
+	if c.id == (credentialID{}) {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range [...]scope{c.inPath(), c.here()} {
-		for _, e := range [...]evidence{confirmed, byHeader} {
-			s, ok := c.stopped[finding{p, e}]
-			if !ok {
-				continue
-			}
-			if left := time.Until(s.until); left > 0 {
-				return &CredentialError{Route: c.ask.Route.Route().String(), Kind: p.kind, Status: s.status, RetryAfter: left}
-			}
-			c.forget(finding{p, e})
-		}
+	r, everywhere, left := c.rest(c.id, c.place())
+	if left == 0 {
+		return nil
 	}
-	return nil
+	route := c.ask.Route.Route().String()
+	return &CredentialError{Route: route, Kind: c.id.kind, Status: r.status, Everywhere: everywhere, RetryAfter: left}
 }
 
-// leaves is called when the request is about to be sent.
-func (c *credential) leaves() {
-	if c.state != nil {
-		c.number = c.state.sent.Add(1)
+// answered records what a response says of the credential. It does not wait for the body: what only that says is
+// recorded when it comes.
+func (c *credential) answered(response *http.Response, at time.Time) {
+	if c.id == (credentialID{}) {
+		return
 	}
-}
-
-// answered takes in a response, without waiting for its body: what only that says is learnt while the caller reads it.
-func (c *credential) answered(response *http.Response) {
-	switch status := response.StatusCode; {
-	case 200 <= status && status < 300:
-		c.worked()
+	sent, status := at.Sub(c.epoch), response.StatusCode
+	refused := func() { c.refuse(c.id, c.shown(), c.place(), status, sent) }
+	switch {
+	case status/100 == 2 && c.proves():
+		c.succeed(c.id, c.place(), sent)
+	case status == http.StatusUnauthorized && cameByDiscord(response.Header):
+		refused()
 	case status == http.StatusUnauthorized:
-		c.unauthorized(response)
-	case status == http.StatusNotFound && c.inPath().kind == CredentialWebhook:
-		inspectError(response, func(_ bodyOrigin, code int) {
-			if code == codeUnknownWebhook || code == 0 && isWebhookItself(c.ask.Route.Route()) {
-				c.stop(finding{c.inPath(), confirmed}, stop{http.StatusNotFound, time.Now().Add(missingFor), 0})
+		inspect(response, func(code int, ok bool) {
+			if ok {
+				refused()
+			}
+		})
+	case status == http.StatusNotFound && c.id.kind == CredentialWebhook:
+		inspect(response, func(code int, _ bool) {
+			if code == codeUnknownWebhook {
+				refused()
 			}
 		})
 	}
 }
 
-// worked takes in a success. Where there is a token in the path it says nothing of the Authorization, which is not needed there.
-func (c *credential) worked() {
-	if c.state == nil || c.tokenInPath() {
-		return
-	}
-	c.state.succeed(c.number)
-	if c.count.Load() > 0 {
-		c.lift(c.here(), c.number)
-	}
+// cameByDiscord reports that a response is Discord's by its header. Other proxies that set Via answer with pages.
+func cameByDiscord(header http.Header) bool {
+	return header.Get("Via") != "" && !strings.Contains(strings.ToLower(header.Get("Content-Type")), "html")
 }
 
-// unauthorized takes in a 401. Its header says at once whether it can be Discord's, and stops its place. A body that says otherwise takes
-// that back; else it counts against the credential as a whole, too.
-func (c *credential) unauthorized(response *http.Response) {
-	likely := message.IsJSON(response.Header.Get("Content-Type"))
-	if likely {
-		c.refusedHere(byHeader)
-	}
-	inspectError(response, func(v bodyOrigin, code int) {
-		if v == fromDiscord || v == unread && likely {
-			c.refusedHere(confirmed)
-			c.refusedWith(v, code)
-		}
-		if likely {
-			c.takeBack(finding{c.scope(), byHeader}, c.number)
-		}
-	})
-}
-
-// scope is where a 401 stops the credential. If it is about the token in the path, the place of an Authorization is that token's.
-func (c *credential) scope() scope {
-	if c.state == nil && c.tokenInPath() {
-		return c.inPath()
-	}
-	return c.here()
-}
-
-// refusedHere stops what any 401 stops.
-func (c *credential) refusedHere(e evidence) {
-	p, until := c.scope(), time.Now().Add(restTime)
-	switch {
-	case p == scope{}:
-		return
-	case c.state == nil:
-		until = time.Now().Add(c.tokenLife())
-	case !c.state.counts(c.number):
-		return
-	case c.state.worked.Load() > c.number && !c.refusedAgain(p, c.number, c.state.sent.Load()):
-		return // what left later has succeeded, perhaps here
-	}
-	c.stop(finding{p, e}, stop{http.StatusUnauthorized, until, c.number})
-}
-
-// refusedWith stops what the code of a 401 says, if it was read.
-func (c *credential) refusedWith(v bodyOrigin, code int) {
-	r := c.ask.Route.Route()
-	stopped := false
-	switch {
-	case c.state == nil:
-		return
-	case c.tokenInPath() && v == unread: // it may be about that
-		return
-	case c.tokenInPath() && code == codeInvalidPathToken:
-		c.stop(finding{c.inPath(), confirmed}, stop{http.StatusUnauthorized, time.Now().Add(c.tokenLife()), 0})
-		return
-	case v == fromDiscord && code == 0 && c.state.bot && (r == routes.GetMyUser || r == routes.GetBotGateway):
-		stopped = c.state.prove(c.number) // all that these need is a bot's token
-	}
-	if c.state.refuse(refusal{c.here().route, c.number}) || stopped {
-		c.wake(scope{credentialID: c.state.credentialID})
-	}
-}
-
-func (c *credential) tokenInPath() bool { return c.ask.Route.MajorToken() != "" }
-
-// tokenLife is for how long the token in the path is stopped by a 401.
-func (c *credential) tokenLife() time.Duration {
-	if c.inPath().kind == CredentialInteraction {
-		return interactionLife
-	}
-	return webhookLife
-}
-
-// inPath is where the credential in the path is stopped, the zero scope if there is none.
-func (c *credential) inPath() scope {
-	o := credentialID{server: c.ask.Server}
-	switch r := c.ask.Route.Route(); {
-	case r.GlobalExempt():
-		o.kind = CredentialInteraction
-	case r.Major() == routes.MajorWebhook || r.Major() == routes.MajorWebhookToken:
-		o.kind = CredentialWebhook
-	default:
-		return scope{}
-	}
-	o.hash = c.hashMajor(c.ask.Route)
-	return scope{credentialID: o}
-}
-
-// here is where the Authorization is stopped by a 401, the zero scope if there is none.
-func (c *credential) here() scope {
-	if c.state == nil {
-		return scope{}
+// place is where the credential rests after a refusal of this request.
+func (c *credential) place() place {
+	if c.id.kind != CredentialAuthorization {
+		return place{}
 	}
 	route := c.ask.Route.Route()
 	switch route { // the age of a message changes its limit, and not who may delete it
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
-	return scope{c.state.credentialID, route, c.hashMajor(c.ask.Route)}
+	return place{route, maphash.String(c.seed, c.ask.Route.MajorID())}
 }
 
-// isWebhookItself reports that a 404 can be about nothing but the webhook: neither a message nor a thread of its.
-func isWebhookItself(r routes.Route) bool {
-	switch r {
-	case routes.GetWebhook, routes.UpdateWebhook, routes.DeleteWebhook,
-		routes.GetWebhookByToken, routes.UpdateWebhookByToken, routes.DeleteWebhookByToken:
-		return true
-	}
-	return false
+// public are routes that succeed without an Authorization.
+var public = map[routes.Route]bool{
+	routes.GetGateway: true, routes.ListVoiceRegions: true, routes.InviteResolve: true, routes.GetGuildTemplate: true,
+	routes.ListStickerPacks: true, routes.GetStickerPack: true, routes.GetGuildWidget: true,
+	routes.GetGuildWidgetPNG: true,
+}
+
+// proves reports that the request succeeds only if its credential is valid, as far as is known. Tokens of interactions
+// are used for a few requests only.
+func (c *credential) proves() bool {
+	r := c.ask.Route.Route()
+	return c.id.kind == CredentialWebhook || c.id.kind == CredentialAuthorization && r.Name() != "" && !public[r]
 }

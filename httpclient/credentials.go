@@ -1,292 +1,326 @@
 package httpclient
 
 import (
-	"fmt"
+	"cmp"
 	"hash/maphash"
-	"maps"
-	"net/http"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/routes"
 )
 
 const (
-	// restTime is for how long an Authorization is not tried again after a 401: it may be about a permission, or be a mistake.
+	// restTime is for how long a credential is not used after Discord has refused it. The refusal may be about a
+	// permission, or be a mistake.
 	restTime = 10 * time.Minute
-	// A webhook that is gone is not asked for that long; somebody may have been wrong about it.
-	missingFor = 10 * time.Minute
-	// Interaction tokens are valid for 15 minutes (Discord's documentation). Those of webhooks do not end, but memory is bounded.
-	interactionLife = 15 * time.Minute
-	webhookLife     = 24 * time.Hour
-
-	// maxStopped is how many stops are remembered, and of how many Authorizations it is known how they fare.
-	maxStopped = 10_000
-	// sweepEvery is how often those are forgotten that are over, if another one is added then.
-	sweepEvery = time.Minute
+	// provenFor is for how long a credential counts as one that works: a bot may be at work on one day of the week.
+	provenFor = 7 * 24 * time.Hour
+	// maxCredentials is of how many credentials it is known how they fare, and maxPlaces in how many places one of them
+	// rests.
+	maxCredentials = 20_000
+	maxPlaces      = 1_000
 )
 
-// CredentialKind says what a credential is for.
-type CredentialKind int
+// never is the time of what has not happened.
+const never time.Duration = math.MinInt64
 
-const (
-	// CredentialAuthorization is the value of an Authorization header, such as a bot's token.
-	CredentialAuthorization CredentialKind = iota
-	// CredentialWebhook is a webhook, by its id and token.
-	CredentialWebhook
-	// CredentialInteraction is the token of an interaction.
-	CredentialInteraction
-)
-
-func (k CredentialKind) String() string {
-	names := [...]string{"Authorization", "webhook", "interaction token"}
-	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("CredentialKind(%d)", int(k))
-	}
-	return names[k]
-}
-
-// CredentialError says that a request was not sent because its credential has been refused before. More requests with
-// it would use up the invalid request budget of the IP address, and Discord might revoke the token.
-type CredentialError struct {
-	// Route is the method and template of this request, without parameters.
-	Route string
-	// Kind is the kind of credential that was refused.
-	Kind CredentialKind
-	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
-	Status int
-	// Everywhere reports for an Authorization that nothing is sent with it any more. Otherwise it is only not sent to this route with this
-	// channel, guild or webhook.
-	Everywhere bool
-	// RetryAfter is how long the credential is not used again, 0 for ever.
-	RetryAfter time.Duration
-}
-
-func (e *CredentialError) Error() string {
-	where, advice := "", fmt.Sprintf("it is not used again for %v", e.RetryAfter.Round(time.Second))
-	switch {
-	case e.Kind != CredentialAuthorization:
-	case e.RetryAfter == 0:
-		advice = "replace it, or call ResetCredential"
-	case !e.Everywhere:
-		where = " on this route"
-	}
-	return fmt.Sprintf("%s not sent: its %v was refused with %d%s; %s", e.Route, e.Kind, e.Status, where, advice)
-}
-
-// credentials remembers which of them do not work. Only keyed hashes of them are kept.
+// credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of them.
 //
-// An Authorization is stopped in one place by each 401, see scope, and as a whole by what its authorizationState says. A token in a path is
-// stopped by one 401 or 404. A stop ends the waits of its requests at once.
+// A credential is proven by a success that it was needed for. While there are any, all others are unproven together.
+//
+// A refused credential rests in one place: an Authorization on the route with its major parameter, a token in a path
+// altogether. After refusals on two routes without a success between them an Authorization rests everywhere. A rest
+// ends the waits of its requests at once.
 type credentials struct {
-	secret  wire.Secret              // of WithStateKey
-	key     atomic.Pointer[wire.Key] // of the hashes that are kept
-	seed    maphash.Seed             // of those by which an Authorization is found in known, fast
-	known   *xsync.Map[credentialID, *authorizationState]
+	epoch   time.Time
+	secret  wire.Secret                // of WithStateKey
+	key     atomic.Pointer[wire.Key]   // of the hashes
+	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
+	seed    maphash.Seed               // of the hashes of major parameters
+	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*watch, struct{}]
-	count   atomic.Int32 // of those stopped, so that nobody takes the lock where there is nothing
+	latest  atomic.Int64 // when the latest request of all that succeeded was sent, or never
 
-	mu       sync.Mutex // also for changes of known
-	stopped  map[finding]stop
-	swept    time.Time
-	restored map[credentialID]*authorizationState // found in a state; known when a request comes
+	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
 }
 
-// credentialID is one credential on one server: the same token on another server is another credential.
+// credentialID is one credential, by a keyed hash. The zero value is none.
 type credentialID struct {
-	server string
-	kind   CredentialKind
-	hash   uint64
+	kind CredentialKind
+	hash uint64
 }
 
-// scope is where a credential is stopped: for an Authorization a route with a major parameter, for a token in a path everywhere.
-type scope struct {
-	credentialID
+// place is where an Authorization rests. For a token in a path it is the zero value.
+type place struct {
 	route routes.Route
 	major uint64
 }
 
-// evidence is why a credential is stopped in a scope.
-type evidence uint8
+// credentialState is how a credential fares. Answers are ordered by when their requests were sent, in time since the
+// epoch: the answer to a request that left before another one succeeded is out of date.
+type credentialState struct {
+	accepted atomic.Int64 // when the latest request that succeeded was sent, or never
+	doubtful atomic.Bool  // something is known against it: nobody takes the lock otherwise
+	shown    string       // what stands for it where it is shown, "" until it is refused
 
-const (
-	confirmed evidence = iota
-	byHeader           // of a 401 whose body is not known yet
-	overtaken          // a 401 after which a request that left later has succeeded, perhaps there. It stops nothing
-)
+	refused map[place]rest
+	rests   time.Duration // when the last of all rests is over
 
-// finding is one thing that is known against a credential.
-type finding struct {
-	scope
-	evidence evidence
+	latest     time.Duration // when the latest refused request was sent that no success has put out of date
+	route      routes.Route  // its route
+	everywhere rest          // sent is that of the earlier one of two routes
+
+	since time.Duration // of the latest reset. What was sent before counts for nothing
 }
 
-type stop struct {
-	status int
-	until  time.Time
-	by     uint64 // the number of the request that was refused, see authorizationState; of the latest one that may be out of date, if overtaken
+// rest is a time in which a credential is not used.
+type rest struct {
+	status      int
+	sent, until time.Duration
 }
 
-func newCredentials(secret wire.Secret) *credentials {
+func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *credentials {
 	c := &credentials{
-		secret: secret, seed: maphash.MakeSeed(), known: xsync.NewMap[credentialID, *authorizationState](), waiting: xsync.NewMap[*watch, struct{}](), stopped: make(map[finding]stop),
+		epoch: time.Now(), secret: secret, manager: manager, seed: maphash.MakeSeed(),
+		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}](),
 	}
 	c.key.Store(wire.NewKey(secret))
+	c.latest.Store(int64(never))
 	return c
 }
 
-func (c *credentials) hashMajor(route routes.CompiledRoute) uint64 {
-	return c.key.Load().Sum(route.MajorID() + ":" + route.MajorToken())
+func (c *credentials) now() time.Duration { return time.Since(c.epoch) }
+
+// idOf returns what stands for a credential.
+func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
+	if text == "" {
+		return credentialID{}
+	}
+	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
-// stop stops a credential in a place, also for those who wait. A stop is only ever extended.
-func (c *credentials) stop(k finding, s stop) {
-	c.note(k, s)
-	c.wake(k.scope)
-}
-
-// note remembers a finding.
-func (c *credentials) note(k finding, s stop) {
+// rest returns the rest of a credential in a place, and for how much longer it lasts, 0 if there is none.
+func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
+	s, ok := c.known.Load(id)
+	if !ok || !s.doubtful.Load() {
+		return rest{}, false, 0
+	}
+	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, ok := c.stopped[k]
-	if ok && before.until.After(s.until) {
+	s.settle(now)
+	r, everywhere = s.everywhere, true
+	if r.until <= now {
+		r, everywhere = s.refused[p], false
+	}
+	return r, everywhere, max(r.until-now, 0)
+}
+
+// proven reports that a credential has succeeded of late, and whether any has.
+func (c *credentials) proven(id credentialID) (this, any bool) {
+	lately := int64(c.now() - provenFor)
+	if c.latest.Load() <= lately {
+		return false, false
+	}
+	s, ok := c.known.Load(id)
+	return ok && s.accepted.Load() > lately, true
+}
+
+// succeed records that Discord has accepted a credential with a request that was sent at that time.
+func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
+	s := c.state(id)
+	raise(&s.accepted, sent)
+	raise(&c.latest, sent)
+	if !s.doubtful.Load() {
 		return
 	}
-	s.by = max(s.by, before.by)
-	if now := time.Now(); len(c.stopped) >= maxStopped || now.Sub(c.swept) > sweepEvery {
-		c.sweep(now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.refused[p].sent < sent {
+		delete(s.refused, p)
 	}
-	c.stopped[k] = s
-	c.count.Store(int32(len(c.stopped)))
+	if s.everywhere.sent < sent {
+		s.everywhere = rest{}
+	}
+	s.settle(c.now())
 }
 
-// sweep forgets what is over, and if that is not enough, some of the rest: one more request each will find it out again.
-func (c *credentials) sweep(now time.Time) {
-	c.swept = now
-	maps.DeleteFunc(c.stopped, func(_ finding, s stop) bool { return !s.until.After(now) })
-	surplus := 0
-	if len(c.stopped) >= maxStopped {
-		surplus = maxStopped / 8
-	}
-	for k := range c.stopped {
-		if surplus--; surplus < 0 {
+// raise makes a time later, if it is earlier.
+func raise(at *atomic.Int64, to time.Duration) {
+	for before := at.Load(); before < int64(to); before = at.Load() {
+		if at.CompareAndSwap(before, int64(to)) {
 			return
 		}
-		delete(c.stopped, k)
 	}
 }
 
-// refusedAgain takes in a 401 to the request of that number, after which a later one has succeeded, perhaps there: only another one that
-// left after that was known counts. It reports whether this is it. Sent is how many requests have left.
-func (c *credentials) refusedAgain(p scope, number, sent uint64) bool {
-	now := time.Now()
+// refuse records that Discord has refused a credential with a request that was sent at that time, and ends the waits
+// that are over by that.
+func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
+	s := c.state(id)
 	c.mu.Lock()
-	before := c.stopped[finding{p, overtaken}]
-	stopped := c.stopped[finding{p, confirmed}].until.After(now) || c.stopped[finding{p, byHeader}].until.After(now)
+	s.shown = shown
+	s.refuse(p, rest{status, sent, c.now() + restTime})
 	c.mu.Unlock()
-	switch {
-	case stopped:
-		return true
-	case before.until.After(now):
-		return before.by < number
-	}
-	c.note(finding{p, overtaken}, stop{http.StatusUnauthorized, now.Add(restTime), sent})
-	return false
+	c.wake(id)
 }
 
-// lift ends what the request of that number, or one before it, has brought about in a place.
-func (c *credentials) lift(p scope, number uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range [...]evidence{confirmed, byHeader, overtaken} {
-		if s, ok := c.stopped[finding{p, e}]; ok && s.by <= number {
-			c.forget(finding{p, e})
+func (s *credentialState) refuse(p place, r rest) {
+	accepted := time.Duration(s.accepted.Load())
+	if r.sent <= s.since {
+		return
+	}
+	s.doubtful.Store(true)
+	s.rests = r.until
+	if len(s.refused) >= maxPlaces {
+		for any := range s.refused {
+			delete(s.refused, any)
+			break
 		}
 	}
+	r.sent = max(r.sent, s.refused[p].sent)
+	s.refused[p] = r
+	if r.sent <= accepted || p == (place{}) {
+		return
+	}
+	// A rest everywhere after which nothing has succeeded begins again with one refusal.
+	again := s.everywhere.until > 0 && s.everywhere.sent > accepted
+	if again || s.latest > accepted && s.route != p.route {
+		s.everywhere = rest{r.status, min(r.sent, s.latest), r.until}
+	}
+	if r.sent > s.latest {
+		s.latest, s.route = r.sent, p.route
+	}
 }
 
-// takeBack forgets what the request of that number was the latest to say.
-func (c *credentials) takeBack(k finding, number uint64) {
+// settle forgets what is over.
+func (s *credentialState) settle(now time.Duration) {
+	if now >= s.rests {
+		clear(s.refused)
+		s.doubtful.Store(s.latest > time.Duration(s.accepted.Load()))
+	}
+}
+
+// reset forgets what is known against a credential, and what the answers to requests that are under way will say.
+func (c *credentials) reset(id credentialID) {
+	s := c.state(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.stopped[k]; ok && s.by == number {
-		c.forget(k)
-	}
+	s.reset(c.now())
 }
 
-// forget ends a stop. The lock is held.
-func (c *credentials) forget(k finding) {
-	delete(c.stopped, k)
-	c.count.Store(int32(len(c.stopped)))
+func (s *credentialState) reset(now time.Duration) {
+	clear(s.refused)
+	s.everywhere, s.latest, s.since = rest{}, never, now
+	s.doubtful.Store(false)
 }
 
-// reset lets an Authorization be used again on all servers.
-func (c *credentials) reset(authorization string) {
-	if authorization != "" {
-		hash := c.key.Load().Sum(authorization)
-		c.resetAll(func(o credentialID) bool { return o.kind == CredentialAuthorization && o.hash == hash })
-	}
-}
-
-// resetAll forgets all that is known against credentials. The function says which.
-func (c *credentials) resetAll(which func(credentialID) bool) {
+// resetAll does the same for all credentials.
+func (c *credentials) resetAll() {
+	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.known.All() {
-		if which(s.credentialID) {
-			s.reset()
-		}
+		s.reset(now)
 	}
-	maps.DeleteFunc(c.restored, func(o credentialID, _ *authorizationState) bool { return which(o) })
-	maps.DeleteFunc(c.stopped, func(k finding, _ stop) bool { return which(k.credentialID) })
-	c.count.Store(int32(len(c.stopped)))
 }
 
-// stateOf returns how an Authorization fares, nil if it is empty.
-func (c *credentials) stateOf(server, authorization string) *authorizationState {
-	if authorization == "" {
-		return nil
+// resting returns credentials that rest, and where, with those first that rest longest.
+func (c *credentials) resting(most int) (all []RestingCredential) {
+	now := c.now()
+	for id, s := range c.known.All() {
+		if s.doubtful.Load() {
+			c.mu.Lock()
+			all = append(all, s.resting(now, id.kind)...)
+			c.mu.Unlock()
+		}
 	}
-	o := credentialID{server, CredentialAuthorization, maphash.String(c.seed, authorization)}
-	if s, ok := c.known.Load(o); ok {
+	slices.SortFunc(all, func(a, b RestingCredential) int {
+		order := cmp.Compare(b.RetryAfter, a.RetryAfter)
+		return cmp.Or(order, cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Route, b.Route))
+	})
+	return all[:min(len(all), most)]
+}
+
+func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all []RestingCredential) {
+	if r := s.everywhere; r.until > now {
+		return []RestingCredential{{kind, s.shown, "", r.status, r.until - now}}
+	}
+	for p, r := range s.refused {
+		if r.until > now {
+			all = append(all, RestingCredential{kind, s.shown, p.route.String(), r.status, r.until - now})
+		}
+	}
+	return all
+}
+
+// lift forgets what is known against the credentials that are shown so, and returns how many there are.
+func (c *credentials) lift(shown string) (lifted int) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.known.All() {
+		if s.shown == shown {
+			lifted++
+			s.reset(now)
+		}
+	}
+	return lifted
+}
+
+// state returns the state of a credential.
+func (c *credentials) state(id credentialID) *credentialState {
+	if s, ok := c.known.Load(id); ok {
 		return s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known.Size() >= maxStopped {
-		c.sweepKnown()
-	}
-	if s, ok := c.known.Load(o); ok { // in the meantime
+	if s, ok := c.known.Load(id); ok { // in the meantime
 		return s
 	}
-	kept := o
-	kept.hash = c.key.Load().Sum(authorization)
-	s := newAuthorizationState(kept, authorization)
-	if found, ok := c.restored[kept]; ok {
-		found.bot = s.bot
-		s = found
-		delete(c.restored, kept)
+	if c.known.Size() >= maxCredentials {
+		c.makeRoom()
 	}
-	c.known.Store(o, s)
+	return c.add(id, never)
+}
+
+// add begins to know a credential that succeeded at that time.
+func (c *credentials) add(id credentialID, accepted time.Duration) *credentialState {
+	s := &credentialState{refused: make(map[place]rest), latest: never, since: never}
+	s.accepted.Store(int64(accepted))
+	c.known.Store(id, s)
 	return s
 }
 
-// sweepKnown makes room for more Authorizations: it forgets some of those against which nothing is known, or of all if that is not
-// enough.
-func (c *credentials) sweepKnown() {
-	for _, all := range []bool{false, true} {
-		for o, s := range c.known.All() {
-			if c.known.Size() <= maxStopped-maxStopped/8 {
+// makeRoom forgets some credentials: first those of which nothing is known, then those that Discord has not accepted,
+// then any.
+func (c *credentials) makeRoom() {
+	for least := 1; least <= 3; least++ {
+		for id, s := range c.known.All() {
+			if c.known.Size() <= maxCredentials-maxCredentials/8 {
 				return
 			}
-			if all || !s.doubtful.Load() {
-				c.known.Delete(o)
+			if s.worth() < least {
+				c.known.Delete(id)
 			}
 		}
 	}
+}
+
+// worth says how much is lost if the state is forgotten.
+func (s *credentialState) worth() int {
+	switch {
+	case s.accepted.Load() != int64(never):
+		return 2
+	case s.doubtful.Load():
+		return 1
+	}
+	return 0
 }

@@ -25,10 +25,9 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 	return &asking
 }
 
-// answeredWith sends the request and takes in its answer.
+// answeredWith sends the request and takes in Discord's answer.
 func (c *credential) answeredWith(status int) {
-	c.leaves()
-	c.answered(&http.Response{StatusCode: status, Body: http.NoBody})
+	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}}, time.Now())
 }
 
 func webhookPost(t *testing.T, c *credentials, i int) *credential {
@@ -36,74 +35,56 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
 }
 
-func TestStopsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials(nil)
-		asking(t, c, "Bot bad", http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
-		const more = 500
-		for i := range maxStopped + more {
-			stopped := webhookPost(t, c, i)
-			if i%2 == 0 { // a permission that is missing
-				asking(t, c, "Bot good", http.MethodGet, "/users/@me").answeredWith(http.StatusOK)
-				stopped = asking(t, c, "Bot good", http.MethodGet, "/channels/"+strconv.Itoa(i))
-			}
-			stopped.answeredWith(http.StatusUnauthorized)
-			require.LessOrEqual(t, len(c.stopped), maxStopped)
-			require.EqualValues(t, len(c.stopped), c.count.Load())
-			require.Error(t, stopped.check(), "the latest is known")
-		}
-		assert.Greater(t, len(c.stopped), maxStopped/2)
-		assert.Error(t, asking(t, c, "Bot bad", http.MethodGet, "/channels/1").check(), "a token that is not valid is not forgotten for them")
-
-		time.Sleep(webhookLife + time.Hour) // all is over, and goes first
-		for i := range more {
-			webhookPost(t, c, i).answeredWith(http.StatusUnauthorized)
-		}
-		assert.Len(t, c.stopped, more)
-		for i := range more {
-			require.Error(t, webhookPost(t, c, i).check())
-		}
-	})
-}
-
-func TestATokenIsForgottenWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCredentials(nil)
-		post := webhookPost(t, c, 1)
-		post.answeredWith(http.StatusUnauthorized)
-		require.Error(t, post.check())
-		time.Sleep(webhookLife)
-		require.NoError(t, post.check())
-		assert.Empty(t, c.stopped)
-		assert.Zero(t, c.count.Load())
-	})
-}
-
 // A process that works with the tokens of many users sees them come and expire, all the time.
-func TestWhatIsKnownOfAuthorizationsIsBounded(t *testing.T) {
+func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusOK, http.StatusUnauthorized} {
-		c := newCredentials(nil)
-		const bad = 100 // so many that chance does not spare them all
-		for i := range bad {
-			asking(t, c, fmt.Sprint("Bot bad", i), http.MethodGet, "/users/@me").answeredWith(http.StatusUnauthorized)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredentials(nil, nil)
+		time.Sleep(time.Second)
+		const works = 100 // so many that chance does not spare them all
+		for i := range works {
+			asking(t, c, fmt.Sprint("Bot ", i), http.MethodGet, "/users/@me").answeredWith(http.StatusOK)
 		}
-		for i := range maxStopped + 1000 {
-			user := "Bearer " + strconv.Itoa(i)
-			asking(t, c, user, http.MethodGet, "/users/@me").answeredWith(status)
-			require.LessOrEqual(t, c.known.Size(), maxStopped)
+		for i := range 2 * maxCredentials {
+			invented := webhookPost(t, c, i)
+			invented.answeredWith(http.StatusUnauthorized)
+			require.LessOrEqual(t, c.known.Size(), maxCredentials)
+			require.Error(t, invented.check(), "the latest is known")
 		}
-		for i := 0; i < bad && status == http.StatusOK; i++ {
-			assert.Error(t, asking(t, c, fmt.Sprint("Bot bad", i), http.MethodGet, "/channels/1").check(), "those that work are forgotten first")
+		for i := range works {
+			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
+			require.True(t, ok, "those that work are forgotten last")
+			assert.EqualValues(t, time.Second, s.accepted.Load())
 		}
-	}
+	})
+}
+
+func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredentials(nil, nil)
+		time.Sleep(time.Second)
+		in := func(channel int) *credential {
+			return asking(t, c, "Bot a", http.MethodGet, "/channels/"+strconv.Itoa(channel))
+		}
+		for i := range maxPlaces + 500 {
+			in(i).answeredWith(http.StatusUnauthorized)
+			require.Error(t, in(i).check(), "the latest is known")
+		}
+		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
+		assert.Len(t, s.refused, maxPlaces)
+		time.Sleep(restTime)
+		require.NoError(t, in(1).check())
+		assert.Empty(t, s.refused)
+		assert.True(t, s.doubtful.Load(), "a refusal on another route would be the second")
+		in(1).answeredWith(http.StatusOK)
+		assert.False(t, s.doubtful.Load())
+	})
 }
 
 func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := newCredentials(nil)
+	c := newCredentials(nil, nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
@@ -114,15 +95,15 @@ func TestCredentialsAreSafeForConcurrentUse(t *testing.T) {
 				_ = request.check()
 				request.answeredWith(status)
 				if j%50 == 0 {
-					c.reset("Bot a")
+					c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 				}
 			}
 		})
 	}
 	all.Wait()
-	c.reset("Bot a")
+	c.reset(c.idOf(CredentialAuthorization, "Bot a"))
 	assert.NoError(t, asking(t, c, "Bot a", http.MethodGet, "/channels/1").check())
-	assert.Len(t, c.stopped, 100)
-	c.resetAll(func(credentialID) bool { return true })
-	assert.Empty(t, c.stopped)
+	assert.Error(t, webhookPost(t, c, 1).check())
+	c.resetAll()
+	assert.NoError(t, webhookPost(t, c, 1).check())
 }

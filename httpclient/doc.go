@@ -68,28 +68,28 @@
 // end the read, that goroutine stays until the source gives something; the request fails in time all the same.
 //
 // Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
-// a 401's and of a webhook's 404, which are looked at while you read or close the body; Close may then take up to 100 ms.
+// a 401's without Via and of a webhook's 404, which are looked at as they come; Close may then take up to 100 ms.
 // A request that sets Accept-Encoding itself gets bodies as they came. For that look only, gzip and deflate are undone.
 //
 // # Credentials
 //
 // The Authorization header separates buckets. Only keyed hashes of it are kept, and no log, error, hook or snapshot shows
-// it. What was refused is not tried again for a while; its requests, also those that wait, fail with *[CredentialError]:
+// it. It is not sent where the path has a token, which is then the credential. A credential that Discord has refused rests
+// for ten minutes; its requests, also those that wait, fail with *[CredentialError]:
 //
-//	answer                                      what stops                            for how long
-//	401                                         the Authorization on that route,      10 min, or until a request there
-//	                                            with that channel, guild or webhook   succeeds that left later
-//	401s of two routes without a success        the Authorization                     10 min, or until a request succeeds
-//	between them                                                                      that left later; then one is enough
-//	401 to GET /users/@me or /gateway/bot, of   the Authorization                     for ever
-//	a Bot token, with code 0 or none
-//	401 about a webhook's or interaction's      that token                            24 h, 15 min
-//	token
-//	404 of a webhook                            the webhook                           10 min
+//	answer                                      what rests
+//	401                                         the Authorization on that route, with that channel, guild or webhook
+//	401s of two routes without a success        the Authorization everywhere
+//	between them
+//	401 about a token in the path               that token
+//	404 with code 10015 of a webhook            that webhook
 //
-// A single 401 proves nothing: some routes answer it to every bot, and compatible servers use it for missing permissions.
-// All of them count for the budget of invalid requests. A 407 is a proxy's. [Transport.ResetCredential] lets an
-// Authorization be used again. Redirects never carry credentials, cookies or the address of a limited host to another.
+// An answer counts if it is Discord's: it has the header Via and is no page of HTML, or is JSON with a code. Other servers
+// than Discord stop nothing. A success of a request that left later ends a rest of its route, and one everywhere. Nothing is
+// stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes answer it to every bot.
+// All of them count for the budget of invalid requests. Credentials that have worked within a week have shares of it of
+// their own; all others have one together ([buckets.Request.Unproven]), so that invented ones stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an
+// Authorization be used again at once, [Transport.LiftCredential] what [Transport.RestingCredentials] lists. Redirects never carry credentials, cookies or the address of a limited host to another.
 //
 // # Errors
 //
@@ -98,7 +98,7 @@
 //	*ratelimits.QueueFullError   as many requests wait as may
 //	*ratelimits.EdgeError        refused in front of Discord, without a time to come back
 //	*ratelimits.BudgetError      too many invalid responses of late
-//	*CredentialError             this credential has been refused before
+//	*CredentialError             this credential has been refused within ten minutes
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
 //	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last error.
 //	                             A 5xx that stays is returned as it came

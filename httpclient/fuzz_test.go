@@ -117,7 +117,7 @@ func (a *fuzzedAnswer) check(t *testing.T) {
 		options = append(options, httpclient.WithAttemptTimeout(0))
 	}
 	if a.has(hideAndAuthorize) {
-		options = append(options, httpclient.WithoutRateLimitHeaders(), httpclient.WithAuthorizationAlways())
+		options = append(options, httpclient.WithoutRateLimitHeaders())
 	}
 	transport := newTransport(t, a, options...)
 	for range 2 {

@@ -10,26 +10,20 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithAuthorizationAlways sends the Authorization header also with requests whose path contains a token (webhooks,
-// interactions). By default it is removed there: Discord uses the token in the path as the credential, and with an
-// Authorization the request also counts for the bot's global limit and is refused while that is used up
-// (discord-api-docs issues 4142 and 5800; JDA issue 1898). A Basic one, which is a proxy's, is always sent.
-func WithAuthorizationAlways() Option {
-	return func(s *settings) { s.authorizationAlways = true }
-}
-
 // secretHeaders are those that must not reach another host: what net/http takes out of redirects as well, Discord's second factor, and
 // the address that led there, which may contain a token. What only describes the client, like X-Super-Properties, is no secret.
 var secretHeaders = []string{
 	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
 }
 
-// withheld returns the names of the headers that are not sent.
+// withheld returns the names of the headers that are not sent. Where the path has a token that is Discord's credential; with an Authorization
+// the request would also count for the bot's global limit, and be refused while that is used up (discord-api-docs issues 4142 and 5800;
+// JDA issue 1898).
 func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
-	case !x.authorizationAlways && route.Route().TokenInPath() && isToken(message.HeaderValue(x.request.Header, "Authorization")):
+	case route.Route().TokenInPath() && isToken(message.HeaderValue(x.request.Header, "Authorization")):
 		return secretHeaders[:1]
 	}
 	return nil

@@ -279,10 +279,12 @@ func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *tes
 			defer transport.Close()
 			waiting := send(transport, newMessage(t))
 			synctest.Wait()
-			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/users/@me", "")))
+			for _, path := range []string{"/users/@me", "/gateway/bot"} {
+				assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10"+path, "")))
+			}
 			require.ErrorAs(t, waiting.wait().err, new(*httpclient.CredentialError))
 			assertTook(t, time.Second, waiting.took)
-			assert.Len(t, below.requests(), 1)
+			assert.Len(t, below.requests(), 2)
 		})
 	}
 }

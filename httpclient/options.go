@@ -43,7 +43,6 @@ type behaviour struct {
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
-	authorizationAlways bool // also where the path has a token
 	attemptTimeout      time.Duration
 	retrySettings       retrySettings
 	log                 *sparselog.Log // nil: nothing is logged

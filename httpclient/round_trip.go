@@ -114,7 +114,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
 		lease.Return()
 	default:
-		x.credential.answered(response) // before those in the queue go on
+		x.credential.answered(response, now) // before those in the queue go on
 		lease.Update(x.parse(response, nil))
 	}
 	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
@@ -144,6 +144,7 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, nil, err
 	}
+	x.ask.Unproven = x.credential.unproven()
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
 	if x.manager != nil {
 		x.times.waited += x.ask.Waited()
@@ -168,7 +169,6 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 		return buckets.Lease{}, nil, err
 	}
 	taken = true
-	x.credential.leaves()
 	return lease, content, nil
 }
 

@@ -39,7 +39,8 @@ type Transport struct {
 // runs a goroutine that removes idle buckets. Options are applied in order; a later one of the same name replaces an
 // earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
 //
-// NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails with ErrOptions.
+// NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails
+// with ErrOptions.
 func NewTransport(options ...Option) *Transport {
 	s := defaults()
 	for _, option := range options {
@@ -47,8 +48,10 @@ func NewTransport(options ...Option) *Transport {
 			option(&s)
 		}
 	}
-	t := &Transport{base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour, credentials: newCredentials(s.stateKey),
-		invalid: s.conflict(), requests: drain.New()}
+	t := &Transport{
+		base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour,
+		invalid: s.conflict(), requests: drain.New(),
+	}
 	t.hooks.Store(&s.hooks)
 	t.deadlines.epoch = time.Now()
 	t.memoryBudget.max = t.maxBufferedTotal
@@ -56,17 +59,18 @@ func NewTransport(options ...Option) *Transport {
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
-	switch {
-	case !isNil(t.limiter):
+	if !isNil(t.limiter) {
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
-		return t
-	case t.manager == nil:
-		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-		if err := t.manager.Start(); err != nil { // for its options
-			t.invalid = errors.Join(t.invalid, err)
+	} else {
+		if t.manager == nil {
+			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
+			if err := t.manager.Start(); err != nil { // for its options
+				t.invalid = errors.Join(t.invalid, err)
+			}
 		}
+		t.limiter = t.manager
 	}
-	t.limiter = t.manager
+	t.credentials = newCredentials(s.stateKey, t.manager)
 	return t
 }
 
@@ -116,16 +120,28 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 // sinceMade returns the monotonic time since the transport was made.
 func (t *Transport) sinceMade() time.Duration { return time.Since(t.deadlines.epoch) }
 
-// ResetCredential lets an Authorization that was stopped by 401s be used again, on all servers and routes. Pass the
-// whole value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
+// ResetCredential lets an Authorization be used again at once that rests after 401s, on all routes. Pass the whole
+// value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
 // token.
-func (t *Transport) ResetCredential(authorization string) { t.credentials.reset(authorization) }
+func (t *Transport) ResetCredential(authorization string) {
+	if authorization != "" {
+		t.credentials.reset(t.credentials.idOf(CredentialAuthorization, authorization))
+	}
+}
+
+// HasSucceeded reports whether Discord has accepted this Authorization within a week, for a request that needs one, in
+// this process or in one whose state was restored. What has not has one share of the budget of invalid requests with
+// all else that has not, while anything has: see buckets.Request.Unproven.
+func (t *Transport) HasSucceeded(authorization string) bool {
+	this, _ := t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
+	return this
+}
 
 // LiftHolds ends all effects of earlier refusals: of credentials, tokens in paths and webhooks, the waits after 429s,
 // and the holds of the limiter if it has a LiftHolds method, as a manager has, including one of WithManager. New
 // responses count as usual.
 func (t *Transport) LiftHolds() {
-	t.credentials.resetAll(func(credentialID) bool { return true })
+	t.credentials.resetAll()
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
 		l.LiftHolds()
 	}
@@ -149,20 +165,19 @@ func (t *Transport) CloseIdleConnections() {
 // from it.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
-// is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401, and of a webhook's 404,
-// show which credential was refused. They are inspected while the caller reads them; if the body is closed earlier,
-// Close reads what has arrived or arrives within 100 ms. If that is nothing, status and headers decide. A caller that
-// sets Accept-Encoding gets the body as it came; only for the inspection gzip and deflate are decoded, and other
-// encodings are not inspected. A 407 comes from a proxy, and does not affect credentials.
+// is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401 without the header Via,
+// and of a webhook's 404, are inspected as they come, to learn whether Discord has refused the credential. If the body
+// is closed earlier, Close waits for what arrives within 100 ms. A caller that sets Accept-Encoding gets the body as it
+// came; only for the inspection gzip and deflate are decoded, and other encodings are not inspected. A 407 comes from a
+// proxy, and does not affect credentials.
 //
 // The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if the credential has been refused before, at once also for requests that wait: a 401 stops an
-//     Authorization for ten minutes on that route with that channel, guild or webhook; everywhere after 401s of two
-//     routes without a success between them; and for ever after one to GET /users/@me or GET /gateway/bot. See
-//     ResetCredential
+//   - *CredentialError if Discord has refused the credential, at once also for requests that wait: after a 401 an
+//     Authorization rests for ten minutes on that route with that channel, guild or webhook; everywhere after 401s of two
+//     routes without a success between them. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //   - ErrOptions for options of NewTransport that exclude each other or cannot be used
 //

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// waitContext is the context of a request while it waits: it ends with the request's own, and when the credential is stopped, as the request
-// would not be sent any more. Nothing is done for that until somebody wants to know when it ends, which most requests have no need of.
-// It is used for one wait. Limiters get it, who may print it with all that it points to, so it does not know the
-// request.
+// waitContext is the context of a request while it waits: it ends with the request's own, and when the credential is
+// stopped, as the request would not be sent any more. Nothing is done for that until somebody wants to know when it
+// ends, which most requests have no need of. It is used for one wait. Limiters get it, who may print it with all that
+// it points to, so it does not know the request.
 type waitContext struct {
 	request    context.Context // the request's own; nil: not begun
 	credential *credential
@@ -23,7 +23,6 @@ type watch struct {
 	context.Context
 	stop       context.CancelCauseFunc
 	credential *credential
-	scopes     [3]scope // in which a stop is about it; the zero scope is none
 }
 
 // noWatch stands for none: the wait is over, or there is nothing that can be stopped.
@@ -89,13 +88,10 @@ func (q *waitContext) Deadline() (deadline time.Time, ok bool) {
 
 // watch lets a context end with another one and when the credential is stopped.
 func (c *credential) watch(ctx context.Context) *watch {
-	w := &watch{credential: c, scopes: [...]scope{c.inPath(), c.here(), {}}}
-	if c.state != nil {
-		w.scopes[2] = scope{credentialID: c.state.credentialID}
-	}
-	if w.scopes == [3]scope{} {
+	if c.id == (credentialID{}) {
 		return noWatch
 	}
+	w := &watch{credential: c}
 	w.Context, w.stop = context.WithCancelCause(ctx)
 	c.waiting.Store(w, struct{}{})
 	if err := c.check(); err != nil { // in the meantime
@@ -104,10 +100,10 @@ func (c *credential) watch(ctx context.Context) *watch {
 	return w
 }
 
-// wake ends the waits of those whose credential is stopped in a place, for an Authorization without a route everywhere. No lock is held.
-func (c *credentials) wake(p scope) {
+// wake ends the waits of a credential's requests that it would not be sent with any more.
+func (c *credentials) wake(id credentialID) {
 	for w := range c.waiting.All() {
-		if w.scopes[0] != p && w.scopes[1] != p && w.scopes[2] != p {
+		if w.credential.id != id {
 			continue
 		}
 		if err := w.credential.check(); err != nil {

@@ -5,90 +5,69 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
-
-	"github.com/ratelight/ratelight/routes"
 )
 
 const (
-	// maxUnverified is how many Authorizations may be tried in unverifiedFor with which nothing has succeeded yet. Each may cause a few
-	// 401s, of which Discord allows an address 10,000 in that time, and takes some kilobytes for an hour.
+	// maxUnverified is how many Authorizations may be tried in unverifiedFor with which nothing has succeeded yet. Each
+	// takes some kilobytes for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
 	// unverifiedRetry is when to come back if there are too many: one that turns out to work makes room at once.
 	unverifiedRetry = 5 * time.Second
-	// maxVerified is how many are remembered that work. The one that was not used for longest is forgotten first.
-	maxVerified = 20_000
 )
 
-// authorizations are the values of the Authorization header that have been used, by keyed hashes. One is unverified until a request with it
-// succeeds that needs one.
+// authorizations are the values of the Authorization header of late with which nothing has succeeded yet, by keyed
+// hashes.
 type authorizations struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex
-	known      map[uint64]*list.Element
-	unverified list.List // the oldest first
-	verified   list.List // the one used last first
+	unverified map[uint64]*list.Element
+	order      list.List // of attempts, the oldest first
 }
 
-// used is one of them.
-type used struct {
-	hash     uint64
-	verified bool
-	since    time.Time // that it is unverified
+// attempt is the first use of one of them.
+type attempt struct {
+	hash uint64
+	at   time.Time
 }
 
 func newAuthorizations() *authorizations {
-	return &authorizations{seed: maphash.MakeSeed(), known: make(map[uint64]*list.Element)}
+	return &authorizations{seed: maphash.MakeSeed(), unverified: make(map[uint64]*list.Element)}
 }
 
-// admit reports whether a request with that Authorization may be sent.
+// admit reports whether a request with an Authorization may be sent with which nothing has succeeded yet.
 func (a *authorizations) admit(authorization string) bool {
 	hash, now := maphash.String(a.seed, authorization), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e := a.known[hash]
-	if e != nil && e.Value.(*used).verified {
-		a.verified.MoveToFront(e)
-		return true
-	}
-	for first := a.unverified.Front(); first != nil && now.Sub(first.Value.(*used).since) >= unverifiedFor; first = a.unverified.Front() {
-		delete(a.known, a.unverified.Remove(first).(*used).hash)
+	for e := a.order.Front(); e != nil && now.Sub(e.Value.(attempt).at) >= unverifiedFor; e = a.order.Front() {
+		delete(a.unverified, a.order.Remove(e).(attempt).hash)
 	}
 	switch {
-	case a.known[hash] != nil:
+	case a.unverified[hash] != nil:
 		return true
-	case a.unverified.Len() >= maxUnverified:
+	case len(a.unverified) >= maxUnverified:
 		return false
 	}
-	a.known[hash] = a.unverified.PushBack(&used{hash: hash, since: now})
+	a.unverified[hash] = a.order.PushBack(attempt{hash, now})
 	return true
 }
 
-// succeeded takes in that Discord has accepted a request with that Authorization.
-func (a *authorizations) succeeded(authorization string) {
+// lift forgets them.
+func (a *authorizations) lift() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.unverified)
+	a.order.Init()
+}
+
+// verified records that a request with an Authorization has succeeded.
+func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch e := a.known[hash]; {
-	case e == nil: // it took long
-	case e.Value.(*used).verified:
-		return
-	default:
-		a.unverified.Remove(e)
-	}
-	a.known[hash] = a.verified.PushFront(&used{hash: hash, verified: true})
-	if a.verified.Len() > maxVerified {
-		delete(a.known, a.verified.Remove(a.verified.Back()).(*used).hash)
+	if e := a.unverified[hash]; e != nil {
+		delete(a.unverified, a.order.Remove(e).(attempt).hash)
 	}
 }
-
-// public are routes that answer also without an Authorization, so that their success proves nothing.
-var public = map[routes.Route]bool{
-	routes.GetGateway: true, routes.InviteResolve: true, routes.ListStickerPacks: true, routes.GetStickerPack: true, routes.ListVoiceRegions: true,
-	routes.GetGuildWidget: true, routes.GetGuildWidgetPNG: true, routes.GetGuildTemplate: true,
-}
-
-// needsAuthorization reports that a request to the route succeeds only with an Authorization that is valid, as far as is known. It is
-// not sent where there is a token in the path.
-func needsAuthorization(r routes.Route) bool { return r.Name() != "" && !r.TokenInPath() && !public[r] }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -106,6 +107,45 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 			}
 			time.Sleep(11 * time.Minute)
 		}
+	})
+}
+
+// The state of the one before says which tokens work.
+func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		var state bytes.Buffer
+		require.NoError(t, w.handler.Transport().WriteState(&state))
+		next := discordThatAuthorizes(t)
+		require.NoError(t, next.handler.Transport().RestoreState(&state))
+		for i := range 1001 {
+			next.as(fmt.Sprint("Bot invented-", i), "/users/@me")
+		}
+		assert.Equal(t, 200, next.as(token, "/users/@me").StatusCode)
+		assert.Equal(t, "unverified", next.as("Bot new", "/users/@me").Header.Get("X-Ratelight-Proxy"))
+	})
+}
+
+// Callers without a credential cannot have the address banned, or the budget used up.
+func TestInventedInteractionsStopNoBot(t *testing.T) {
+	play(t, func(t *testing.T) {
+		refuse := func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Via", "1.1 google")
+			rw.WriteHeader(http.StatusUnauthorized)
+		}
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
+			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", refuse),
+		})
+		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		statuses := make(map[string]int)
+		for i := range 9500 {
+			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
+		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 	})
 }
 

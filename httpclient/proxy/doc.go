@@ -50,12 +50,15 @@
 //	504     timeout              no progress, or the request's own time was over
 //	502     unreachable          Discord could not be reached, or broke off
 //	501     no-path, upgrade     there is no path, or it is about another protocol
+//	400     origin               a web page in a browser has made the request
+//	421     host                 the name in the URL is not one that RequireHost allows
 //	400     bad-request          a malformed path, header or body, or a request that is meant for an HTTP proxy
 //	405     method               CONNECT
 //
 // # Credentials
 //
-// Every Authorization has limits of its own. One with which nothing has succeeded yet may be wrong: at most a thousand of those are let
-// through in ten minutes, so that a flood of invented ones takes no more memory, and no more of the address's budget of invalid requests,
-// than others can spare. Those that are known to work are not affected. Only keyed hashes of them are kept.
+// Every Authorization has limits of its own. One with which nothing has succeeded within a week may be wrong: at most a
+// thousand of those are let through in ten minutes, so that a flood of invented ones takes no more memory than others can
+// spare. With requests without an Authorization they share half of the budget of invalid requests at most. Authorizations
+// and webhooks that have worked are not affected, also after a restart that keeps its state. Only keyed hashes are kept.
 package proxy

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -23,6 +24,7 @@ type Handler struct {
 	settings
 	transport      *httpclient.Transport
 	authorizations *authorizations
+	origins        *http.CrossOriginProtection
 	reverse        httputil.ReverseProxy
 	upstreamState  upstreamState
 	log            *sparselog.Log
@@ -41,6 +43,10 @@ func New(options ...Option) (*Handler, error) {
 		}
 	}
 	h := &Handler{settings: s, authorizations: newAuthorizations(), log: sparselog.New(s.logger), began: time.Now()}
+	h.origins = http.NewCrossOriginProtection()
+	if err := h.origins.AddTrustedOrigin(h.upstream.Scheme + "://" + h.upstream.Host); err != nil {
+		return nil, fmt.Errorf("%w: the upstream: %w", ErrOptions, err)
+	}
 	h.transport = httpclient.NewTransport(h.transportOptions()...)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
@@ -89,6 +95,13 @@ func (s *settings) globalLimitOf(authorization string) int {
 
 // Transport returns the transport that sends the requests, for its manager's numbers and for its methods.
 func (h *Handler) Transport() *httpclient.Transport { return h.transport }
+
+// LiftHolds ends all effects of earlier refusals, see httpclient.Transport.LiftHolds, and forgets which Authorizations
+// have not succeeded yet.
+func (h *Handler) LiftHolds() {
+	h.authorizations.lift()
+	h.transport.LiftHolds()
+}
 
 // Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes the handler. When
 // the context ends first, it closes it at once, and returns the context's error, see httpclient.Transport.Shutdown. Call
@@ -139,7 +152,8 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
-		if err == nil && !route.Route().TokenInPath() && !h.authorizations.admit(authorization) {
+		known := err != nil || route.Route().TokenInPath() || h.transport.HasSucceeded(authorization)
+		if !known && !h.authorizations.admit(authorization) {
 			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
@@ -180,10 +194,9 @@ func (h *Handler) answered(response *http.Response) error {
 	request := response.Request
 	body, _ := request.Context().Value(uploadKey{}).(*upload)
 	body.answer(response.Header)
-	if authorization := request.Header.Get("Authorization"); authorization != "" && response.StatusCode/100 == 2 {
-		if route, err := routes.Match(request.Method, request.URL.EscapedPath()); err == nil && needsAuthorization(route.Route()) {
-			h.authorizations.succeeded(authorization)
-		}
+	authorization := request.Header.Get("Authorization")
+	if response.StatusCode/100 == 2 && authorization != "" && h.transport.HasSucceeded(authorization) {
+		h.authorizations.verified(authorization)
 	}
 	return nil
 }

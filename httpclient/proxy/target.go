@@ -60,6 +60,9 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 			message: "this is no HTTP proxy: set the base URL of the library to it instead"}
 	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" || !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
 		return nil, badRequest("the request is meant for an HTTP proxy, which this is not: set the base URL of the library to it instead")
+	case h.ofAnotherPage(r):
+		return nil, &answer{status: http.StatusBadRequest, reason: "origin",
+			message: "the request is from a web page in a browser, for which this is not"}
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}

@@ -56,8 +56,7 @@ func New(token string, options ...Option) *Client {
 		c.invalid = err
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	// Always: where it is needed is decided by newCall, and what the caller sets is sent.
-	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base), httpclient.WithAuthorizationAlways())...)
+	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base))...)
 	// No Timeout: it would count the time in queues.
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: followRedirect}
 	return c
@@ -66,7 +65,7 @@ func New(token string, options ...Option) *Client {
 // Transport returns the client's transport, for example for its manager's statistics.
 func (c *Client) Transport() *httpclient.Transport { return c.transport }
 
-// ResetCredential lets the client's token be used again after 401s have stopped it, see
+// ResetCredential lets the client's token be used again at once while it rests after 401s, see
 // httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
@@ -106,7 +105,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // method.
 //
 // The client's credential is not sent on routes with a token in the path, which do not need it and would count for the
-// bot's global limit; pass Header("Authorization", …) to send one nevertheless.
+// bot's global limit.
 //
 // The errors are:
 //   - *APIError for every status from 300 on except 304, and for a 202 as above if it was the last or the body cannot

@@ -71,8 +71,7 @@ type settings struct {
 	maxResponse            int64
 }
 
-// WithTransport passes options to the client's transport. The client adds httpclient.WithAPI with its base URL, and
-// httpclient.WithAuthorizationAlways, because it omits its own Authorization itself where the path has a token.
+// WithTransport passes options to the client's transport. The client adds httpclient.WithAPI with its base URL.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) { s.transport = append(s.transport, options...) }
 }

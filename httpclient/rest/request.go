@@ -114,7 +114,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 	if k.err != nil {
 		return nil, fmt.Errorf("%s: %w", k.name(), k.err)
 	}
-	if !k.anonymous && !route.Route().TokenInPath() {
+	if !k.anonymous {
 		k.setDefault("Authorization", c.credential())
 	}
 	k.setDefault("User-Agent", c.userAgent)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/status"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -357,4 +358,85 @@ func TestManyViewersLookWhileRequestsComeAndGo(t *testing.T) {
 func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 	t.Parallel()
 	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none", func() { status.Handler(nil) })
+}
+
+// stopping is a transport with one credential that rests.
+type stopping struct {
+	lifted []string
+	rests  bool
+}
+
+func (s *stopping) RestingCredentials() []httpclient.RestingCredential {
+	if !s.rests {
+		return nil
+	}
+	return []httpclient.RestingCredential{{Hash: "#12ab", Route: "GET /users/@me", Status: 401, RetryAfter: 90 * time.Second}}
+}
+
+func (s *stopping) LiftHolds() { s.lifted = append(s.lifted, "all") }
+
+func (s *stopping) LiftCredential(hash string) int {
+	s.lifted = append(s.lifted, hash)
+	if hash != "#12ab" || !s.rests {
+		return 0
+	}
+	s.rests = false
+	return 1
+}
+
+func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, plain http.Handler) {
+		s := &stopping{rests: true}
+		h := status.Handler(m, status.WithLift(s), nil)
+		const shown = `"credentials":[{"kind":"Authorization","hash":"#12ab","route":"GET /users/@me","status":401,"retry_after_seconds":90}]`
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), shown)
+		assert.NotContains(t, body(t, get(plain, "GET", "/?format=json")), `"credentials"`)
+		post := func(form, origin string) int {
+			r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if origin != "" {
+				r.Header.Set("Origin", origin)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		for _, form := range []string{"", "what=", "what=x", "what=all&credential=12ab", "credential=", strings.Repeat("x", 1<<20)} {
+			assert.Equal(t, 400, post(form, ""), form[:min(len(form), 30)])
+		}
+		assert.Equal(t, 403, post("what=all", "https://evil.example"))
+		assert.Equal(t, 403, post("credential=12ab", "null"))
+		assert.Empty(t, s.lifted)
+		assert.Equal(t, 404, post("credential=ffff", ""))
+		assert.Equal(t, 200, post("credential=%2312ab", "http://127.0.0.1:8081"))
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "at once")
+		assert.Equal(t, 404, post("credential=12ab", ""))
+		assert.Equal(t, 200, post("what=all", ""))
+		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)
+		assert.Equal(t, "GET, HEAD, POST", get(h, "PUT", "/").Header.Get("Allow"))
+	})
+}
+
+func TestHoldsAndTheBudgetOfTheManagerAreLifted(t *testing.T) {
+	t.Parallel()
+	for what, lifts := range map[string][2]bool{"holds": {true, false}, "budget": {false, true}, "all": {false, true}} {
+		bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, _ http.Handler) {
+			h := status.Handler(m, status.WithLift(&stopping{}))
+			route, err := routes.GetMyUser.Compile()
+			require.NoError(t, err)
+			lease, err := m.Acquire(t.Context(), route, credential)
+			require.NoError(t, err)
+			lease.Update(ratelimits.Response{Status: 403})
+			m.Throttle(time.Minute)
+			r := httptest.NewRequest("POST", "/", strings.NewReader("what="+what))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			assert.Equal(t, 200, w.Code)
+			_, err = m.TryAcquire(route, credential)
+			assert.Equal(t, lifts[0], err == nil, "the hold, %s: %v", what, err)
+			assert.Equal(t, lifts[1], m.Stats().Invalid == 0, "the budget, %s", what)
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -22,6 +23,7 @@ const (
 // sampler takes a sample of a manager when somebody asks for it, and remembers those of the last minutes.
 type sampler struct {
 	manager *buckets.RESTBucketManager
+	lifter  Lifter // nil: it is not known which credentials rest
 
 	mu      sync.Mutex
 	taken   time.Time // the latest sample
@@ -50,13 +52,25 @@ func (s *sampler) encoded() ([]byte, error) {
 	return fmt.Appendf(nil, `{"age_seconds":%.3f,%s`, now.Sub(s.taken).Seconds(), s.text[1:]), nil
 }
 
+// forget makes the next viewer get a new sample.
+func (s *sampler) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = nil
+}
+
 // take takes a sample. The lock is held.
 func (s *sampler) take(now time.Time) error {
 	status := s.manager.Status(top)
+	var resting []httpclient.RestingCredential
+	if s.lifter != nil { // then it is not nil, also if there is none
+		resting = append([]httpclient.RestingCredential{}, s.lifter.RestingCredentials()...)
+	}
 	text, err := json.Marshal(struct {
-		Status  buckets.Status `json:"status"`
-		History history        `json:"history"`
-	}{status, s.remember(now, &status.Stats)})
+		Status      buckets.Status                 `json:"status"`
+		History     history                        `json:"history"`
+		Credentials []httpclient.RestingCredential `json:"credentials,omitzero"`
+	}{status, s.remember(now, &status.Stats), resting})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,6 +42,8 @@ type config struct {
 	TLSKey     string `type:"existingfile" placeholder:"FILE" help:"Its key."`
 	ClientCA   string `type:"existingfile" placeholder:"FILE" help:"Accept only clients with a certificate of these authorities."`
 	Insecure   bool   `help:"Listen on any address without a secret."`
+
+	AllowHost []string `placeholder:"NAME" help:"Another name by which requests reach the proxy. Without a secret and TLS it serves addresses, localhost, names without a dot, and these. Can be repeated."`
 
 	Redis       string `placeholder:"URL" help:"Share limits with other processes through this Redis or Valkey server."`
 	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
@@ -136,6 +139,11 @@ func (c *config) complete() (err error) {
 	if err := writable("record", c.Record); err != nil {
 		return err
 	}
+	for i, name := range c.AllowHost {
+		if c.AllowHost[i] = strings.TrimSpace(name); !isHost(c.AllowHost[i]) {
+			return fmt.Errorf("--allow-host is %q: expected a name without a port, such as limits.example.com", name)
+		}
+	}
 	for _, a := range []string{c.Listen, c.Admin} {
 		if a != "" && !isLoopback(a) && c.Secret == "" && c.ClientCA == "" && !c.Insecure {
 			return fmt.Errorf("others can reach %s: expected --secret, --client-ca with --tls-cert and --tls-key, or --insecure", a)
@@ -187,6 +195,22 @@ func address(flag, given, host, port, portName string, hostNames ...string) (str
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n < 1<<16
+}
+
+// isHost reports a name alone, without a scheme, a port or a path.
+func isHost(name string) bool {
+	u, err := url.Parse("//" + name)
+	return err == nil && name != "" && u.Host == name && u.Hostname() == name
+}
+
+// hosts are the names that are given for the proxy.
+func (c *config) hosts() []string {
+	names := c.AllowHost
+	for _, a := range []string{c.Listen, c.Admin} {
+		host, _, _ := net.SplitHostPort(a)
+		names = append(names, host)
+	}
+	return names
 }
 
 func isLoopback(address string) bool {

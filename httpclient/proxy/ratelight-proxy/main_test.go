@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log/slog"
@@ -17,10 +18,12 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +137,9 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--tls-cert main.go --tls-key main.go", "--tls-cert"},
 		{"", "--client-ca main.go", "--client-ca"},
 		{"", "--redis ftp://x", "--redis"},
+		{"", "--allow-host example.com:80", "--allow-host"},
+		{"", "--allow-host http://example.com", "--allow-host"},
+		{"RATELIGHT_ALLOW_HOST=a,,b", "", "--allow-host"},
 		{"", "--state /nowhere/state", "--state"},
 		{"", "--state .", "--state"},
 		{"", "--record /nowhere/trace.csv", "--record"},
@@ -316,26 +322,35 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// A page of somebody else's whose name has come to mean this machine (DNS rebinding) may read nothing.
-func TestPagesAreNotForOtherNamesWithoutASecret(t *testing.T) {
+// A web page whose name has come to mean this machine (DNS rebinding) may read and send nothing.
+func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
-	for arguments, others := range map[string]int{"": 421, "--secret " + secret: 200} {
-		r := start(t, append(strings.Fields(arguments), "--upstream", "http://127.0.0.1:1")...)
-		_, port, err := net.SplitHostPort(r.admin)
+	discord := discordtest.NewServer(t)
+	for _, c := range []struct {
+		arguments, header string
+		hosts             map[string]int
+	}{
+		{"", "", map[string]int{"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1": 200, "localhost": 200, "[::1]": 200,
+			"bot.localhost": 200, "proxy": 200, "limits.example.com": 421}},
+		{"--allow-host limits.example.com,proxy.default.svc --allow-host a.example --insecure --listen 0.0.0.0:0", "",
+			map[string]int{"limits.example.com": 200, "proxy.default.svc": 200, "a.example": 200, "10.1.2.3": 200, "evil.example": 421}},
+		{"--secret " + secret, secret, map[string]int{"evil.example": 200, "127.0.0.1": 200}},
+	} {
+		r := start(t, append(strings.Fields(c.arguments), "--upstream", discord.URL)...)
+		_, bots, err := net.SplitHostPort(r.bots)
 		require.NoError(t, err)
-		for host, want := range map[string]int{
-			"evil.example": others, "evil.example:" + port: others, "127.0.0.1.evil.example": others, "localhost.evil.example": others,
-			"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200, "localhost": 200, "LOCALHOST": 200, "bot.localhost": 200,
-		} {
-			for _, path := range []string{"/", "/metrics", "/?format=json"} {
-				request, err := http.NewRequest("GET", "http://"+r.admin+path, nil)
-				require.NoError(t, err)
-				request.Host = host
-				request.Header.Set("X-Ratelight-Secret", secret)
-				response, err := client.Do(request)
-				require.NoError(t, err)
-				response.Body.Close()
-				assert.Equal(t, want, response.StatusCode, host+path)
+		for host, want := range c.hosts {
+			for _, url := range []string{"http://" + r.admin + "/", "http://" + r.admin + "/metrics", "http://127.0.0.1:" + bots + "/users/@me"} {
+				for _, port := range []string{"", ":8080"} {
+					request, err := http.NewRequest("GET", url, nil)
+					require.NoError(t, err)
+					request.Host = host + port
+					request.Header.Set("X-Ratelight-Secret", c.header)
+					response, err := client.Do(request)
+					require.NoError(t, err)
+					response.Body.Close()
+					assert.Equal(t, want, response.StatusCode, "%s of %s with %q", url, host, c.arguments)
+				}
 			}
 		}
 	}
@@ -496,5 +511,101 @@ func TestOnlyClientsWithACertificateAreServed(t *testing.T) {
 			response.Body.Close()
 		}
 		base.CloseIdleConnections()
+	}
+}
+
+// post posts a form to the admin listener.
+func post(t *testing.T, address string, form url.Values, header ...string) int {
+	t.Helper()
+	request, err := http.NewRequest("POST", "http://"+address, strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		if request.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			request.Host = header[i+1]
+		}
+	}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
+	t.Parallel()
+	var mended atomic.Bool
+	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Via", "1.1 google")
+		if !mended.Load() {
+			w.WriteHeader(401)
+		}
+	}), discordtest.Handle("GET /channels/{id}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Via", "1.1 google")
+		if !mended.Load() {
+			w.Header().Set("Retry-After", "3600")
+			w.Header().Set("X-RateLimit-Scope", "shared")
+			w.WriteHeader(429)
+			_, _ = io.WriteString(w, `{"message":"The resource is being rate limited.","retry_after":3600,"global":false}`)
+		}
+	}))
+	const token = "Bot MTIz.canary.canary"
+	for what, c := range map[string]struct{ lifts, leaves []string }{
+		"all":    {[]string{"/users/@me", "/channels/1"}, nil},
+		"holds":  {[]string{"/channels/1"}, []string{"/users/@me"}},
+		"budget": {nil, []string{"/users/@me", "/channels/1"}},
+		"#":      {[]string{"/users/@me"}, []string{"/channels/1"}}, // the credential, by its hash
+	} {
+		mended.Store(false)
+		r := start(t, "--upstream", discord.URL)
+		as := func(path string) int {
+			request, err := http.NewRequest("GET", "http://"+r.bots+path, nil)
+			require.NoError(t, err)
+			request.Header.Set("Authorization", token)
+			response, err := client.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return response.StatusCode
+		}
+		assert.Equal(t, 401, as("/users/@me"))
+		assert.Equal(t, 429, as("/channels/1"))
+		mended.Store(true)
+		assert.Equal(t, 503, as("/users/@me"), "it rests")
+		assert.Equal(t, 429, as("/channels/1"), "it is held")
+
+		form := url.Values{"what": {what}}
+		if what == "#" {
+			_, text := get(t, "http://"+r.admin+"/?format=json")
+			assert.NotContains(t, text, "canary")
+			var page struct {
+				Credentials []struct{ Hash, Kind, Route string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(text), &page))
+			require.Len(t, page.Credentials, 1)
+			assert.Equal(t, "Authorization", page.Credentials[0].Kind)
+			assert.Equal(t, "GET /users/@me", page.Credentials[0].Route)
+			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "it has one name on the page")
+			form = url.Values{"credential": {page.Credentials[0].Hash}}
+		}
+		assert.Equal(t, 403, post(t, r.admin+"/lift", form, "Origin", "https://evil.example"))
+		assert.Equal(t, 421, post(t, r.admin+"/lift", form, "Host", "evil.example"))
+		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {"#123"}}))
+		assert.Equal(t, 400, post(t, r.admin+"/lift", url.Values{"what": {"something"}}))
+		assert.Equal(t, 405, post(t, r.admin+"/metrics", form))
+		assert.Equal(t, 503, as("/users/@me"), "nothing has changed")
+		assert.Equal(t, 200, post(t, r.admin+"/lift", form), what)
+		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "that is no hash")
+		for _, path := range c.lifts {
+			assert.Equal(t, 200, as(path), "%s after lifting %s", path, what)
+		}
+		for _, path := range c.leaves {
+			assert.NotEqual(t, 200, as(path), "%s after lifting %s", path, what)
+		}
+		r.stop()
+		assert.Equal(t, 0, <-r.status)
+		log := <-r.log
+		r.log <- "" // for the end of the test
+		assert.Equal(t, 1, strings.Count(log, "lifted"), log)
+		assert.Contains(t, log, strings.TrimSuffix(what, "#"))
+		assert.NotContains(t, log, "canary")
 	}
 }

@@ -10,9 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +45,7 @@ type service struct {
 	log      *slog.Logger
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // the handler, behind the secret
+	bots     http.Handler // the handler, behind the secret or the names of the proxy
 	admin    http.Handler
 	store    *redis.Store    // nil if nothing is shared
 	state    *statefile.File // nil if nothing is kept
@@ -111,8 +109,8 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
 			pages, err = proxy.RequireSecret(c.Secret, pages)
 		}
-	} else if c.ClientCA == "" && isLoopback(c.Admin) {
-		pages = onlyByAddress(pages)
+	} else if c.TLSCert == "" { // whose certificate is not that of another name
+		s.bots, pages = proxy.RequireHost(s.bots, c.hosts()...), proxy.RequireHost(pages, c.hosts()...)
 	}
 	s.admin = s.health(pages)
 	return s, err
@@ -145,23 +143,42 @@ func (s *service) pages() http.Handler {
 	registry.MustRegister(metrics.New(transport.Manager(), transport), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", status.Handler(transport.Manager()))
+	page := status.Handler(transport.Manager(), status.WithLift(lifter{transport, s.handler}))
+	mux.Handle("GET /{$}", page)
+	mux.Handle("POST /{$}", s.logged(page)) // the page's buttons
+	mux.Handle("POST /lift", s.logged(page))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /upstream", s.upstream)
 	return mux
 }
 
-// onlyByAddress serves requests for an address or localhost. A browser on this machine sends others for pages of somebody else, whose
-// name has come to mean this machine.
-func onlyByAddress(pages http.Handler) http.Handler {
+// lifter lifts what stops bots, with what the proxy knows besides the transport.
+type lifter struct {
+	*httpclient.Transport
+	handler *proxy.Handler
+}
+
+func (l lifter) LiftHolds() { l.handler.LiftHolds() }
+
+// logged logs requests that have lifted something. Of others nothing is logged, as they may contain anything.
+func (s *service) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
-		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && net.ParseIP(host) == nil {
-			http.Error(w, "without a secret, these pages are for requests to an address or localhost", http.StatusMisdirectedRequest)
-			return
+		recorder := &statusRecorder{w, http.StatusOK}
+		next.ServeHTTP(recorder, r)
+		if recorder.status == http.StatusOK {
+			s.log.Info("lifted", "what", r.Form.Get("what"), "credential", r.Form.Get("credential"))
 		}
-		pages.ServeHTTP(w, r)
 	})
+}
+
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *statusRecorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
 }
 
 // health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.

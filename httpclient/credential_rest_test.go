@@ -1,0 +1,165 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// One wrong 401 must not end a bot, whatever the route.
+func TestOneWrong401RestsItsRouteForTenMinutesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/users/@me", "/gateway/bot", "/guilds/1"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(unauthorized, answer(http.StatusOK, "{}"))
+				transport := newTransport(t, below)
+				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
+				assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
+				stopped := httpclient.CredentialError{Route: "GET " + routeOf(path), Status: 401}
+				stopped.RetryAfter = 10 * time.Minute
+				assertStopped(t, transport, below, getting(t, path), stopped)
+				time.Sleep(10 * time.Minute)
+				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
+			})
+		})
+	}
+}
+
+// toHook is a message to a webhook, without an Authorization.
+func toHook(t *testing.T) *http.Request {
+	t.Helper()
+	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
+}
+
+func routeOf(path string) string {
+	if path == "/guilds/1" {
+		return "/guilds/{guild_id}"
+	}
+	return path
+}
+
+// A token that is revoked rests everywhere, is tried again, and works when Discord accepts it again.
+func TestNoCredentialIsStoppedForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")))
+		time.Sleep(time.Second)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/gateway/bot")))
+		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+		stopped.RetryAfter = 10 * time.Minute
+		assertStopped(t, transport, below, posting(t, 1), stopped)
+		time.Sleep(10 * time.Minute)
+		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
+	})
+}
+
+func TestOnlyTheCodeOfAnUnknownWebhookStopsPosting(t *testing.T) {
+	t.Parallel()
+	const page = "<html>the upstream is being deployed"
+	const other = `{"message":"404: Not Found","code":0}`
+	for name, body := range map[string]string{"a page": page, "nothing": "", "another code": other} {
+		for _, method := range []string{"GET", "PATCH", "DELETE", "POST"} {
+			t.Run(method+", "+name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					below := newScript(answer(http.StatusNotFound, body), answer(http.StatusOK, "{}"))
+					transport := newTransport(t, below)
+					first := send(transport, as(newRequest(t, method, webhook, ""), ""))
+					assertStatus(t, http.StatusNotFound, first)
+					assert.Equal(t, body, first.body)
+					assertStatus(t, http.StatusOK, send(transport, toHook(t)))
+				})
+			})
+		}
+	}
+}
+
+func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
+	t.Parallel()
+	const via, json, html = "Via: 1.1 google", "Content-Type: application/json", "Content-Type: text/html"
+	const brotli = "\x8b\x00\x80{}\x03"
+	for name, c := range map[string]struct {
+		body   string
+		header []string
+		counts bool
+	}{
+		"JSON with a code":            {`{"message":"401: Unauthorized","code":0}`, []string{json}, true},
+		"JSON by another name":        {` {"code":"0"}`, []string{"Content-Type: text/plain"}, true},
+		"Via":                         {`{"message":"401: Unauthorized"}`, []string{json, via}, true},
+		"Via, nothing":                {"", []string{via}, true},
+		"Via, not decoded":            {brotli, []string{via, json, "Content-Encoding: br"}, true},
+		"a page that came by a proxy": {"<html>log in", []string{html, "Via: 1.1 squid"}, false},
+		"a page":                      {"<html>log in", []string{html}, false},
+		"a page that is called JSON":  {"<html>log in", []string{json}, false},
+		"JSON without a code":         {`{"error":"unauthorized"}`, []string{json}, false},
+		"a code of no number":         {`{"code":"UNAUTHENTICATED"}`, []string{json}, false},
+		"no object":                   {`[{"code":0}]`, []string{json}, false},
+		"half an object":              {`{"code":0`, []string{json}, false},
+		"nothing":                     {"", []string{json}, false},
+		"not decoded":                 {brotli, []string{json, "Content-Encoding: br"}, false},
+	} {
+		for kind, request := range map[string]func(*testing.T) *http.Request{
+			"Authorization": func(t *testing.T) *http.Request { return posting(t, 1) }, "webhook": toHook,
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					refusing := answer(http.StatusUnauthorized, c.body, c.header...)
+					transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
+					first := send(transport, request(t))
+					assertStatus(t, http.StatusUnauthorized, first)
+					assert.Equal(t, c.body, first.body)
+					again := send(transport, request(t)).wait()
+					if c.counts {
+						require.ErrorAs(t, again.err, new(*httpclient.CredentialError))
+					} else {
+						assertStatus(t, http.StatusOK, again)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What another server thinks of a token is no more than that server's business.
+func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(unauthorized), httpclient.WithHosts(func(string) bool { return true }))
+		for range 2 {
+			for _, r := range []*http.Request{posting(t, 1), getting(t, "/users/@me"), toHook(t)} {
+				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, "https://compatible.example", r)))
+			}
+		}
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // Discord's own counts
+		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, new(*httpclient.CredentialError))
+	})
+}
+
+func TestWhatIsStoppedIsNotSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := newTransport(t, newScript(unauthorized))
+		all := func(transport *httpclient.Transport) (calls []*call) {
+			for _, r := range []*http.Request{getting(t, "/users/@me"), getting(t, "/guilds/1"), toHook(t)} {
+				calls = append(calls, send(transport, r).wait())
+			}
+			return calls
+		}
+		assertStatus(t, http.StatusUnauthorized, all(first)...)
+		second := newTransport(t, newScript(answer(http.StatusOK, "{}")))
+		require.NoError(t, second.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+		assertStatus(t, http.StatusOK, all(second)...)
+	})
+}

@@ -1,0 +1,81 @@
+package proxy_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
+)
+
+// A page of somebody else's can make a browser on this machine send requests, also without seeing the answers.
+func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
+	t.Parallel()
+	const allowed, refused = 200, 400
+	discord := discordtest.NewServer(t)
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL))
+	require.NoError(t, err)
+	defer handler.Close()
+	for name, c := range map[string]struct {
+		header map[string]string
+		want   int
+	}{
+		"a bot":                         {nil, allowed},
+		"Node's fetch":                  {map[string]string{"Sec-Fetch-Mode": "cors"}, allowed},
+		"typed into a browser":          {map[string]string{"Sec-Fetch-Site": "none"}, allowed},
+		"a page of the proxy's":         {map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}, allowed},
+		"the same, an older browser":    {map[string]string{"Origin": "http://127.0.0.1:8080"}, allowed},
+		"a library that says Discord":   {map[string]string{"Origin": discord.URL}, allowed},
+		"another page":                  {map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, refused},
+		"its image":                     {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"}, refused},
+		"another page, older browser":   {map[string]string{"Origin": "https://evil.example"}, refused},
+		"a file":                        {map[string]string{"Origin": "null"}, refused},
+		"another port of this machine":  {map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:3000"}, refused},
+		"another port, older browser":   {map[string]string{"Origin": "http://127.0.0.1:3000"}, refused},
+		"an address, an older browser ": {map[string]string{"Origin": "http://203.0.113.5"}, refused},
+	} {
+		for _, method := range []string{"GET", "POST", "OPTIONS", "HEAD"} {
+			before := len(discord.Requests())
+			r := httptest.NewRequest(method, "/api/v10/webhooks/1/token-token-token-token", nil)
+			r.Host = "127.0.0.1:8080"
+			for key, value := range c.header {
+				r.Header.Set(key, value)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			assert.Equal(t, c.want, w.Code, "%s, %s", name, method)
+			if c.want == refused {
+				assert.Equal(t, "origin", w.Header().Get("X-Ratelight-Proxy"), name)
+				assert.True(t, before == len(discord.Requests()), "%s was sent", name)
+			}
+		}
+	}
+}
+
+// A page whose name has come to mean this machine (DNS rebinding) is of the proxy's origin.
+func TestOnlyNamesThatNoWebPageCanHaveAreServed(t *testing.T) {
+	t.Parallel()
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	handler := proxy.RequireHost(served, "Limits.Example.com", "proxy.default.svc")
+	for host, want := range map[string]int{
+		"127.0.0.1": 204, "127.0.0.1:8080": 204, "[::1]:8080": 204, "[::1]": 204, "192.0.2.7:8080": 204, "": 204,
+		"localhost": 204, "LOCALHOST:8080": 204, "bot.localhost": 204, "localhost.": 204,
+		"proxy": 204, "proxy:8080": 204, "ratelight-proxy": 204,
+		"limits.example.com": 204, "LIMITS.example.com.:8080": 204, "proxy.default.svc:8080": 204,
+		"evil.example": 421, "evil.example:8080": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421,
+		"evil-limits.example.com": 421, "a.limits.example.com": 421, "evillocalhost.example": 421, "proxy.default": 421,
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = host
+		handler.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, "%q", host)
+		if want == 421 {
+			assert.Equal(t, "host", w.Header().Get("X-Ratelight-Proxy"), host)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// knowing is a Discord that knows one bot and one webhook, and refuses everybody else.
+func knowing(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") == authorization || strings.HasSuffix(r.URL.Path, webhookSecret) {
+		return answer(http.StatusOK, "{}", "Via: 1.1 google")(r)
+	}
+	return unauthorized(r)
+}
+
+// small is a budget of a hundred invalid responses in ten minutes.
+var small = httpclient.WithBuckets(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+
+// invent sends requests with invented credentials until the budget refuses one, and returns how many were sent.
+func invent(t *testing.T, transport *httpclient.Transport, request func(i int) *http.Request) int {
+	t.Helper()
+	for i := range 1000 {
+		c := send(transport, request(i)).wait()
+		if over := new(ratelimits.BudgetError); errors.As(c.err, &over) {
+			return i
+		}
+		assertStatus(t, http.StatusUnauthorized, c)
+	}
+	return 1000
+}
+
+// inventions are what a caller without a credential can send.
+func inventions(t *testing.T) map[string]func(i int) *http.Request {
+	return map[string]func(i int) *http.Request{
+		"interactions": func(i int) *http.Request {
+			path := fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246%d/callback", i, i)
+			return as(newRequest(t, "POST", path, "{}"), "")
+		},
+		"webhooks": func(i int) *http.Request {
+			return as(newRequest(t, "POST", fmt.Sprintf("/api/v10/webhooks/%d/invented", i), "{}"), "")
+		},
+		"Authorizations": func(i int) *http.Request {
+			return as(newRequest(t, "GET", "/api/v10/users/@me", ""), fmt.Sprint("Bot invented-", i))
+		},
+	}
+}
+
+func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
+	t.Parallel()
+	for name := range inventions(t) {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					transport := newTransport(t, roundTripper(knowing), small)
+					hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
+					assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
+					if restart {
+						next := newTransport(t, roundTripper(knowing), small)
+						require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
+						transport = next
+					}
+					assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
+					for range 20 {
+						assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A success where no credential is needed proves nothing, and one that lies a week back neither.
+func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path string
+		age  time.Duration
+		sent int
+	}{
+		"a bot's own":    {"/users/@me", 0, 50},
+		"six days ago":   {"/users/@me", 6 * 24 * time.Hour, 50},
+		"eight days ago": {"/users/@me", 8 * 24 * time.Hour, 100},
+		"for everybody":  {"/gateway", 0, 100},
+		"not documented": {"/something/new", 0, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				first := newTransport(t, roundTripper(knowing), small)
+				assertStatus(t, http.StatusOK, send(first, newRequest(t, "GET", "/api/v10"+c.path, "")))
+				for range 2 { // over two restarts, in one of which it is not used
+					time.Sleep(c.age / 2)
+					next := newTransport(t, roundTripper(knowing), small)
+					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+					first = next
+				}
+				sent := invent(t, first, inventions(t)["Authorizations"])
+				assert.Equal(t, c.sent, sent, "while nobody's has worked they have all")
+			})
+		})
+	}
+}
+
+func TestATransportTellsWhetherAnAuthorizationHasSucceededWithinAWeek(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
+		assert.False(t, transport.HasSucceeded(authorization))
+		assert.False(t, transport.HasSucceeded(""))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		time.Sleep(6 * 24 * time.Hour)
+		assert.True(t, transport.HasSucceeded(authorization))
+		for _, other := range []string{"Bot another", ""} {
+			assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), other)))
+		}
+		time.Sleep(2 * 24 * time.Hour)
+		assert.False(t, transport.HasSucceeded(authorization))
+		assert.True(t, transport.HasSucceeded("Bot another"))
+		assert.False(t, transport.HasSucceeded(""))
+	})
+}
+
+func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		key := httpclient.WithStateKey([]byte("secret"))
+		first := newTransport(t, roundTripper(knowing), small, key)
+		assertStatus(t, http.StatusOK, send(first, newMessage(t)), send(first, newRequest(t, "POST", webhook, "{}")))
+		state := stateOf(t, first, true)
+		for _, secret := range []string{authorization, webhookSecret} {
+			assert.NotContains(t, string(state), secret)
+		}
+		wrong := httpclient.WithStateKey([]byte("wrong"))
+		for name, other := range map[string][]httpclient.Option{"none": nil, "another": {wrong}} {
+			transport := newTransport(t, roundTripper(knowing), append(other, small)...)
+			assert.ErrorIs(t, transport.RestoreState(bytes.NewReader(state)), buckets.ErrState, name)
+		}
+		lent := buckets.NewRESTBucketManager(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		require.NoError(t, lent.Start())
+		defer lent.Close()
+		second := newTransport(t, roundTripper(knowing), key, httpclient.WithManager(lent))
+		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
+		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
+		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
+		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "it is in use")
+	})
+}
