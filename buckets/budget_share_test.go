@@ -13,7 +13,9 @@ import (
 )
 
 // spend sends requests that are answered with a 403 until the budget refuses one, and returns how many were sent.
-func spend(t *testing.T, m *buckets.RESTBucketManager, request func(i int) buckets.Request) (sent int, refused *ratelimits.BudgetError) {
+func spend(
+	t *testing.T, m *buckets.RESTBucketManager, request func(i int) buckets.Request,
+) (sent int, refused *ratelimits.BudgetError) {
 	t.Helper()
 	for ; sent < 1000; sent++ {
 		r := request(sent)

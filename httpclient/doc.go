@@ -73,9 +73,9 @@
 //
 // # Credentials
 //
-// The Authorization header separates buckets. Only keyed hashes of it are kept, and no log, error, hook or snapshot shows
-// it. It is not sent where the path has a token, which is then the credential. A credential that Discord has refused rests
-// for ten minutes; its requests, also those that wait, fail with *[CredentialError]:
+// The Authorization header separates buckets. Only keyed hashes of it are kept, and no log, error, hook or snapshot
+// shows it. It is not sent where the path has a token, which is then the credential. A credential that Discord has
+// refused rests for ten minutes; its requests, also those that wait, fail with *[CredentialError]:
 //
 //	answer                                      what rests
 //	401                                         the Authorization on that route, with that channel, guild or webhook
@@ -84,12 +84,14 @@
 //	401 about a token in the path               that token
 //	404 with code 10015 of a webhook            that webhook
 //
-// An answer counts if it is Discord's: it has the header Via and is no page of HTML, or is JSON with a code. Other servers
-// than Discord stop nothing. A success of a request that left later ends a rest of its route, and one everywhere. Nothing is
-// stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes answer it to every bot.
-// All of them count for the budget of invalid requests. Credentials that have worked within a week have shares of it of
-// their own; all others have one together ([buckets.Request.Unproven]), so that invented ones stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an
-// Authorization be used again at once, [Transport.LiftCredential] what [Transport.RestingCredentials] lists. Redirects never carry credentials, cookies or the address of a limited host to another.
+// An answer counts if it is Discord's: it has the header Via and is no page of HTML, or is JSON with a code. Other
+// servers than Discord stop nothing. A success of a request that left later ends a rest of its route, and one
+// everywhere. Nothing is stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes
+// answer it to every bot. All of them count for the budget of invalid requests. Credentials that have worked within a
+// week have shares of it of their own; all others have one together ([buckets.Request.Unproven]), so that invented ones
+// stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an Authorization be used again at once,
+// [Transport.LiftCredential] what [Transport.RestingCredentials] lists. Redirects never carry credentials, cookies or
+// the address of a limited host to another.
 //
 // # Errors
 //

@@ -16,9 +16,9 @@ var secretHeaders = []string{
 	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
 }
 
-// withheld returns the names of the headers that are not sent. Where the path has a token that is Discord's credential; with an Authorization
-// the request would also count for the bot's global limit, and be refused while that is used up (discord-api-docs issues 4142 and 5800;
-// JDA issue 1898).
+// withheld returns the names of the headers that are not sent. Where the path has a token that is Discord's credential;
+// with an Authorization the request would also count for the bot's global limit, and be refused while that is used up
+// (discord-api-docs issues 4142 and 5800; JDA issue 1898).
 func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):

@@ -22,11 +22,12 @@ func WithHosts(limited func(host string) bool) Option {
 	return func(s *settings) { s.hosts.limited = limited }
 }
 
-// WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one name share all
-// limits and holds; different names share nothing. The name of Discord itself is "", so a proxy that only
-// forwards to Discord is declared by returning "" for it. Only what Discord refuses is known of credentials. By default, also for nil, each such host is a server of its own, by the name
-// of the host. Where neither WithHosts nor WithAPI adds a host besides Discord's own, there is nothing to be named: then every request
-// fails with ErrOptions. The host is spelled as for WithHosts, and the function must be safe for concurrent use.
+// WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one
+// name share all limits and holds; different names share nothing. The name of Discord itself is "", so a proxy that
+// only forwards to Discord is declared by returning "" for it. Only what Discord refuses is known of credentials. By
+// default, also for nil, each such host is a server of its own, by the name of the host. Where neither WithHosts nor
+// WithAPI adds a host besides Discord's own, there is nothing to be named: then every request fails with ErrOptions.
+// The host is spelled as for WithHosts, and the function must be safe for concurrent use.
 func WithServer(name func(host string) string) Option {
 	return func(s *settings) { s.hosts.server = name }
 }

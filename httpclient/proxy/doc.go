@@ -58,7 +58,8 @@
 // # Credentials
 //
 // Every Authorization has limits of its own. One with which nothing has succeeded within a week may be wrong: at most a
-// thousand of those are let through in ten minutes, so that a flood of invented ones takes no more memory than others can
-// spare. With requests without an Authorization they share half of the budget of invalid requests at most. Authorizations
-// and webhooks that have worked are not affected, also after a restart that keeps its state. Only keyed hashes are kept.
+// thousand of those are let through in ten minutes, so that a flood of invented ones takes no more memory than others
+// can spare. With requests without an Authorization they share half of the budget of invalid requests at most.
+// Authorizations and webhooks that have worked are not affected, also after a restart that keeps its state. Only keyed
+// hashes are kept.
 package proxy

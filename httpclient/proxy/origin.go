@@ -19,8 +19,9 @@ func RequireHost(next http.Handler, names ...string) http.Handler {
 		host := canonicalHost((&url.URL{Host: r.Host}).Hostname())
 		isAddress := net.ParseIP(host) != nil
 		if !isAddress && strings.Contains(host, ".") && !strings.HasSuffix(host, ".localhost") && !allowed[host] {
-			(&answer{status: http.StatusMisdirectedRequest, reason: "host",
-				message: "the proxy does not serve this host: allow its name (--allow-host), or use an address"}).write(w)
+			a := answer{status: http.StatusMisdirectedRequest, reason: "host"}
+			a.message = "the proxy does not serve this host: allow its name (--allow-host), or use an address"
+			a.write(w)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -370,7 +370,9 @@ func (s *stopping) RestingCredentials() []httpclient.RestingCredential {
 	if !s.rests {
 		return nil
 	}
-	return []httpclient.RestingCredential{{Hash: "#12ab", Route: "GET /users/@me", Status: 401, RetryAfter: 90 * time.Second}}
+	resting := httpclient.RestingCredential{Hash: "#12ab", Route: "GET /users/@me", Status: 401}
+	resting.RetryAfter = 90 * time.Second
+	return []httpclient.RestingCredential{resting}
 }
 
 func (s *stopping) LiftHolds() { s.lifted = append(s.lifted, "all") }
@@ -389,7 +391,8 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, plain http.Handler) {
 		s := &stopping{rests: true}
 		h := status.Handler(m, status.WithLift(s), nil)
-		const shown = `"credentials":[{"kind":"Authorization","hash":"#12ab","route":"GET /users/@me","status":401,"retry_after_seconds":90}]`
+		const shown = `"credentials":[{"kind":"Authorization","hash":"#12ab","route":"GET /users/@me","status":401,` +
+			`"retry_after_seconds":90}]`
 		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), shown)
 		assert.NotContains(t, body(t, get(plain, "GET", "/?format=json")), `"credentials"`)
 		post := func(form, origin string) int {
@@ -402,7 +405,8 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code
 		}
-		for _, form := range []string{"", "what=", "what=x", "what=all&credential=12ab", "credential=", strings.Repeat("x", 1<<20)} {
+		long := strings.Repeat("x", 1<<20)
+		for _, form := range []string{"", "what=", "what=x", "what=all&credential=12ab", "credential=", long} {
 			assert.Equal(t, 400, post(form, ""), form[:min(len(form), 30)])
 		}
 		assert.Equal(t, 403, post("what=all", "https://evil.example"))

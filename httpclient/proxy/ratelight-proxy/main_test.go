@@ -330,19 +330,20 @@ func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 		arguments, header string
 		hosts             map[string]int
 	}{
-		{"", "", map[string]int{"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1": 200, "localhost": 200, "[::1]": 200,
-			"bot.localhost": 200, "proxy": 200, "limits.example.com": 421}},
+		{"", "", map[string]int{"evil.example": 421, "localhost.evil.example": 421, "limits.example.com": 421,
+			"127.0.0.1": 200, "localhost": 200, "[::1]": 200, "bot.localhost": 200, "proxy": 200}},
 		{"--allow-host limits.example.com,proxy.default.svc --allow-host a.example --insecure --listen 0.0.0.0:0", "",
-			map[string]int{"limits.example.com": 200, "proxy.default.svc": 200, "a.example": 200, "10.1.2.3": 200, "evil.example": 421}},
+			map[string]int{"limits.example.com": 200, "proxy.default.svc": 200, "a.example": 200, "10.1.2.3": 200,
+				"evil.example": 421}},
 		{"--secret " + secret, secret, map[string]int{"evil.example": 200, "127.0.0.1": 200}},
 	} {
 		r := start(t, append(strings.Fields(c.arguments), "--upstream", discord.URL)...)
 		_, bots, err := net.SplitHostPort(r.bots)
 		require.NoError(t, err)
 		for host, want := range c.hosts {
-			for _, url := range []string{"http://" + r.admin + "/", "http://" + r.admin + "/metrics", "http://127.0.0.1:" + bots + "/users/@me"} {
+			for _, url := range []string{r.admin + "/", r.admin + "/metrics", "127.0.0.1:" + bots + "/users/@me"} {
 				for _, port := range []string{"", ":8080"} {
-					request, err := http.NewRequest("GET", url, nil)
+					request, err := http.NewRequest("GET", "http://"+url, nil)
 					require.NoError(t, err)
 					request.Host = host + port
 					request.Header.Set("X-Ratelight-Secret", c.header)
