@@ -78,9 +78,9 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkWaiters lets more and more requests wait in one bucket, and reports what each of them takes but for its goroutine, and how long it takes to
-// queue it, to cancel it (in an order that has nothing to do with the queue's), and to let it go: all of which
-// must not depend on how many there are.
+// BenchmarkWaiters lets more and more requests wait in one bucket, and reports what each of them takes but for its
+// goroutine, and how long it takes to queue it, to cancel it (in an order that has nothing to do with the queue's), and
+// to let it go: all of which must not depend on how many there are.
 func BenchmarkWaiters(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkWaiters(b, n) })

@@ -16,8 +16,8 @@ import (
 // crowd is how many requests wait.
 const crowd = 100_000
 
-// BenchmarkNeighbour has a hundred thousand requests of one bot wait in one bucket, and reports how long requests of another bot take then, in
-// percentiles, as a multiple of what they take when nobody waits. Slices of both take turns.
+// BenchmarkNeighbour has a hundred thousand requests of one bot wait in one bucket, and reports how long requests of
+// another bot take then, in percentiles, as a multiple of what they take when nobody waits. Slices of both take turns.
 func BenchmarkNeighbour(b *testing.B) {
 	route := messageTo(b, 1)
 	manager := func(waiting int) *buckets.RESTBucketManager {

@@ -197,3 +197,26 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 		})
 	}
 }
+
+// A window is not that of all credentials because it was that of one, nor the other way round.
+func TestWindowOfOneCredentialIsNotThatOfAllInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	for name, across := range map[string]bool{"of all before": true, "of all now": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				options := func(across bool) buckets.Option {
+					of := []buckets.LimitOption{buckets.Named("one")}
+					if across {
+						of = append(of, buckets.AcrossCredentials())
+					}
+					return buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of...)
+				}
+				m := started(t, options(across))
+				use(t, m, buckets.Request{Route: message(1)})
+				m = successor(t, stateOf(t, m, true), options(!across))
+				use(t, m, buckets.Request{Route: message(1)})
+			})
+		})
+	}
+}

@@ -97,7 +97,8 @@ func (r *replay) awaitArrival() {
 // arrive lets the next request arrive.
 func (r *replay) arrive() {
 	queue := r.load.arrivals[r.next].queue
-	x := &exchange{replay: r, number: r.next, queue: queue, request: buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}}
+	x := &exchange{replay: r, number: r.next, queue: queue}
+	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
 	x.call = x.proceed
 	x.chance.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
@@ -105,9 +106,9 @@ func (r *replay) arrive() {
 	r.awaitArrival()
 }
 
-// settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything that may have told
-// the manager something, or woken it. Each answer comes from a goroutine, for which the replay waits, so that nothing ever happens side by
-// side; they are handed out in the order in which the requests arrived.
+// settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything
+// that may have told the manager something, or woken it. Each answer comes from a goroutine, for which the replay waits,
+// so that nothing ever happens side by side. Answers are handed out in the order in which their requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return

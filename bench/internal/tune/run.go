@@ -5,8 +5,8 @@
 //
 // A replay is a simulation of discrete events: the bucket manager of the library and the simulated Discord share a clock
 // that jumps from one event to the next. Each request that waits has a goroutine, of which only one runs at a time, and
-// never beside the replay. The load, the round trips and the server are the same for every value, so that only the value makes a
-// difference.
+// never beside the replay. The load, the round trips and the server are the same for every value, so that only the
+// value makes a difference.
 package tune
 
 import (
