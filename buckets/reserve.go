@@ -39,11 +39,7 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	for _, l := range q.lines() {
 		next, known := l.limit.nextFor(now, k)
 		open := known && next <= now
-		switch {
-		case open:
-		case l.shared(): // only the others can tell; see keepFor
-			return 0, false
-		default:
+		if !open {
 			next = l.limit.behind(now, 0)
 		}
 		if at = max(at, next); !open && next <= now {
@@ -51,17 +47,6 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 		}
 	}
 	return at, true
-}
-
-// shared reports that the limit is one that processes share.
-func (l *line) shared() bool {
-	switch limit := l.limit.(type) {
-	case *bucket:
-		return limit.link != nil
-	case *declaredLimit:
-		return limit.link != nil
-	}
-	return false
 }
 
 // reserve gives a queue that could pass a limit the instant at which its first request can leave, if no other that has
@@ -114,14 +99,14 @@ func (q *queue) touchReserved() {
 // or of none, which is nil.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
-	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && !l.shared() && l.limit.behind(now, 1) > max(r.at, now)
+	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.at, now)
 }
 
 // givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those
 // lines be served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
-		if first := l.first(); first != nil && first.rank() < q.rank() && !l.shared() {
+		if first := l.first(); first != nil && first.rank() < q.rank() {
 			if gives = true; l != served {
 				l.server.touch(l)
 			}

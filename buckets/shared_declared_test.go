@@ -82,9 +82,6 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 		for _, term := range []time.Duration{0, 3 * time.Second} {
 			for _, managers := range []int{1, 2, 3} {
 				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					if managers == 3 && (name == "three limits" || name == "two limits" && term == 0) {
-						structural(t) // it takes up to 84 s, and 250 s, as grants of several limits seldom meet
-					}
 					t.Parallel()
 					bubble(t, func(t *testing.T) {
 						perRoute := newLimitedLog(5, 10*time.Second)
