@@ -130,9 +130,9 @@ func (q *queue) spendRank() {
 	turns.latest = max(turns.latest, start&^(turn-1)+turn)
 }
 
-// earliest returns of all queues in line that have the tenant of the first one, which is given, the one whose first
-// request arrived first, and lets it have the rank of the first one: inside a bucket the order of a tenant's requests is
-// that of their arrival, whatever else they need. Of very many queues it looks at the first ones only.
+// earliest returns of all queues in line that have the tenant and the bucket of the first one, which is given, the one
+// whose first request arrived first, and lets it have the rank of the first one: inside a bucket the order of a tenant's
+// requests is that of their arrival, whatever else they need. Of very many queues it looks at the first ones only.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 {
 		return first
@@ -140,7 +140,7 @@ func (l *line) earliest(first *queue) *queue {
 	q, looked := first, 0
 	for e := l.queues.Head().Next(); e != nil && looked < mostLookedAt; e = e.Next() {
 		looked++
-		if o := e.Value; o.tenant == first.tenant && o.waiting.Head().Arrived < q.waiting.Head().Arrived {
+		if o := e.Value; o.bucket == first.bucket && o.tenant == first.tenant && o.waiting.Head().Arrived < q.waiting.Head().Arrived {
 			q = o
 		}
 	}
