@@ -43,7 +43,10 @@ func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 
 // orderOf lets requests to one channel wait, a millisecond after each other, of which each is subject to the declared
 // limit of its key. It returns the numbers of those that were sent, in order.
-func orderOf(t *testing.T, keys []string, used func() (hash string, limit, remaining int, after time.Duration), options ...buckets.Option) (order []int) {
+func orderOf(
+	t *testing.T, keys []string, used func() (hash string, limit, remaining int, after time.Duration),
+	options ...buckets.Option,
+) (order []int) {
 	t.Helper()
 	key := func(r *buckets.Request) string {
 		if r.Fields == nil {
@@ -96,7 +99,7 @@ func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
 
 // A tenant that waits in many buckets, none of which has to do with this one, leaves in its turn.
 func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
-	t.Skip("known fault: a tenant's turns in all buckets are one sequence, so the one here starts after all those elsewhere")
+	t.Skip("known fault: a tenant's turns in all buckets are one sequence, so this one starts after all those elsewhere")
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -117,13 +120,14 @@ func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 
 // A tenant that comes later takes turns with one that waits in many buckets, whatever else goes on.
 func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
-	t.Skip("known fault: turns.latest grows with whoever leaves anywhere, so turns of one that comes start after those given long ago")
+	t.Skip("known fault: turns.latest grows with whoever leaves anywhere; a new tenant starts after turns given long ago")
 	t.Parallel()
 	for name, elsewhere := range map[string]func(t *testing.T, m *buckets.RESTBucketManager){
 		"nothing": func(*testing.T, *buckets.RESTBucketManager) {},
 		"requests with another credential": func(t *testing.T, m *buckets.RESTBucketManager) {
 			for range 300 {
-				m.AcquireFunc(background, &buckets.Request{Route: list(1), Authorization: "Bot two"}, func(l buckets.Lease, err error) {
+				r := &buckets.Request{Route: list(1), Authorization: "Bot two"}
+				m.AcquireFunc(background, r, func(l buckets.Lease, _ error) {
 					l.Update(limited("lists", 10, 0, time.Second))
 				})
 			}
@@ -164,8 +168,8 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
 		start := time.Now()
 		for time.Since(start) < 3*time.Minute && !c.done() {
-			m.AcquireFunc(buckets.ContextWithPriority(background), &buckets.Request{Route: message(1), Authorization: bot, Group: "a"},
-				func(l buckets.Lease, err error) { l.Update(used) })
+			r := &buckets.Request{Route: message(1), Authorization: bot, Group: "a"}
+			m.AcquireFunc(buckets.ContextWithPriority(background), r, func(l buckets.Lease, _ error) { l.Update(used) })
 			wait(500 * time.Millisecond)
 		}
 		require.True(t, c.granted())
