@@ -248,3 +248,30 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 		assert.NotEqual(t, refused(1), refused(2), "another channel")
 	})
 }
+
+// Requests of other buckets that open later than a request leaves are not ahead of it in line for the global limit,
+// however many they are.
+func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
+		opens := time.Now().Add(time.Minute)
+		for i := range 100 {
+			discover(t, m, message(i+1), limited("messages", 1, 0, time.Until(opens)))
+			wait(200 * time.Millisecond)
+		}
+		wait(time.Until(opens) - 10*time.Second)
+		for i := range 100 {
+			require.False(t, ask(m, message(i+1)).done())
+		}
+		discover(t, m, message(1000), limited("messages", 1, 0, time.Second))
+		predicted, _, err := m.Predict(request(message(1000)))
+		require.NoError(t, err)
+		assert.InDelta(t, time.Second, predicted, float64(roundings))
+		c := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(message(1000)))
+		wait(time.Second + roundings)
+		require.NoError(t, c.failed())
+		require.True(t, c.granted())
+		require.NoError(t, m.Close())
+	})
+}

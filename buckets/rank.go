@@ -56,6 +56,9 @@ func (t *turns) take(of *tenant) rank {
 	return start + t.given%turn
 }
 
+// giveBack takes a turn back that was not used. The tenant's other turns stay where they are.
+func (of *tenant) giveBack() { of.next -= turn }
+
 // tenant returns the tenant of a key, made if there is none.
 func (t *turns) tenant(key tenantKey) *tenant {
 	of := t.tenants[key]
@@ -108,10 +111,11 @@ func (q *queue) takeRank() {
 	}
 	switch urgent := q.urgent(); {
 	case !urgent:
-		q.first = 0
+		q.returnFirst()
 	case q.first == 0:
 		key.priority = true
-		q.first = turns.take(turns.tenant(key)) - headStart
+		q.urgentTenant = turns.tenant(key)
+		q.first = turns.take(q.urgentTenant) - headStart
 	}
 }
 
@@ -126,9 +130,9 @@ func (q *queue) spendRank() {
 	turns.latest = max(turns.latest, start&^(turn-1)+turn)
 }
 
-// earliest returns of all queues in line that have the tenant of the first one, which is given, the one whose first
-// request arrived first, and lets it have the rank of the first one: inside a bucket the order of a tenant's requests is
-// that of their arrival, whatever else they need. Of very many queues it looks at the first ones only.
+// earliest returns of all queues in line that have the tenant and the bucket of the first one, which is given, the one
+// whose first request arrived first, and lets it have the rank of the first one: inside a bucket the order of a tenant's
+// requests is that of their arrival, whatever else they need. Of very many queues it looks at the first ones only.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 {
 		return first
@@ -136,7 +140,7 @@ func (l *line) earliest(first *queue) *queue {
 	q, looked := first, 0
 	for e := l.queues.Head().Next(); e != nil && looked < mostLookedAt; e = e.Next() {
 		looked++
-		if o := e.Value; o.tenant == first.tenant && o.waiting.Head().Arrived < q.waiting.Head().Arrived {
+		if o := e.Value; o.bucket == first.bucket && o.tenant == first.tenant && o.waiting.Head().Arrived < q.waiting.Head().Arrived {
 			q = o
 		}
 	}
@@ -149,9 +153,21 @@ func (l *line) earliest(first *queue) *queue {
 	return first
 }
 
+// returnFirst gives back the turn of a request with priority that is not the first any more, and has not left.
+func (q *queue) returnFirst() {
+	if q.first != 0 {
+		q.urgentTenant.giveBack()
+	}
+	q.first, q.urgentTenant = 0, nil
+}
+
 // dropRank ends the queue's rank, as nobody waits in it any more.
 func (q *queue) dropRank() {
+	q.returnFirst()
 	if q.tenant != nil {
+		if q.turn != 0 { // nobody has left with it
+			q.tenant.giveBack()
+		}
 		q.tenant.queues--
 		for l := range q.above {
 			if delete(l.needed, q); len(l.needed) == 0 {
@@ -159,7 +175,7 @@ func (q *queue) dropRank() {
 			}
 		}
 	}
-	q.tenant, q.turn, q.first, q.limits, q.global = nil, 0, 0, nil, nil
+	q.tenant, q.turn, q.limits, q.global = nil, 0, nil, nil
 }
 
 // above yields the lines of all limits above its bucket that the queue needs, but for the edge.

@@ -211,10 +211,15 @@ func firstRequests(b *testing.B, n int) (worst time.Duration) {
 	defer m.Close()
 	probe := acquired(b, m, message(1), 1)
 	waiting(m, func(i int) routes.CompiledRoute { return message(i + 1) }, n)
+	return longestFirstRequest(b, m, func() { probe[0].Update(limited("messages", 1, 0, time.Hour)) })
+}
+
+// longestFirstRequest returns the longest time that the first request of a credential takes during an act.
+func longestFirstRequest(b *testing.B, m *buckets.RESTBucketManager, act func()) (worst time.Duration) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		probe[0].Update(limited("messages", 1, 0, time.Hour))
+		act()
 	}()
 	for i := 0; ; i++ {
 		select {
@@ -228,4 +233,40 @@ func firstRequests(b *testing.B, n int) (worst time.Duration) {
 		require.NoError(b, err)
 		lease.Update(limited("lists", 5, 4, time.Hour))
 	}
+}
+
+// All who wait are listed, where very many tenants wait in one bucket. Meanwhile other credentials send their first
+// request.
+//
+// Wanted: worst-ms <= 10.
+func BenchmarkStructuralFirstRequestsBesideWaitingRequests(b *testing.B) {
+	for _, tenants := range []int{1, 100, 20_000} {
+		b.Run(strconv.Itoa(tenants)+" tenants", func(b *testing.B) {
+			structural(b)
+			worst := time.Duration(math.MaxInt64)
+			for range b.N {
+				worst = min(worst, besideWaitingRequests(b, tenants))
+			}
+			b.ReportMetric(worst.Seconds()*1000, "worst-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func besideWaitingRequests(b *testing.B, tenants int) time.Duration {
+	const n = 20_000
+	m := patientManager(b)
+	defer m.Close()
+	acquired(b, m, message(1), 1)[0].Update(limited("messages", 100, 0, time.Minute))
+	for i := range n {
+		r := &buckets.Request{Route: message(1), Authorization: bot, Group: strconv.Itoa(i % tenants)}
+		m.AcquireFunc(background, r, func(lease buckets.Lease, _ error) { lease.Return() })
+	}
+	return longestFirstRequest(b, m, func() {
+		listed := 0
+		for range m.WaitingRequests() {
+			listed++
+		}
+		require.Equal(b, n, listed)
+	})
 }

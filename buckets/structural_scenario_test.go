@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 type fixedWindow struct {
 	limit  int // 0: the bucket is not limited
 	period time.Duration
+	mu     sync.Mutex
 	used   int
 	ends   time.Time
 }
@@ -28,6 +30,8 @@ func (w *fixedWindow) answer(hash string) ratelimits.Response {
 	if w.limit == 0 {
 		return plain(200)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if now := time.Now(); !now.Before(w.ends) {
 		w.used, w.ends = 0, now.Add(w.period)
 	}

@@ -1,0 +1,179 @@
+package buckets_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+)
+
+// A request that is cancelled gives its turn back: that of its tenant, and the one of those with priority. So who waits
+// in its place leaves as early as if nobody had been cancelled.
+func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
+	t.Parallel()
+	used := limited("messages", 1, 0, time.Second)
+	for _, priority := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(time.Hour))
+			discoverPunctual(t, m, message(1), used)
+			var sent sentLog
+			queueUp(m, always(message(1)), "b", 500, used, &sent)
+			ctx := background
+			if priority {
+				ctx = buckets.ContextWithPriority(ctx)
+			}
+			for range 300 {
+				c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
+				c.cancel()
+				wait(time.Microsecond)
+				require.Error(t, c.failed())
+			}
+			c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
+			wait(5 * time.Second)
+			assert.True(t, c.granted(), "priority: %t", priority)
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+// orderOf lets requests to one channel wait, a millisecond after each other, of which each is subject to the declared
+// limit of its key. It returns the numbers of those that were sent, in order.
+func orderOf(
+	t *testing.T, keys []string, used func() (hash string, limit, remaining int, after time.Duration),
+	options ...buckets.Option,
+) (order []int) {
+	t.Helper()
+	key := func(r *buckets.Request) string {
+		if r.Fields == nil {
+			return ""
+		}
+		return strings.Join(r.Fields(), "")
+	}
+	m := started(t, append(options, buckets.WithMaxRateLimit(time.Hour),
+		buckets.WithLimit(buckets.ForAll(), 100, time.Second, buckets.PerKey(key)))...)
+	discover(t, m, message(1), limited(used()))
+	wait(2 * time.Second)
+	for i, key := range keys {
+		r := &buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{key} }}
+		m.AcquireFunc(background, r, func(lease buckets.Lease, err error) {
+			order = append(order, i)
+			lease.Update(limited(used()))
+		})
+		wait(time.Millisecond)
+	}
+	wait(time.Duration(2*len(keys)) * time.Second)
+	drained(t, m)
+	return order
+}
+
+func roomyMessages() (string, int, int, time.Duration)  { return "messages", 1000, 999, time.Minute }
+func singleMessages() (string, int, int, time.Duration) { return "messages", 1, 0, time.Second }
+
+// Inside a bucket the order is that of arrival, also of requests that are subject to different declared limits and wait
+// for the global limit.
+func TestOrderOfABucketHoldsInLineForTheGlobalLimit(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		order := orderOf(t, []string{"a", "a", "a", "b", "a", "b"}, roomyMessages, buckets.WithGlobalLimit(1))
+		assert.Equal(t, []int{0, 1, 2, 3, 4, 5}, order)
+	})
+}
+
+// The same where requests are subject to a hundred different declared limits.
+func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
+	t.Skip("known fault: line.earliest looks at mostLookedAt queues only; number 1 leaves after number 50")
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		keys, want := []string{"0"}, []int{0}
+		for i := range 100 {
+			keys, want = append(keys, strconv.Itoa(i)), append(want, i+1)
+		}
+		assert.Equal(t, want, orderOf(t, keys, singleMessages))
+	})
+}
+
+// A tenant that waits in many buckets, none of which has to do with this one, leaves in its turn.
+func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
+	t.Skip("known fault: a tenant's turns in all buckets are one sequence, so this one starts after all those elsewhere")
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		used := limited("messages", 1, 0, time.Second)
+		discoverPunctual(t, m, message(1), used)
+		var sent sentLog
+		for i := range 100 {
+			discover(t, m, message(100+i), limited("messages", 1, 0, time.Hour))
+			queueUp(m, always(message(100+i)), "many", 1, used, &sentLog{})
+		}
+		queueUp(m, always(message(1)), "one", 1000, used, &sent)
+		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "many"})
+		wait(5 * time.Second) // it takes 99 s
+		assert.True(t, c.granted())
+		require.NoError(t, m.Close())
+	})
+}
+
+// A tenant that comes later takes turns with one that waits in many buckets, whatever else goes on.
+func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
+	t.Skip("known fault: turns.latest grows with whoever leaves anywhere; a new tenant starts after turns given long ago")
+	t.Parallel()
+	for name, elsewhere := range map[string]func(t *testing.T, m *buckets.RESTBucketManager){
+		"nothing": func(*testing.T, *buckets.RESTBucketManager) {},
+		"requests with another credential": func(t *testing.T, m *buckets.RESTBucketManager) {
+			for range 300 {
+				r := &buckets.Request{Route: list(1), Authorization: "Bot two"}
+				m.AcquireFunc(background, r, func(l buckets.Lease, _ error) {
+					l.Update(limited("lists", 10, 0, time.Second))
+				})
+			}
+		},
+		"one request that is exempt from the global limit": func(t *testing.T, m *buckets.RESTBucketManager) {
+			used := limited("hook", 1, 0, time.Second)
+			discover(t, m, followUp(1), used)
+			queueUp(m, always(followUp(1)), "many", 1, used, &sentLog{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				global := func(authorization string) int { return map[string]int{bot: 1}[authorization] }
+				m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimitOf(global))
+				discover(t, m, message(1), plain(200))
+				as(m, "Bot two", list(1)).update(limited("lists", 10, 0, time.Second))
+				wait(5 * time.Second)
+				queueUp(m, message, "many", 100, plain(200), &sentLog{})
+				elsewhere(t, m)
+				wait(30 * time.Second)
+				c := call(background, m, buckets.Request{Route: message(5000), Authorization: bot, Group: "new"})
+				wait(5 * time.Second) // it takes 70 s
+				assert.True(t, c.granted())
+				require.NoError(t, m.Close())
+			})
+		})
+	}
+}
+
+// A request waits at most for the requests with priority of other tenants that come within HeadStart.
+func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
+	t.Skip("known fault: headStart is 150 turns, however long those take; the other one leaves after 150 s")
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		used := limited("messages", 1, 0, time.Second)
+		discoverPunctual(t, m, message(1), used)
+		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "b"})
+		start := time.Now()
+		for time.Since(start) < 3*time.Minute && !c.done() {
+			r := &buckets.Request{Route: message(1), Authorization: bot, Group: "a"}
+			m.AcquireFunc(buckets.ContextWithPriority(background), r, func(l buckets.Lease, _ error) { l.Update(used) })
+			wait(500 * time.Millisecond)
+		}
+		require.True(t, c.granted())
+		assert.LessOrEqual(t, time.Since(start), 10*time.Second, "6 came in that time")
+		require.NoError(t, m.Close())
+	})
+}
