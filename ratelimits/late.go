@@ -14,7 +14,7 @@ const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
 	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
+	// punctualTries openings in a row that are punctual end lateness. Fewer would often end one of random length.
 	punctualTries = 3
 	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
 	variation = 16
@@ -176,12 +176,20 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
+		if w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog { // a 429 may be about an earlier place
+			opened.low = min(opened.low, w.openedFrom())
+		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
 			w.opening = untriedMany
 		}
 		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
 	}
 	w.returned = min(w.returned+n, w.limit)
+}
+
+// openedFrom is the earliest time at which the latest opening may have been announced to be.
+func (w *Window) openedFrom() time.Duration {
+	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
 
 // reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
@@ -213,6 +221,7 @@ func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().lat
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
+	first := w.opening != tried
 	if p.sent >= w.opened {
 		if w.opening = tried; w.probing == probesOpening {
 			w.probing, w.probeOut = notProbing, false
@@ -225,7 +234,7 @@ func (w *Window) accept(now time.Duration, p Permit) {
 	case p.opened == 0:
 	case !known && p.sent <= p.opened+plausible:
 		w.punctual = true
-	case by > 0 && w.rare.late.tried(p.sent, p.opened):
+	case by > 0 && first && w.rare.late.tried(p.sent, p.opened):
 		w.punctual = w.rare.late.keep()
 	}
 }
@@ -242,10 +251,12 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	m.trips = min(now-p.sent+time.Duration(w.openedWithin)*time.Millisecond, w.longest/2)
 	rare := w.readRare()
 	switch {
-	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
+	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // counted by the bucket, refused by another limit
+	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter: // a window that is full asks to wait until it closes
+	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
+		// This request was counted by the bucket, and refused by another limit.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, true
@@ -256,6 +267,11 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false
+}
+
+// movedReset reports whether another request of ours may have caused the reset that a 429 names.
+func (w *Window) movedReset(p Permit, r *Response) bool {
+	return w.inflight > 0 || w.ledger.last() >= p.sent+r.ResetAfter-tick
 }
 
 // shortestStay is for how long another client's request keeps its place at least, for all that is known.
@@ -273,7 +289,7 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
 		w.suspect(now, w.longest)
 	}
-	w.punctual, w.evidence.others = false, false
+	w.punctual = false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {
 		f.count = 0 // of the window that has closed late
