@@ -14,7 +14,7 @@ const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
 	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries openings in a row that are punctual end lateness. Fewer would often end one of random length.
+	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
 	punctualTries = 3
 	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
 	variation = 16
@@ -176,7 +176,10 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
-		if w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog { // a 429 may be about an earlier place
+		switch closes := w.evidence.fixed.closes; {
+		case w.evidence.windows() && closes.high <= opened.high: // another request was told more precisely when that is
+			opened.low = max(opened.low, closes.low)
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may be about an earlier place
 			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
@@ -221,7 +224,6 @@ func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().lat
 
 // accept records that a request of this bucket was let through: it shows when the bucket was open.
 func (w *Window) accept(now time.Duration, p Permit) {
-	first := w.opening != tried
 	if p.sent >= w.opened {
 		if w.opening = tried; w.probing == probesOpening {
 			w.probing, w.probeOut = notProbing, false
@@ -234,7 +236,7 @@ func (w *Window) accept(now time.Duration, p Permit) {
 	case p.opened == 0:
 	case !known && p.sent <= p.opened+plausible:
 		w.punctual = true
-	case by > 0 && first && w.rare.late.tried(p.sent, p.opened):
+	case by > 0 && w.rare.late.tried(p.sent, p.opened):
 		w.punctual = w.rare.late.keep()
 	}
 }
@@ -286,9 +288,6 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
-	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
-		w.suspect(now, w.longest)
-	}
 	w.punctual = false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {

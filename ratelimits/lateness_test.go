@@ -322,22 +322,6 @@ func TestExpectedPunctualityEndsLateness(t *testing.T) {
 	assert.True(t, known)
 }
 
-// Several requests that are let through at one opening tell no more than one.
-func TestTriesAtOneOpeningCountAsOne(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		k.refuseLate(b, 10*round)
-		for now := 25 * round; now < 27*round; now += round {
-			opened := k.fill(b, now)
-			b.exchange(opened, k.next(0))
-			if k.kind == ratelimits.KindFixed {
-				b.exchange(opened+50*ms, ok(2, 0, 9950*ms))
-			}
-		}
-		by, _ := b.Late()
-		assert.NotZero(t, by, "two openings were punctual")
-	})
-}
-
 // A request may be refused by a late window because another one, which left after it or arrived before, took its place. The
 // other one's response speaks of a reset that is over.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
@@ -394,4 +378,20 @@ func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 		assert.Zero(t, by)
 		assert.GreaterOrEqual(t, b.opens(opened+20*ms), opened+10*second)
 	})
+}
+
+// Of requests that one window has counted, the one whose announced reset is known best tells when the window should open.
+func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 2, 100*ms)
+	now := second
+	slow := b.send(now)
+	now += 500 * ms
+	quick := b.send(now)
+	b.Report(now+ms, quick, ok(2, 1, 100*ms))
+	b.Report(now+2*ms, slow, ok(2, 0, 100*ms))
+	opened := b.opens(now + 2*ms)
+	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
+	by, _ := b.Late()
+	assert.InDelta(t, 20*ms, by, float64(10*ms))
 }
