@@ -254,7 +254,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
-	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
 	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter: // a window that is full asks to wait until it closes
 	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
