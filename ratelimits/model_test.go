@@ -328,9 +328,10 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 }
 
 // Buckets open later than announced. Refusals that show more of that than the client knew are excused, and those from which
-// no client can tell lateness from another client's requests teach nothing. None of a fixed window is left. Where places come
-// back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too little: of a log in
-// one of 3,000 schedules, of a leaky bucket in one of 20,000.
+// no client can tell lateness from another client's requests teach nothing. Of a fixed window others are left in one of
+// 100,000 schedules: the network is slower than its period, and no answer tells which window it speaks of. Where places
+// come back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too little: of a
+// log in one of 2,000 schedules (more than three in one of 100,000), of a leaky bucket in one of 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
