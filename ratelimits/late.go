@@ -48,12 +48,13 @@ type lateness struct {
 	punctual uint8         // tries in a row that were accepted
 }
 
-// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced the
-// reset taken no time, and both of these round trips. The server may have processed the requests at any moment of them.
+// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced
+// the reset taken no time, and both of these round trips. The server may have processed the requests at any moment of
+// them.
 type measurement struct{ least, trips time.Duration }
 
-// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is open
-// for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
+// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is
+// open for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
 func (l *lateness) expect(m measurement) time.Duration {
 	if l.trips >= enoughTrips {
 		m.trips = max(m.trips-2*(l.trip/4*3), 0)
