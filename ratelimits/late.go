@@ -257,7 +257,8 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
 	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter: // a window that is full asks to wait until it closes
+	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter:
+		// A window that is full asks to wait until it closes.
 	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
 		// This request was counted by the bucket, and refused by another limit.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
