@@ -37,7 +37,7 @@ func (r *rules) drawDiscord(t *rapid.T) {
 	if !rapid.Bool().Draw(t, "measured Discord") {
 		return
 	}
-	r.add(discordtest.Discord().Punctual(), "limits of the measured Discord, punctual")
+	r.add(discordtest.Discord(), "limits of the measured Discord")
 	for range rapid.IntRange(1, 5).Draw(t, "measured operations") {
 		on := rapid.SampledFrom(measuredOperations).Draw(t, "operation")
 		r.operations = append(r.operations, on)

@@ -346,6 +346,8 @@ func (p play) blames() bool {
 	switch p.world {
 	case "one name": // no client can know which bucket a request will be counted in
 		return false
+	case "lag": // nor, without all answers, by how much a Remaining lags
+		return p.cancelled+p.deadlines+p.troubles == 0
 	case "one hash": // nor, unless it reads all answers, that two routes will meet in a channel
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
 	case "next place": // whoever forgets a bucket at once forgets how it counts

@@ -91,17 +91,18 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 	l.add(c)
 }
 
-// isOutdated reports that a response describes the window before its request: nothing remains, and the bucket is full
-// again at once. Compatible servers answer so to the first request of a window. It says nothing of the level, nor of the
-// reset. A bucket of one request may be that fast.
+// isOutdated reports that a response describes a window that should be over: something is counted, and the bucket is full
+// again at once. Compatible servers answer so to the first request of a window, and others if a window closes late. It says
+// nothing of the level, nor of the reset. A bucket of one request may be that fast.
 func (w *Window) isOutdated(r *Response) bool {
-	return r.Class == ClassOK && r.Remaining == 0 && r.ResetAfter == 0 && r.ResetRounding == 0 && (r.Limit > 1 || w.longest > 0)
+	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
+		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)
 }
 
 // noteOutdated takes in that an outdated response has come. Only a fixed window can have given it, unless the bucket may
 // be full: then it may also be a log whose next place comes back at once.
 func (w *Window) noteOutdated(r *Response) {
-	if w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
+	if r.Remaining == 0 && w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
 		w.evidence.refuted |= everyKind &^ fixed
 	}
 }

@@ -48,12 +48,13 @@ type lateness struct {
 	punctual uint8         // tries in a row that were accepted
 }
 
-// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced the
-// reset taken no time, and both of these round trips. The server may have processed the requests at any moment of them.
+// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced
+// the reset taken no time, and both of these round trips. The server may have processed the requests at any moment of
+// them.
 type measurement struct{ least, trips time.Duration }
 
-// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is open
-// for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
+// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is
+// open for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
 func (l *lateness) expect(m measurement) time.Duration {
 	if l.trips >= enoughTrips {
 		m.trips = max(m.trips-2*(l.trip/4*3), 0)
@@ -176,12 +177,23 @@ func (w *Window) reopen(n int32, opened interval) {
 		w.returned = 0
 	}
 	if opened.high > w.opened {
+		switch closes := w.evidence.fixed.closes; {
+		case w.evidence.windows() && closes.high <= opened.high: // another request was told more precisely when that is
+			opened.low = max(opened.low, closes.low)
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may be about an earlier place
+			opened.low = min(opened.low, w.openedFrom())
+		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
 			w.opening = untriedMany
 		}
 		w.openedWithin = uint16(min((opened.high-opened.low)/time.Millisecond+1, math.MaxUint16))
 	}
 	w.returned = min(w.returned+n, w.limit)
+}
+
+// openedFrom is the earliest time at which the latest opening may have been announced to be.
+func (w *Window) openedFrom() time.Duration {
+	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
 
 // reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
@@ -242,10 +254,13 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	m.trips = min(now-p.sent+time.Duration(w.openedWithin)*time.Millisecond, w.longest/2)
 	rare := w.readRare()
 	switch {
-	case w.origin != learnt || p.opened == 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
-	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit, p.sent <= rare.loweredAt: // the limit was another one
+	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // the limit was another one
 	case r.Limited && r.Remaining > 0: // the bucket was open
-	case r.Limited && r.ResetAfter >= w.longest-tick && w.opening != tried: // counted by the bucket, refused by another limit
+	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter:
+		// A window that is full asks to wait until it closes.
+	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
+		// This request was counted by the bucket, and refused by another limit.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
 		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
 		return m, true
@@ -256,6 +271,11 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false
+}
+
+// movedReset reports whether another request of ours may have caused the reset that a 429 names.
+func (w *Window) movedReset(p Permit, r *Response) bool {
+	return w.inflight > 0 || w.ledger.last() >= p.sent+r.ResetAfter-tick
 }
 
 // shortestStay is for how long another client's request keeps its place at least, for all that is known.
@@ -270,10 +290,7 @@ func (w *Window) shortestStay() time.Duration {
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
-	if late.by == 0 && w.opening == tried && p.opened == w.opened { // one place was open: reset-after may name the next place
-		w.suspect(now, w.longest)
-	}
-	w.punctual, w.evidence.others = false, false
+	w.punctual = false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {
 		f.count = 0 // of the window that has closed late

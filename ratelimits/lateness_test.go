@@ -321,3 +321,77 @@ func TestExpectedPunctualityEndsLateness(t *testing.T) {
 	assert.Zero(t, by)
 	assert.True(t, known)
 }
+
+// A request may be refused by a late window because another one, which left after it or arrived before, took its place. The
+// other one's response speaks of a reset that is over.
+func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			b.exchange(0, ok(2, 1, second))
+			overtaken := b.send(left)
+			overtaking := b.send(second + 25*ms)
+			b.Report(second+45*ms, overtaking, ok(2, 0, 0))
+			b.Report(second+46*ms, overtaken, refused(2, lateBy))
+			by, _ := b.Late()
+			assert.InDelta(t, lateBy, by, float64(80*ms))
+		})
+	}
+}
+
+// A late window that lets a request through has not begun anew, nor does another client use it.
+func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.ExpectLate(0, 0)
+	for i := range 3 {
+		b.exchange(time.Duration(i)*200*ms, ok(5, 4-i, second-time.Duration(i)*200*ms))
+	}
+	require.Equal(t, ratelimits.KindFixed, b.Kind())
+	at := second + rounding
+	permits := b.burst(at, 5)
+	for i, r := range []ratelimits.Response{ok(5, 1, 0), ok(5, 0, 0), refused(5, lateBy)} {
+		b.Report(at+20*ms, permits[i], r)
+	}
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+	by, _ := b.Late()
+	assert.InDelta(t, lateBy, by, float64(80*ms))
+}
+
+// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has just
+// been counted, and the wait is shorter.
+func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
+			return
+		}
+		now := 10 * round
+		b.exchange(now, ok(2, 1, 10*second))
+		b.exchange(now, ok(2, 0, 10*second))
+		opened := b.opens(now)
+		permits := b.burst(opened, 2)
+		b.Report(opened+20*ms, permits[0], ok(2, 1, 10*second))
+		b.Report(opened+20*ms, permits[1], refusedFor(2, 6*second, 10*second))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+		assert.GreaterOrEqual(t, b.opens(opened+20*ms), opened+10*second)
+	})
+}
+
+// Of requests that one window has counted, the one whose announced reset is known best tells when the window should open.
+func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 2, 100*ms)
+	now := second
+	slow := b.send(now)
+	now += 500 * ms
+	quick := b.send(now)
+	b.Report(now+ms, quick, ok(2, 1, 100*ms))
+	b.Report(now+2*ms, slow, ok(2, 0, 100*ms))
+	opened := b.opens(now + 2*ms)
+	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
+	by, _ := b.Late()
+	assert.InDelta(t, 20*ms, by, float64(10*ms))
+}

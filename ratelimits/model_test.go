@@ -46,7 +46,9 @@ type player interface {
 
 // String is for the story of a failure.
 func (w *Window) String() string {
-	text := fmt.Sprintf("late %v (%d of %d), %d of %d, in flight %d, uncounted %d, %v, refuted %b, count %d until %v, longest %v, probing %v", w.readRare().late.by, w.returned, w.opened, w.charged(0), w.limit, w.inflight, w.uncounted,
+	text := fmt.Sprintf("late %v (%d of %d within %d, others %v), %d of %d, in flight %d, uncounted %d, %v, refuted %b, "+
+		"count %d until %v, longest %v, probing %v",
+		w.readRare().late.by, w.returned, w.opened, w.openedWithin, w.evidence.others, w.charged(0), w.limit, w.inflight, w.uncounted,
 		w.Kind(), w.evidence.refuted, w.evidence.fixed.count, w.evidence.fixed.until, w.longest, w.probing)
 	for _, c := range w.ledger.list() {
 		text += fmt.Sprintf("\n             %+v", c)
@@ -325,17 +327,18 @@ func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
 }
 
-// Buckets open later than announced. Refusals that show more of that than the client knew are excused. A few others follow:
-// of a fixed window one in some thousand schedules, where a request that left in time is refused because a later one took its
-// place in the window that closed late. Where places come back one by one, a 429 does not tell for which of those that are
-// late it asks to wait, and may show too little.
+// Buckets open later than announced. Refusals that show more of that than the client knew are excused, and those from which
+// no client can tell lateness from another client's requests teach nothing. Of a fixed window others are left in one of
+// 100,000 schedules: the network is slower than its period, and no answer tells which window it speaks of. Where places
+// come back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too little: of a
+// log in one of 2,000 schedules (more than three in one of 100,000), of a leaky bucket in one of 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
 		of   func(int, time.Duration) discordsim.Quota
 		most int
 	}{
-		"fixed": {discordsim.Fixed, 2}, "log": {discordsim.Sliding, 3}, "leaky": {discordsim.Leaky, 3},
+		"fixed": {discordsim.Fixed, 0}, "log": {discordsim.Sliding, 3}, "leaky": {discordsim.Leaky, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

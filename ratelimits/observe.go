@@ -114,7 +114,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
 	case by > 0 && !w.evidence.windows(): // they seemed to have come back, and are later than others were
-		reset = interval{c.received, c.received}
+		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
 	}

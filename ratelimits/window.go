@@ -288,6 +288,9 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 			w.accept(received, p)
 		}
 	case ClassUser:
+		if p.opened == 0 && p.sent < w.surelyOpen() { // perhaps a later request took its place, as others are late
+			p.opened = w.reliesOn(received)
+		}
 		if m, ok := w.refusedLate(received, p, &r); ok {
 			w.refuseLate(received, p, m, &r)
 			break

@@ -80,7 +80,10 @@
 // refusal is unavoidable. Otherwise it is excused if
 //
 //   - no refusal that had shown as much lateness of this bucket had been delivered when it was sent. Requests in flight together
-//     are excused together. Report.LateOpenings counts them as one; or
+//     are excused together. Report.LateOpenings counts them as one. A refusal shows nothing if it could as well be the place
+//     of another client for all that was read: the client knows neither how long the refusal travelled, nor how long the
+//     requests did whose answers announced the opening. Another client's place is kept for the longest time that was
+//     announced, in a leaky bucket for a part of that; or
 //   - the client tried, after long enough, whether the bucket opens earlier by now: 2^k periods in which own requests were accepted
 //     had passed since the last refusal by lateness. k counts the tries in vain since the largest lateness was shown. Such a try is
 //     one request alone. It may be many if a request had been accepted since that refusal when less lateness had passed.

@@ -102,7 +102,7 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 		g.crowded = now
 	}
 	if x.who == Own {
-		g.note(x.call.Request.SentAt, now)
+		g.note(x.call.Request.SentAt, now, g.announces(now))
 		g.accept(now, quotaOf(g.counter).Period)
 		if early {
 			x.early = append(x.early, g)
@@ -124,6 +124,15 @@ func (g *gate) opened(now time.Time) time.Time {
 		return g.counter.opened(now)
 	}
 	return time.Time{}
+}
+
+// announces is the reset of which an answer speaks to a request that has just been counted.
+func (g *gate) announces(now time.Time) time.Time {
+	if g.counter == nil {
+		return now
+	}
+	state := g.counter.State(now)
+	return now.Add(state.ResetAfter - state.ResetLate)
 }
 
 // looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown: it did, or the

@@ -39,6 +39,7 @@ type lesson struct {
 	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
 	left, taken int
 	wait        time.Duration
+	ends        bool // wait is the time until a window ends, also if it has none left, as that of a late one
 	// shape is what the client knows to be refused: see exchange.shape.
 	shape string
 	// made is when the answer was.
@@ -48,7 +49,9 @@ type lesson struct {
 	timed    time.Duration // until the window of an accepted request ends; 0: it does not say
 	lags     bool          // it names one place too many
 	late     time.Duration // by which a refusal shows that the limit opens later than announced
-	early    bool          // the request was accepted earlier than such refusals made expect
+	// If the refusal travels so long, it could as well be the place of another client.
+	doubtful time.Duration
+	early    bool // the request was accepted earlier than such refusals made expect
 }
 
 // fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
@@ -146,13 +149,13 @@ func (k *knowledge) learn(l lesson, received, at time.Time) {
 		l.reading.read = at
 		k.evidence.learn(*l.reading)
 	}
-	if l.late > 0 {
+	if l.late > 0 && received.Sub(l.made) < l.doubtful {
 		k.show(l.late, at)
 	}
 	if l.early {
 		k.accepted(l.made, at)
 	}
-	if l.wait > 0 {
+	if l.wait > 0 || l.ends {
 		k.remember(fact{
 			made: l.made, over: l.made.Add(l.wait), at: at, until: received.Add(l.wait), left: l.left, taken: l.taken, shape: l.shape,
 		})
@@ -181,14 +184,16 @@ func (k *knowledge) remember(f fact) {
 	k.facts = append(k.facts, f)
 }
 
-// occupant is a request that has taken a place: when it was sent, and whether it is a stray.
+// occupant is a request that has taken a place.
 type occupant struct {
-	at    time.Time
-	stray *stray // nil: none
+	at    time.Time     // when it was sent
+	there time.Duration // how long it travelled until it was counted
+	reset time.Time     // as its answer announces it
+	stray *stray        // nil: none
 }
 
-// note remembers when a request was sent that has now taken a place.
-func (k *knowledge) note(sent, now time.Time) {
+// note remembers a request that has now taken a place, and the reset that its answer announces.
+func (k *knowledge) note(sent, now, reset time.Time) {
 	drop := 0
 	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
 		drop++
@@ -196,7 +201,7 @@ func (k *knowledge) note(sent, now time.Time) {
 	if drop > 0 && drop*2 >= len(k.sends) {
 		k.sends = k.sends[:copy(k.sends, k.sends[drop:])]
 	}
-	k.sends = append(k.sends, occupant{at: sent})
+	k.sends = append(k.sends, occupant{at: sent, there: now.Sub(sent), reset: reset})
 	k.taken++
 }
 

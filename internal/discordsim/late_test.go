@@ -114,6 +114,13 @@ func TestVerdictsOnLateness(t *testing.T) {
 			kept(120*second, 1), kept(125_001*ms, 1)), []string{becauseLate, becauseTried}, 2},
 		{"as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(1500*ms, 0)},
 			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)}, []string{becauseOthers, becauseOthers}, 0},
+		{"perhaps as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(300*ms, 0)}, []step{
+			{processed: 800 * ms, answered: 800 * ms}, // perhaps it ended at 1 s, and another one then at 2.1 s
+			instant(1801 * ms), instant(2100 * ms), instant(3101 * ms),
+		}, []string{becauseLate, becauseLate}, 2},
+		{"told that the window is over", Rule{Quota: Fixed(2, second).Late(300*ms, 0)}, []step{
+			{processed: 0, answered: 100 * ms}, {sent: 1050 * ms, processed: 1050 * ms, answered: 1050 * ms}, instant(1060 * ms),
+		}, []string{becauseLate}, 1},
 		{"other places than the client's own", Rule{Quota: one},
 			[]step{others(0, 1), trip(5 * second), trip(5300 * ms)}, []string{becauseOthers}, 0},
 	}

@@ -108,12 +108,30 @@ func (g *gate) hasRoom(now, opens time.Time) bool {
 	return used+g.refusedAt(opens) < g.counter.Quota().Limit
 }
 
-// couldBeOthers says whether a lateness looks like the request of another client: no answer had announced a longer time.
-func (g *gate) couldBeOthers(late time.Duration) bool {
+// stay is for how long the request of another client would keep a place, for all that answers have announced.
+func (g *gate) stay() time.Duration {
 	if g.pace != nil {
-		return late >= g.pace.quota.Period
+		return g.pace.quota.Period
 	}
-	return late >= g.longest
+	if quota := g.counter.Quota(); quota.Kind == KindLeaky {
+		return g.longest / time.Duration(quota.Limit) // an interval is not shorter
+	}
+	return g.longest
+}
+
+// doubtful is how long a refusal has to travel so that it could be about the place of another client, for all that can be known.
+// Answers told when the limit should have opened, but not how long their requests had travelled before they were counted.
+func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
+	if g.pace != nil {
+		return forgetAfter
+	}
+	there := forgetAfter
+	for _, s := range g.sends {
+		if s.reset.Equal(announced) {
+			there = min(there, s.there)
+		}
+	}
+	return g.stay() - late - there - 2*time.Millisecond // headers are rounded
 }
 
 // judgeLate decides about a refusal by a limit that is full of the client's own requests: whether it is full because it
@@ -125,11 +143,11 @@ func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 	switch {
 	case late <= 0 || q.sent.Before(announced) && g.crowded.Before(announced) || !g.hasRoom(now, opens):
 		return Avoidable, becauseOwn
-	case g.couldBeOthers(late):
+	case late >= g.stay(): // it looks like the request of another client
 		return Unavoidable, becauseOthers
 	case q.sent.Before(announced): // which tells the client nothing of lateness
 		return Excused, becauseLate
 	}
-	x.late, x.firstLate = late, g.refusedAt(opens) == 0
+	x.late, x.announced, x.firstLate = late, announced, g.refusedAt(opens) == 0
 	return g.refuse(now, q.heard, opens, late)
 }

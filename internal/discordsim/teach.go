@@ -20,6 +20,9 @@ func (w *World) teach(response *Response, x *exchange) {
 		if hold.honesty == honest {
 			hold.late = x.late
 		}
+		if hold.late > 0 {
+			hold.doubtful = hold.gate.doubtful(x.late, x.announced)
+		}
 	}
 	for _, g := range x.early {
 		response.addLesson(lesson{gate: g, early: true, made: x.call.Now})
@@ -39,6 +42,8 @@ func (w *World) teach(response *Response, x *exchange) {
 	description.measures = x.refusal.gate == nil && measures(b.counter.Quota(), truth)
 	if description.honesty != honest || b.counter.Quota().Kind != KindFixed {
 		description.left, description.wait = 0, 0
+	} else {
+		description.ends = x.refusal.gate == nil
 	}
 	if description.honesty == honest && b.counter.Quota().NamesNext && x.refusal.gate == nil {
 		description.reading = &reading{sent: x.call.Request.SentAt, after: truth.ResetAfter, spent: truth.Limit - truth.Remaining}

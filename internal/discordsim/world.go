@@ -109,6 +109,7 @@ type exchange struct {
 	refusal refusal
 
 	late      time.Duration // by which the refusing limit opens later than announced, if that is why it refused
+	announced time.Time     // when it should have opened
 	firstLate bool          // no other request had been refused at that opening
 	early     []*gate       // the limits that accepted it earlier than refusals had made expect
 }
