@@ -260,7 +260,7 @@ func besideWaitingRequests(b *testing.B, tenants int) time.Duration {
 	acquired(b, m, message(1), 1)[0].Update(limited("messages", 100, 0, time.Minute))
 	for i := range n {
 		r := &buckets.Request{Route: message(1), Authorization: bot, Group: strconv.Itoa(i % tenants)}
-		m.AcquireFunc(background, r, func(lease buckets.Lease, _ error) { lease.Return() })
+		buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, _ error) { lease.Return() })
 	}
 	return longestFirstRequest(b, m, func() {
 		listed := 0
