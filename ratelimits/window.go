@@ -274,7 +274,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	switch r.Class {
 	case ClassOK:
 		switch {
-		case !p.probe:
+		case !p.probe || w.HoldWait(received) > 0: // then another refusal has come since it was sent
 		case r.Status > 0 && r.Status < 500:
 			w.probing = notProbing
 		case r.Limited: // an error, but it tells how full the bucket is
