@@ -15,12 +15,11 @@ import (
 )
 
 // The core is explored exhaustively in small worlds: all orders of events up to a length. Breadth first, so that the
-// first counter-example
-// is the shortest. A manager cannot be copied, so each state is a list of events that is played from the start.
+// first counter-example is the shortest. A manager cannot be copied, so each state is a list of events that is played
+// from the start.
 //
-// RATELIGHT_EXPLORE=1 explores more than 1,000,000 states, which takes two processors a minute.
-// RATELIGHT_EXPLORE_STORY="world: 4 8 0" tells one story, as a
-// counter-example prints it.
+// RATELIGHT_EXPLORE=1 explores some hundred thousand states, which takes two processors some minutes.
+// RATELIGHT_EXPLORE_STORY="world: 4 8 0" tells one story, as a counter-example prints it.
 
 var smallWorlds = []smallWorld{
 	{
