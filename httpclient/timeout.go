@@ -57,7 +57,8 @@ const longestAttempt = 100 * 365 * 24 * time.Hour
 // or when something moves: then it fires for nothing, and is set again. A timer of its own for each would wake a thread that waits
 // for the network each time, which costs more than all else here.
 type deadlines struct {
-	epoch time.Time // what times are counted from
+	epoch       time.Time // what times are counted from
+	connections connections
 
 	mu    sync.Mutex
 	queue fifo.Queue[*attemptContext] // by when they are to be looked at

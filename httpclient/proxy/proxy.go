@@ -77,7 +77,7 @@ func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
-	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // finds a connection that is dead
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // as httpclient.WithBase says
 	return base
 }
 
