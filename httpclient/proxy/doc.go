@@ -17,7 +17,8 @@
 // own address. No credential is added, and the User-Agent is the client's.
 //
 // Bodies stream. One of up to [WithMaxBufferedBody] is read before its request is queued, so that it can be repeated after a 429 and the
-// client's disconnect is noticed; a 429 to a larger one is passed on as it came. A failure is not repeated, which the client's library
+// client's disconnect is noticed; a larger one is queued when its first byte is there, and a 429 to it is passed on as it
+// came. A failure is not repeated, which the client's library
 // does, unless [WithTransport] says otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400.
 //
 // # Waits
