@@ -203,7 +203,7 @@ func (h *Handler) answered(response *http.Response) error {
 
 // failed answers a request for which there is no response.
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
-	err = redact.Error(err, redact.Secrets(r.URL.EscapedPath(), r.Header.Get("Authorization"))...)
+	err = redact.Error(err, redact.Secrets(r.URL, r.Header.Get("Authorization"))...)
 	a := answerTo(err)
 	body, _ := r.Context().Value(uploadKey{}).(*upload)
 	if body != nil && body.fails(a.status == http.StatusGatewayTimeout) {

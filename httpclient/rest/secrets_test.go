@@ -130,3 +130,21 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 		assertHidden(t, b)
 	}
 }
+
+// A base URL may have the secret of a proxy in its path.
+func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
+	t.Parallel()
+	const secret = "SeCrEt-16-letter"
+	client := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
+	}), rest.WithBaseURL("http://proxy:8080/"+secret+"/api/v10"))
+	for _, path := range []string{"http://elsewhere/users/@me", "/users/@me", "/users/@me?signature=SeCrEt"} {
+		_, err := client.Do(t.Context(), "GET", path, nil)
+		require.Error(t, err)
+		assertHidden(t, err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
