@@ -12,7 +12,7 @@
 //
 // Everything whose path is one of Discord's API, to one upstream that is fixed. /api and the version may be missing; then /api/v10 is put
 // in. Method, the escapes of the path, query, headers with all their values, body, trailers and 1xx responses pass as they come. Removed
-// are headers for the connection, those that other proxies added (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and
+// are headers and trailers for the connection, those that other proxies added (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and
 // Expect, which the handler meets itself. From responses, Alt-Svc and Strict-Transport-Security are removed, which are about Discord's
 // own address. No credential is added, and the User-Agent is the client's.
 //

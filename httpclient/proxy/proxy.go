@@ -162,6 +162,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
 	if body != nil && body != http.NoBody {
 		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
+		own.declareTrailer(r.Trailer)
 		ctx, body = context.WithValue(ctx, uploadKey{}, own), own
 	}
 	out := r.WithContext(ctx)
@@ -178,7 +179,10 @@ func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.Host = ""                        // that of the URL
 	out.URL.RawQuery = r.In.URL.RawQuery // as it came
-	out.Trailer = r.In.Trailer           // which is filled in when the body has been read
+	out.Trailer = nil
+	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {
+		out.Trailer = body.trailer
+	}
 	for name := range out.Header {
 		if ofTheWay(name) {
 			delete(out.Header, name)

@@ -29,6 +29,29 @@ type upload struct {
 	http1                         bool
 	behind                        time.Duration // how much longer the client took than it would at slowestUpload
 	begun, reading, ended, broken atomic.Bool
+
+	received http.Header // the client's trailer, filled in when the body has been read
+	trailer  http.Header // what of it passes, nil if nothing does
+}
+
+// declareTrailer notes which trailers follow the body: those whose names may pass as headers.
+func (u *upload) declareTrailer(received http.Header) {
+	u.received = received
+	for name := range received {
+		if ofTheWay(name) {
+			continue
+		}
+		if u.trailer == nil {
+			u.trailer = make(http.Header)
+		}
+		u.trailer[name] = nil
+	}
+}
+
+func (u *upload) fillTrailer() {
+	for name := range u.trailer {
+		u.trailer[name] = u.received[name]
+	}
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -43,6 +66,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.behind = max(u.behind+time.Since(start)-time.Duration(n)*time.Second/slowestUpload, 0)
 	switch {
 	case err == io.EOF:
+		u.fillTrailer()
 		u.ended.Store(true)
 	case err != nil:
 		u.broken.Store(true)

@@ -86,6 +86,9 @@ type call struct {
 	err       error // what is wrong with the options
 }
 
+// repeatable reports whether the request can be sent again, and does no harm then.
+func (c *call) repeatable() bool { return !c.content.once && message.IsIdempotent(c.method) }
+
 // name is how errors call the request: method and template, without parameters.
 func (c *call) name() string { return c.route.Route().String() }
 
