@@ -20,6 +20,8 @@
 // client's disconnect is noticed; a larger one is queued when its first byte is there, and a 429 to it is passed on as it
 // came. A failure is not repeated, which the client's library
 // does, unless [WithTransport] says otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400.
+// An early answer to an upload is passed on at once; over HTTP/1 the client has 5 s for the rest, and the connection is
+// closed. A client that takes nothing of its response for 30 seconds loses its connection.
 //
 // # Waits
 //

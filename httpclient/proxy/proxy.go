@@ -120,6 +120,10 @@ func (h *Handler) Close() error {
 
 // ServeHTTP forwards a request, and returns when its response has been copied.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := newResponseWriter(w)
+	response.pause() // of the request before
+	defer response.begin()
+	w = response
 	out, refused := h.prepare(w, r)
 	if refused != nil {
 		refused.write(w)
@@ -132,6 +136,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.reverse.ServeHTTP(w, out)
 	if large {
+		_ = body.Close()
 		body.drain(r)
 	}
 }
@@ -161,7 +166,8 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
 	if body != nil && body != http.NoBody {
-		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
+		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1,
+			reading: make(chan struct{}, 1)}
 		own.declareTrailer(r.Trailer)
 		ctx, body = context.WithValue(ctx, uploadKey{}, own), own
 	}
