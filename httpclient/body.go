@@ -75,8 +75,9 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	return request.Body.Close()
 }
 
-// awaitBody waits for the first byte of a body that is sent as it comes: a source that gives nothing may not hold a lease
-// for which others wait. A request that would be refused does not ask for its body, which its client may wait for.
+// awaitBody waits for the first byte of a body that is sent as it comes: a source that gives nothing may not hold a
+// lease for which others wait. A request that would be refused does not ask for its body, which its client may wait
+// for.
 func (x *roundTrip) awaitBody() error {
 	if !x.body.unread || inMemory(x.body.once) || x.wouldBeRefused() {
 		return nil

@@ -153,8 +153,8 @@ func TestASlowAnswerDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
 	})
 }
 
-// The default base finds out by itself, also when an attempt may take any time. It is made of http.DefaultTransport, so this
-// test does not run beside others.
+// The default base finds out by itself, also when an attempt may take any time. It is made of http.DefaultTransport, so
+// this test does not run beside others.
 func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()

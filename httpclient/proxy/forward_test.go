@@ -320,7 +320,8 @@ func TestTrailersThatMayNotPassAsHeadersDoNotPass(t *testing.T) {
 				trailer = r.Trailer
 			}, proxy.WithMaxBufferedBody(1000))
 			body := fmt.Sprintf("%x\r\n%s\r\n0\r\n", size, strings.Repeat("x", size))
-			_, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For, Cf-Ray\r\n\r\n" +
+			_, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\n" +
+				"Transfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For, Cf-Ray\r\n\r\n" +
 				body + "X-Sum: sum\r\nX-Forwarded-For: 1.2.3.4\r\nCf-Ray: a\r\nX-Ratelight-Secret: b\r\n\r\n")
 			assert.Equal(t, 200, got.StatusCode)
 			assert.Equal(t, http.Header{"X-Sum": {"sum"}}, trailer)
@@ -333,7 +334,9 @@ func TestABodyInMemoryIsSentWithItsLength(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var length int64
 		var encoding []string
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { length, encoding = r.ContentLength, r.TransferEncoding })
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
+			length, encoding = r.ContentLength, r.TransferEncoding
+		})
 		r := newRequest(t, "POST", messages, "")
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), -1
 		assert.Equal(t, 200, w.do(r).StatusCode)

@@ -94,7 +94,8 @@ func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
 	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}))
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)), proxy.WithMaxBufferedBody(1000))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)),
+		proxy.WithMaxBufferedBody(1000))
 	require.NoError(t, err)
 	defer handler.Close()
 	server, transport := http2Server(t, handler)

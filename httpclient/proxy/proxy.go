@@ -77,7 +77,8 @@ func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
-	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // as httpclient.WithBase says
+	// As httpclient.WithBase says.
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return base
 }
 

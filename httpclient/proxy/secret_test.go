@@ -121,7 +121,8 @@ func TestTokensShowNowhere(t *testing.T) {
 func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var log bytes.Buffer
-		w := serve(t, proxy.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), proxy.WithTransport(httpclient.WithBase(echo{})))
+		w := serve(t, proxy.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			proxy.WithTransport(httpclient.WithBase(echo{})))
 		got := w.send("GET", "/users/@me?signature=canary-signature", "")
 		assertOwn(t, got, 502, "unreachable")
 		shown := log.String() + got.text + w.handler.Upstream().Failure

@@ -95,7 +95,7 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 		conn, err := w.network.dial(t.Context(), "", "")
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = io.WriteString(conn, "POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n")
+		_, err = io.WriteString(conn, "POST "+messages+" HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n")
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		r := newRequest(t, "POST", messages, "{}")
@@ -106,7 +106,8 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	})
 }
 
-// Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still reads.
+// Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still
+// reads.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
 	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,8 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there stays
-// as it is. Repeated slashes up to there become one, as they come from base URLs that end in one.
+// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there
+// stays as it is. Repeated slashes up to there become one, as they come from base URLs that end in one.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))

@@ -83,7 +83,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setDeadline sets until when a read may take, of a server that can. It reports false after Close, whose deadline stays.
+// setDeadline sets until when a read may take, of a server that can. It reports false after Close, whose deadline
+// stays.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -128,8 +129,8 @@ func (h *Handler) isLarge(r *http.Request) bool {
 	return r.ContentLength < 0 || r.ContentLength > h.maxBuffered
 }
 
-// drain reads the rest of a large body whose request has been answered early, until the deadline of Close. Over HTTP/1 a
-// client that is still sending it would otherwise see a broken connection instead of the answer. One that waits to be
+// drain reads the rest of a large body whose request has been answered early, until the deadline of Close. Over HTTP/1
+// a client that is still sending it would otherwise see a broken connection instead of the answer. One that waits to be
 // told to send it (Expect) has its answer.
 func (u *upload) drain(r *http.Request) {
 	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {

@@ -101,8 +101,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 //
 // After a response that says that Discord is not ready yet (202 with retry_after, or with a code of 11xxxx, as from the
 // message search of a guild that is not indexed), Do waits and sends the request again, up to 30 times, unless it is a
-// POST or PATCH, which Discord may have carried out. Each wait is bounded like those in queues. Redirects are followed within the host of the base URL, and only if they keep the
-// method.
+// POST or PATCH, which Discord may have carried out. Each wait is bounded like those in queues. Redirects are followed
+// within the host of the base URL, and only if they keep the method.
 //
 // The client's credential is not sent on routes with a token in the path, which do not need it and would count for the
 // bot's global limit.

@@ -240,7 +240,8 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 // A POST that Discord has accepted may be carried out, so it is not sent again.
 func TestClientDoesNotRepeatWhatMayBeCarriedOutTwice(t *testing.T) {
 	t.Parallel()
-	for method, repeated := range map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false} {
+	methods := map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false}
+	for method, repeated := range methods {
 		synctest.Test(t, func(t *testing.T) {
 			below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
 			_, err := newClient(t, below).Do(t.Context(), method, clientSearch, nil)

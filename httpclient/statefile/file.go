@@ -74,10 +74,11 @@ type File struct {
 // A file that is damaged, of another version or of another key is renamed to path + ".corrupt", which replaces an older one, and the
 // program begins without a state: see SetAside.
 //
-// The errors are ErrLocked if somebody else has the file, which is told by a lock on path + ".lock" that ends with its process; those of
-// the file system, and that it is no regular file; errors.ErrUnsupported on systems without such locks (Windows); and those of RestoreState and WriteState.
-// Close the keeper then and send nothing with it: the file may still be what the process before has left at its end, and the next process
-// would go on there, as if nothing had been sent since.
+// The errors are ErrLocked if somebody else has the file, which is told by a lock on path + ".lock" that ends with its
+// process; those of the file system, and that it is no regular file; errors.ErrUnsupported on systems without such
+// locks (Windows); and those of RestoreState and WriteState. Close the keeper then and send nothing with it: the file
+// may still be what the process before has left at its end, and the next process would go on there, as if nothing had
+// been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),
