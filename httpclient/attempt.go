@@ -129,7 +129,7 @@ func (a *attempt) prepare(content io.ReadCloser) {
 		a.request.Body = http.NoBody
 	}
 	if x.body.measured {
-		a.request.ContentLength = x.body.length
+		a.request.ContentLength, a.request.TransferEncoding = x.body.length, nil
 	}
 	if content != nil && content != http.NoBody && !sentInOnePiece(content, a.request.ContentLength) && a.request.Context().Done() != nil {
 		a.watchUpload()

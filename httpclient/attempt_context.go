@@ -3,6 +3,7 @@ package httpclient
 import (
 	"context"
 	"errors"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +27,12 @@ type attemptContext struct {
 	patience        time.Duration
 	waiting         atomic.Int64                  // since when, as deadlines count time, or one of the values below
 	entry           fifo.Element[*attemptContext] // among the deadlines, by the time when it is to be looked at
+	connection      atomic.Pointer[connection]    // nil: none that is known
+
+	mu    sync.Mutex
+	trace *httptrace.ClientTrace // nil if nobody has asked for it
 
 	// Without cancel.
-	mu      sync.Mutex
 	ended   bool
 	tooLate bool          // it ended because its time was over
 	done    chan struct{} // nil if nobody has asked for it
@@ -74,8 +78,9 @@ func (s *attemptContext) wait() {
 	}
 }
 
-// rest says that nobody waits any more.
+// rest says that nobody waits any more, as something has come.
 func (s *attemptContext) rest() {
+	s.noteProgress(s.deadlines.now())
 	for {
 		since := s.waiting.Load()
 		if since < 0 || s.waiting.CompareAndSwap(since, atRest) {
@@ -86,8 +91,16 @@ func (s *attemptContext) rest() {
 
 // moved says that bytes have moved, should somebody be waiting for others.
 func (s *attemptContext) moved() {
+	now := s.deadlines.now()
+	s.noteProgress(now)
 	if since := s.waiting.Load(); since >= 0 {
-		s.waiting.CompareAndSwap(since, int64(s.deadlines.now())) // or else something has moved at the same time
+		s.waiting.CompareAndSwap(since, int64(now)) // or else something has moved at the same time
+	}
+}
+
+func (s *attemptContext) noteProgress(now time.Duration) {
+	if c := s.connection.Load(); c != nil {
+		c.moved.Store(int64(now))
 	}
 }
 
@@ -117,6 +130,7 @@ func (s *attemptContext) release() bool {
 		return false
 	}
 	s.deadlines.remove(s)
+	s.deadlines.connections.leave(s, false)
 	return true
 }
 
@@ -142,6 +156,9 @@ func (s *attemptContext) late() bool {
 
 // finish makes the context end, because its time is over or not. It is called once.
 func (s *attemptContext) finish(late bool) {
+	if late {
+		defer s.deadlines.connections.leave(s, true)
+	}
 	switch {
 	case s.cancel != nil && late:
 		s.cancel(errAttemptTimeout)

@@ -16,14 +16,16 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
 
 // body gives a request's body again for each attempt.
 type body struct {
 	get func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
 	// once is the body that cannot be repeated, nil after the first attempt.
-	once io.ReadCloser
-	gone bool
+	once   io.ReadCloser
+	gone   bool
+	unread bool // nothing has been read of once yet
 
 	measured    bool // length is that of a body whose request does not say it
 	length      int64
@@ -41,7 +43,7 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		b.get, b.once = request.GetBody, request.Body
 		return nil
 	case limit == 0 || declared > limit || declared > 0 && !b.reservation.takeAll(declared):
-		b.once, b.gone = request.Body, true
+		b.once, b.gone, b.unread = request.Body, true, true
 		return nil
 	case declared > 0:
 		limit = declared
@@ -71,6 +73,42 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		return io.NopCloser(bytes.NewReader(kept)), nil
 	}
 	return request.Body.Close()
+}
+
+// awaitBody waits for the first byte of a body that is sent as it comes: a source that gives nothing may not hold a
+// lease for which others wait. A request that would be refused does not ask for its body, which its client may wait
+// for.
+func (x *roundTrip) awaitBody() error {
+	if !x.body.unread || inMemory(x.body.once) || x.wouldBeRefused() {
+		return nil
+	}
+	defer x.measure(&x.times.waited)()
+	ctx := x.request.Context()
+	if x.attemptTimeout > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeoutCause(ctx, min(x.attemptTimeout, longestAttempt),
+			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
+		defer end()
+	}
+	first, _, err := x.body.reservation.readWhile(x.life, ctx, x.body.once, 0, false)
+	if err != nil {
+		x.body.once = nil // which is closed
+		return err
+	}
+	x.body.once = withHead(first, x.body.once)
+	return nil
+}
+
+// wouldBeRefused reports that the limiter, or what is known of the credential, refuses the request at once.
+func (x *roundTrip) wouldBeRefused() bool {
+	if x.credential.check() != nil {
+		return true
+	}
+	if x.manager == nil {
+		return false
+	}
+	predicted, _, err := x.manager.Predict(&x.ask)
+	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
 }
 
 // addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
@@ -318,8 +356,8 @@ func (r *reservation) readWhile(life, ctx context.Context, body io.ReadCloser, l
 		return h
 	})
 	why := func() error {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		return buckets.ErrClosed
 	}

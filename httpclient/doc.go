@@ -62,10 +62,11 @@
 //
 // # Bodies
 //
-// A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with its
-// length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is sent
-// once. A body that is not in memory is sent by a goroutine of its own. If its source gives nothing more and Close does not
-// end the read, that goroutine stays until the source gives something; the request fails in time all the same.
+// A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with
+// its length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is
+// sent once, and its request is queued when its first byte is there. A body that is not in memory is sent by a
+// goroutine of its own. If its source gives nothing more and Close does not end the read, that goroutine stays until
+// the source gives something; the request fails in time all the same.
 //
 // Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
 // a 401's without Via and of a webhook's 404, which are looked at as they come; Close may then take up to 100 ms.

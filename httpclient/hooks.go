@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/httpclient/internal/redact"
 	"github.com/ratelight/ratelight/internal/sparselog"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -246,9 +245,9 @@ func (x *roundTrip) logFailure(level slog.Level, response *http.Response, err er
 	x.log.Flush(now, false)
 }
 
-// redacted returns an error without the token and the credential of the request.
+// redacted returns an error without the credential of the request and the secrets of its URL.
 func (x *roundTrip) redacted(err error) error {
-	return redact.Error(err, redact.Secrets(message.Path(x.request.URL), x.ask.Authorization)...)
+	return redact.Error(err, redact.Secrets(x.request.URL, x.ask.Authorization)...)
 }
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }

@@ -10,6 +10,7 @@ import "github.com/ratelight/ratelight/httpclient/internal/redact"
 // error that it finds is the original: do not log that. An error without secrets is returned unchanged, and nil for
 // nil.
 //
-// Tokens are recognised by their position, after /webhooks/{id} and /interactions/{id}; other segments of a path that
-// are longer than ids are removed, too.
+// Tokens are recognised by their position, after /webhooks/{id} and /interactions/{id}. Other segments of a path that
+// have 16 characters or more are removed, too, unless they are ids or words of Discord's own paths: they may be the
+// secret of a proxy.
 func Redact(err error) error { return redact.Error(err) }

@@ -103,6 +103,8 @@ func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
 	plain := []error{
 		io.EOF, fmt.Errorf("a: %w", io.EOF), errors.Join(io.EOF, context.Canceled), &ratelimits.EdgeError{Route: "POST /webhooks/{webhook_id}/{webhook_token}"},
 		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/channels/1234567890123456789/messages", Err: io.EOF},
+		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/guilds/1/scheduled-events", Err: io.EOF},
+		&url.Error{Op: "Get", URL: "/guilds/1234567890123456/scheduled-events", Err: io.EOF},
 		errors.New("POST /webhooks/{webhook_id}/{webhook_token}/slack failed"), errors.New("POST /webhooks/1/…/slack"), errors.New("/webhooks/1"),
 		errors.New("see https://discord.com/developers/docs, or http://localhost:8080."),
 		&url.Error{Op: "Get", URL: "", Err: errors.New("http: nil Request.URL")},
@@ -128,6 +130,9 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 		`Post "discord.com:…": EOF`:                                         at("discord.com:SeCrEt/%zz"),
 		`Post "mailto:…": EOF`:                                              at("mailto:SeCrEt@discord.com"),
 		`Post "https://discord.com/a/…": EOF`:                               at("https://discord.com/a/" + webhookSecret),
+		`Post "http://proxy:8080/…/api/v10/users/@me": EOF`:                 at("http://proxy:8080/SeCrEt-16-letter/api/v10/users/@me"),
+		`Post "http://proxy:8080/…/users/1": EOF`:                           at("http://proxy:8080/0123456789012345/users/1"),
+		`Post "http://proxy:8080/…/applications/1/role-connections": EOF`:   at("http://proxy:8080/SeCrEt-20-letters-xx/applications/1/role-connections"),
 		`request: Post "https://discord.com/webhooks/9/…": EOF`:             fmt.Errorf("request: %w", at("https://discord.com/webhooks/9/SeCrEt")),
 		`see https://discord.com/webhooks/10/…?…, "http://a/?…"`:            errors.New(`see https://discord.com/webhooks/10/SeCrEt?SeCrEt, "http://a/?SeCrEt"`),
 		`at /api/v10/webhooks/14/…/slack, /interactions/15/…: EOF`:          fmt.Errorf("at /api/v10/webhooks/14/SeCrEt/slack, /interactions/15/SeCrEt: %w", io.EOF),

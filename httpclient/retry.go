@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -269,11 +270,7 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	case retryAlways:
 		return true
 	}
-	switch methodOf(x.request) {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	if x.retrySettings.unsafe || neverSent(err) {
+	if message.IsIdempotent(methodOf(x.request)) || x.retrySettings.unsafe || neverSent(err) {
 		return true
 	}
 	nonce := x.enforcesNonce()
@@ -299,7 +296,7 @@ func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
-	message, ok := decode[map[string]json.RawMessage](&x.body) // not a struct, which takes the names in any case
-	nonce := string(message["nonce"])
-	return ok && string(message["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
+	fields, ok := decode[map[string]json.RawMessage](&x.body) // not a struct, which takes the names in any case
+	nonce := string(fields["nonce"])
+	return ok && string(fields["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
 }

@@ -264,7 +264,11 @@ func newServer(t *testing.T, handler http.HandlerFunc) *http.Transport {
 	p := &pipes{dialed: make(chan net.Conn)}
 	p.closed, p.close = context.WithCancel(context.Background())
 	var serving sync.WaitGroup
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
+		Protocols:   protocols,
 		BaseContext: func(net.Listener) context.Context { return p.closed },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			serving.Add(1)

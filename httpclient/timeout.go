@@ -22,6 +22,9 @@ const DefaultAttemptTimeout = 15 * time.Second
 //     memory (see below) of a known length up to 32 KiB is one part
 //   - each read of the response's body. While the body is not being read, there is no timeout
 //
+// A body that is sent as it comes, because it is too large to be kept, has as long to give its first byte; its request
+// waits for its limits after that.
+//
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no timeout.
 //
 // Closing a body may not end a blocked read of its source. So a request whose body is not known to be in memory is sent
@@ -57,7 +60,8 @@ const longestAttempt = 100 * 365 * 24 * time.Hour
 // or when something moves: then it fires for nothing, and is set again. A timer of its own for each would wake a thread that waits
 // for the network each time, which costs more than all else here.
 type deadlines struct {
-	epoch time.Time // what times are counted from
+	epoch       time.Time // what times are counted from
+	connections connections
 
 	mu    sync.Mutex
 	queue fifo.Queue[*attemptContext] // by when they are to be looked at

@@ -17,10 +17,11 @@ import (
 // from NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest make
 // one in each bubble, because all attempts share a timer.
 type Transport struct {
-	base    http.RoundTripper
-	limiter Limiter
-	manager *buckets.RESTBucketManager // the limiter, if it is one
-	owned   bool
+	base     http.RoundTripper
+	ownsBase bool
+	limiter  Limiter
+	manager  *buckets.RESTBucketManager // the limiter, if it is one
+	owned    bool
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
@@ -57,7 +58,7 @@ func NewTransport(options ...Option) *Transport {
 	t.memoryBudget.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
-		t.base = http.DefaultTransport
+		t.base, t.ownsBase = newBase()
 	}
 	if !isNil(t.limiter) {
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
@@ -72,6 +73,26 @@ func NewTransport(options ...Option) *Transport {
 	}
 	t.credentials = newCredentials(s.stateKey, t.manager)
 	return t
+}
+
+// Pings find an HTTP/2 connection on which nothing comes any more before the next request is lost on it.
+const (
+	pingAfter   = 15 * time.Second // without anything from the server
+	pingTimeout = 5 * time.Second
+)
+
+// newBase returns a transport like http.DefaultTransport that finds dead connections, and true; or what is there in its
+// place.
+func newBase() (base http.RoundTripper, isOwn bool) {
+	usual, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport, false
+	}
+	own := usual.Clone()
+	if own.HTTP2 == nil {
+		own.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	}
+	return own, true
 }
 
 // isNil reports whether there is no limiter, or a manager that is none.
@@ -91,6 +112,9 @@ func (t *Transport) Close() error {
 	t.end()
 	t.deadlines.stop()
 	t.log.Flush(t.sinceMade(), true)
+	if t.ownsBase {
+		t.CloseIdleConnections()
+	}
 	if !t.owned {
 		return nil
 	}
@@ -240,6 +264,9 @@ func (x *roundTrip) do() (*http.Response, error) {
 		x.body.addNonce(x.request)
 	}
 	x.prepare()
+	if err := x.awaitBody(); err != nil {
+		return nil, err
+	}
 	return x.run()
 }
 

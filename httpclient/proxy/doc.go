@@ -10,15 +10,19 @@
 //
 // # What is forwarded
 //
-// Everything whose path is one of Discord's API, to one upstream that is fixed. /api and the version may be missing; then /api/v10 is put
-// in. Method, the escapes of the path, query, headers with all their values, body, trailers and 1xx responses pass as they come. Removed
-// are headers for the connection, those that other proxies added (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and
-// Expect, which the handler meets itself. From responses, Alt-Svc and Strict-Transport-Security are removed, which are about Discord's
-// own address. No credential is added, and the User-Agent is the client's.
+// Everything whose path is one of Discord's API, to one upstream that is fixed. /api and the version may be missing;
+// then /api/v10 is put in. Method, the escapes of the path, query, headers with all their values, body, trailers and
+// 1xx responses pass as they come. Removed are headers and trailers for the connection, those that other proxies added
+// (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and Expect, which the handler meets itself. From
+// responses, Alt-Svc and Strict-Transport-Security are removed, which are about Discord's own address. No credential is
+// added, and the User-Agent is the client's.
 //
-// Bodies stream. One of up to [WithMaxBufferedBody] is read before its request is queued, so that it can be repeated after a 429 and the
-// client's disconnect is noticed; a 429 to a larger one is passed on as it came. A failure is not repeated, which the client's library
-// does, unless [WithTransport] says otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400.
+// Bodies stream. One of up to [WithMaxBufferedBody] is read before its request is queued, so that it can be repeated
+// after a 429 and the client's disconnect is noticed; a larger one is queued when its first byte is there, and a 429 to
+// it is passed on as it came. A failure is not repeated, which the client's library does, unless [WithTransport] says
+// otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400. An
+// early answer to an upload is passed on at once; over HTTP/1 the client has 5 s for the rest, and the connection is
+// closed. A client that takes nothing of its response for 30 seconds loses its connection.
 //
 // # Waits
 //

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -30,6 +31,9 @@ func TestPathsWithAndWithoutAPIAndVersionReachDiscord(t *testing.T) {
 			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%": "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%", // what no parser understands, too
 			"/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me": "/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me",
 			"/api/v10/invites/a%2Fb%2fc":                                  "/api/v10/invites/a%2Fb%2fc",
+			"/api//v10/users/@me":                                         "/api/v10/users/@me",
+			"//api///v9//users/@me":                                       "/api/v9/users/@me",
+			"/api//users/@me":                                             "/api/v10/users/@me",
 			"/api/v10/guilds//1/":                                         "/api/v10/guilds//1/",
 			"/api/v10/invites/a'b(c)!*$&+,;=:@~[x]":                       "/api/v10/invites/a'b(c)!*$&+,;=:@~[x]",
 		} {
@@ -303,4 +307,40 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, "expected", name)
 		assert.Nil(t, handler, name)
 	}
+}
+
+// What may not pass as a header does not pass behind the body either.
+func TestTrailersThatMayNotPassAsHeadersDoNotPass(t *testing.T) {
+	play(t, func(t *testing.T) {
+		for _, size := range []int{100, 5000} {
+			var trailer http.Header
+			w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				assert.NoError(t, err)
+				trailer = r.Trailer
+			}, proxy.WithMaxBufferedBody(1000))
+			body := fmt.Sprintf("%x\r\n%s\r\n0\r\n", size, strings.Repeat("x", size))
+			_, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\n" +
+				"Transfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For, Cf-Ray\r\n\r\n" +
+				body + "X-Sum: sum\r\nX-Forwarded-For: 1.2.3.4\r\nCf-Ray: a\r\nX-Ratelight-Secret: b\r\n\r\n")
+			assert.Equal(t, 200, got.StatusCode)
+			assert.Equal(t, http.Header{"X-Sum": {"sum"}}, trailer)
+		}
+	})
+}
+
+// Of a body that is in memory the length is known, however the client sent it.
+func TestABodyInMemoryIsSentWithItsLength(t *testing.T) {
+	play(t, func(t *testing.T) {
+		var length int64
+		var encoding []string
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
+			length, encoding = r.ContentLength, r.TransferEncoding
+		})
+		r := newRequest(t, "POST", messages, "")
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), -1
+		assert.Equal(t, 200, w.do(r).StatusCode)
+		assert.EqualValues(t, 2, length)
+		assert.Empty(t, encoding)
+	})
 }

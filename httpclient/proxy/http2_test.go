@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,32 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	<-gone // the upstream is told
 	<-served
 	assert.Zero(t, handler.Transport().Manager().Stats().InFlight)
+}
+
+// An early answer to an upload ends the request; HTTP/2 needs nothing of the rest.
+func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
+	t.Parallel()
+	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)),
+		proxy.WithMaxBufferedBody(1000))
+	require.NoError(t, err)
+	defer handler.Close()
+	server, transport := http2Server(t, handler)
+	for range 10 {
+		source, writer := io.Pipe() // which gives no more than its beginning
+		go func() { _, _ = writer.Write(make([]byte, megabyte)) }()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+messages, source)
+		require.NoError(t, err)
+		response, err := transport.RoundTrip(r)
+		require.NoError(t, err)
+		assert.Equal(t, 413, response.StatusCode)
+		_, err = io.Copy(io.Discard, response.Body)
+		assert.NoError(t, err)
+		writer.Close()
+		response.Body.Close()
+		cancel()
+	}
 }

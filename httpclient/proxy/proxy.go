@@ -77,7 +77,8 @@ func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
-	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // finds a connection that is dead
+	// As httpclient.WithBase says.
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return base
 }
 
@@ -120,6 +121,10 @@ func (h *Handler) Close() error {
 
 // ServeHTTP forwards a request, and returns when its response has been copied.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := newResponseWriter(w)
+	response.pause() // of the request before
+	defer response.begin()
+	w = response
 	out, refused := h.prepare(w, r)
 	if refused != nil {
 		refused.write(w)
@@ -132,6 +137,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.reverse.ServeHTTP(w, out)
 	if large {
+		_ = body.Close()
 		body.drain(r)
 	}
 }
@@ -161,7 +167,9 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
 	if body != nil && body != http.NoBody {
-		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
+		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1,
+			reading: make(chan struct{}, 1)}
+		own.declareTrailer(r.Trailer)
 		ctx, body = context.WithValue(ctx, uploadKey{}, own), own
 	}
 	out := r.WithContext(ctx)
@@ -178,7 +186,10 @@ func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.Host = ""                        // that of the URL
 	out.URL.RawQuery = r.In.URL.RawQuery // as it came
-	out.Trailer = r.In.Trailer           // which is filled in when the body has been read
+	out.Trailer = nil
+	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {
+		out.Trailer = body.trailer
+	}
 	for name := range out.Header {
 		if ofTheWay(name) {
 			delete(out.Header, name)
@@ -203,7 +214,7 @@ func (h *Handler) answered(response *http.Response) error {
 
 // failed answers a request for which there is no response.
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
-	err = redact.Error(err, redact.Secrets(r.URL.EscapedPath(), r.Header.Get("Authorization"))...)
+	err = redact.Error(err, redact.Secrets(r.URL, r.Header.Get("Authorization"))...)
 	a := answerTo(err)
 	body, _ := r.Context().Value(uploadKey{}).(*upload)
 	if body != nil && body.fails(a.status == http.StatusGatewayTimeout) {

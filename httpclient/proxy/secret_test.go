@@ -116,3 +116,23 @@ func TestTokensShowNowhere(t *testing.T) {
 		}
 	})
 }
+
+// A server that answers with the request instead of a response makes net/http repeat it in its error.
+func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
+	play(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := serve(t, proxy.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+			proxy.WithTransport(httpclient.WithBase(echo{})))
+		got := w.send("GET", "/users/@me?signature=canary-signature", "")
+		assertOwn(t, got, 502, "unreachable")
+		shown := log.String() + got.text + w.handler.Upstream().Failure
+		assert.Contains(t, shown, "malformed HTTP response")
+		assert.NotContains(t, shown, "canary")
+	})
+}
+
+type echo struct{}
+
+func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
+}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +85,97 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 			assert.NoError(t, err, "the connection is closed")
 			assert.LessOrEqual(t, time.Since(start), 10*time.Second)
 		}
+	})
+}
+
+// A client that announces an upload and sends none of it holds nobody, though the first request of a route goes alone.
+func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+		conn, err := w.network.dial(t.Context(), "", "")
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, "POST "+messages+" HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n")
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		r := newRequest(t, "POST", messages, "{}")
+		r.Header.Del("Authorization")
+		got := w.do(r)
+		assert.Equal(t, 200, got.StatusCode)
+		assert.Less(t, got.took, time.Second)
+	})
+}
+
+// Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still
+// reads.
+func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
+	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+					_ = http.NewResponseController(rw).EnableFullDuplex()
+					rw.Header().Set("Content-Length", "0")
+					rw.WriteHeader(http.StatusRequestEntityTooLarge)
+					_ = http.NewResponseController(rw).Flush()
+					_, _ = io.Copy(io.Discard, r.Body)
+				})
+				start := time.Now()
+				conn, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n" +
+					strings.Repeat("x", sent))
+				assert.Equal(t, 413, got.StatusCode)
+				assert.Less(t, time.Since(start), time.Second, "the answer")
+				_, err := io.Copy(io.Discard, conn)
+				assert.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection")
+			})
+		})
+	}
+}
+
+// A client that reads nothing of its response is not waited for, however long the response is.
+func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
+	for name, size := range map[string]int{"short": 10, "long": 10 * megabyte} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T) {
+				w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+					rw.Header().Set("Content-Length", strconv.Itoa(size))
+					_, _ = rw.Write(make([]byte, size))
+				})
+				conn, err := w.network.dial(t.Context(), "", "")
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = io.WriteString(conn, "GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\n\r\n")
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				_, err = conn.Write([]byte("x"))
+				assert.Error(t, err, "the connection is closed")
+			})
+		})
+	}
+}
+
+// One that reads slowly is, and so is one whose response comes slowly.
+func TestAResponseMayTakeLong(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+			for range 3 {
+				_, _ = rw.Write(make([]byte, 64<<10))
+				_ = http.NewResponseController(rw).Flush()
+				time.Sleep(time.Minute)
+			}
+		}, proxy.WithTransport(httpclient.WithAttemptTimeout(2*time.Minute)))
+		got, err := w.client.Do(newRequest(t, "GET", "/api/v10/gateway", ""))
+		require.NoError(t, err)
+		defer got.Body.Close()
+		read := 0
+		for err == nil {
+			var n int
+			n, err = got.Body.Read(make([]byte, 4<<10))
+			read += n
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, io.EOF, err)
+		assert.Equal(t, 3*64<<10, read)
+		assert.Equal(t, 200, w.send("GET", "/api/v10/gateway", "").StatusCode)
 	})
 }

@@ -21,17 +21,19 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there stays as it is,
-// but for doubled slashes in front, which come from base URLs that end in one.
+// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there
+// stays as it is. Repeated slashes up to there become one, as they come from base URLs that end in one.
 func apiPath(path string) (string, bool) {
-	rest := "/" + strings.TrimLeft(path, "/")
-	rest = below(rest, func(segment string) bool { return segment == "api" })
+	rest := oneSlash(path)
+	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
 	version := "/" + defaultVersion
 	if after := below(rest, isVersion); after != rest {
-		version, rest = rest[:len(rest)-len(after)], after
+		version, rest = rest[:len(rest)-len(after)], oneSlash(after)
 	}
 	return "/api" + version + rest, strings.Trim(rest, "/") != ""
 }
+
+func oneSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
 // below returns what follows the first segment of a path if that is one of those.
 func below(path string, segment func(string) bool) string {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,10 +26,37 @@ type uploadKey struct{}
 // has announced, or a place in a bucket.
 type upload struct {
 	io.ReadCloser
-	control                       *http.ResponseController
-	http1                         bool
-	behind                        time.Duration // how much longer the client took than it would at slowestUpload
-	begun, reading, ended, broken atomic.Bool
+	control              *http.ResponseController
+	http1                bool
+	behind               time.Duration // how much longer the client took than it would at slowestUpload
+	begun, ended, broken atomic.Bool
+	reading              chan struct{} // has room while nobody reads
+
+	mu     sync.Mutex
+	closed bool // nobody waits for the rest any more, and no later read puts that off
+
+	received http.Header // the client's trailer, filled in when the body has been read
+	trailer  http.Header // what of it passes, nil if nothing does
+}
+
+// declareTrailer notes which trailers follow the body: those whose names may pass as headers.
+func (u *upload) declareTrailer(received http.Header) {
+	u.received = received
+	for name := range received {
+		if ofTheWay(name) {
+			continue
+		}
+		if u.trailer == nil {
+			u.trailer = make(http.Header)
+		}
+		u.trailer[name] = nil
+	}
+}
+
+func (u *upload) fillTrailer() {
+	for name := range u.trailer {
+		u.trailer[name] = u.received[name]
+	}
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -36,27 +64,54 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.begun.Store(true)
 	}
 	start := time.Now()
-	_ = u.control.SetReadDeadline(start.Add(uploadPatience - u.behind)) // of a server that can
-	u.reading.Store(true)
+	if !u.setDeadline(start.Add(uploadPatience - u.behind)) {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	u.reading <- struct{}{}
 	n, err := u.ReadCloser.Read(p)
-	u.reading.Store(false)
+	<-u.reading
 	u.behind = max(u.behind+time.Since(start)-time.Duration(n)*time.Second/slowestUpload, 0)
 	switch {
 	case err == io.EOF:
+		u.fillTrailer()
 		u.ended.Store(true)
 	case err != nil:
 		u.broken.Store(true)
 		return n, err // and nobody waits for the rest
 	}
-	_ = u.control.SetReadDeadline(time.Time{})
+	u.setDeadline(time.Time{})
 	return n, err
+}
+
+// setDeadline sets until when a read may take, of a server that can. It reports false after Close, whose deadline
+// stays.
+func (u *upload) setDeadline(t time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return false
+	}
+	_ = u.control.SetReadDeadline(t)
+	return true
+}
+
+// Close gives the client a last time in which to send the rest. It does not wait for a read: the server closes the body
+// when its handler has returned, and the answer may not wait for that.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed && !u.ended.Load() { // later reads of the connection are of another request
+		_ = u.control.SetReadDeadline(time.Now().Add(drainTime))
+	}
+	u.closed = true
+	return nil
 }
 
 // fails reports that a request failed because its client does not send the body, and ends a read that waits for it.
 func (u *upload) fails(timeout bool) bool {
-	if timeout && u.reading.Load() {
+	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
-		_ = u.control.SetReadDeadline(time.Now())
+		u.setDeadline(time.Now())
 	}
 	return u.broken.Load()
 }
@@ -74,15 +129,16 @@ func (h *Handler) isLarge(r *http.Request) bool {
 	return r.ContentLength < 0 || r.ContentLength > h.maxBuffered
 }
 
-// drain reads the rest of a large body whose request has been answered early. A client that is still sending it would otherwise see a
-// broken connection instead of the answer. One that waits to be told to send it (Expect) has its answer.
+// drain reads the rest of a large body whose request has been answered early, until the deadline of Close. Over HTTP/1
+// a client that is still sending it would otherwise see a broken connection instead of the answer. One that waits to be
+// told to send it (Expect) has its answer.
 func (u *upload) drain(r *http.Request) {
-	if u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
+	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
 		return
 	}
-	_ = u.control.Flush() // what cannot flush has sent nothing yet, as without this
-	if u.control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+	if u.control.Flush() != nil { // of what cannot flush
 		return
 	}
+	u.reading <- struct{}{}                         // after a read that is still under way
 	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // of a client that is gone
 }

@@ -100,16 +100,16 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // empty parameter, is refused.
 //
 // After a response that says that Discord is not ready yet (202 with retry_after, or with a code of 11xxxx, as from the
-// message search of a guild that is not indexed), Do waits and sends the request again, up to 30 times. Each wait is
-// bounded like those in queues. Redirects are followed within the host of the base URL, and only if they keep the
-// method.
+// message search of a guild that is not indexed), Do waits and sends the request again, up to 30 times, unless it is a
+// POST or PATCH, which Discord may have carried out. Each wait is bounded like those in queues. Redirects are followed
+// within the host of the base URL, and only if they keep the method.
 //
 // The client's credential is not sent on routes with a token in the path, which do not need it and would count for the
 // bot's global limit.
 //
 // The errors are:
-//   - *APIError for every status from 300 on except 304, and for a 202 as above if it was the last or the body cannot
-//     be sent again
+//   - *APIError for every status from 300 on except 304, and for a 202 as above if it was the last or the request
+//     cannot be sent again
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
 //   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
@@ -139,7 +139,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 		}
 		wait, unready := response.unready()
 		switch {
-		case isError(response.Status), unready && (asked == maxAsked || call.content.once):
+		case isError(response.Status), unready && (asked == maxAsked || !call.repeatable()):
 			return nil, call.newAPIError(response)
 		case !unready:
 			return response, nil

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ func FuzzAPIError(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	call := &call{route: route, secrets: redact.Secrets(route.Path())}
+	call := &call{route: route, secrets: redact.Secrets(&url.URL{Path: route.Path()})}
 	for _, body := range []string{
 		``, `{}`, `[]`, `null`, `<html>`, `{"message":"m","code":10008}`, `{"retry_after":1e400,"code":110001}`,
 		`{"code":50035,"message":"m","errors":{"embeds":{"0":{"title":{"_errors":[{"code":"A","message":"b"}]}}}}}`,

@@ -48,7 +48,7 @@ func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
 						Total int `json:"total_results"`
 					}
 					start := time.Now()
-					require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", path, map[string]int{"a": 1}, &out))
+					require.NoError(t, newClient(t, below).DoJSON(t.Context(), "PUT", path, map[string]int{"a": 1}, &out))
 					assert.Equal(t, 7, out.Total)
 					assert.GreaterOrEqual(t, time.Since(start), 2*c.want)
 					assert.LessOrEqual(t, time.Since(start), 2*(c.want+clientSlack))
@@ -235,4 +235,25 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, http.StatusAccepted, failure.Status)
 	assert.Len(t, below.sent(), 1)
+}
+
+// A POST that Discord has accepted may be carried out, so it is not sent again.
+func TestClientDoesNotRepeatWhatMayBeCarriedOutTwice(t *testing.T) {
+	t.Parallel()
+	methods := map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false}
+	for method, repeated := range methods {
+		synctest.Test(t, func(t *testing.T) {
+			below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
+			_, err := newClient(t, below).Do(t.Context(), method, clientSearch, nil)
+			if repeated {
+				require.NoError(t, err)
+				assert.Len(t, below.sent(), 2)
+				return
+			}
+			var refused *rest.APIError
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, http.StatusAccepted, refused.Status)
+			assert.Len(t, below.sent(), 1)
+		})
+	}
 }

@@ -86,6 +86,9 @@ type call struct {
 	err       error // what is wrong with the options
 }
 
+// repeatable reports whether the request can be sent again, and does no harm then.
+func (c *call) repeatable() bool { return !c.content.once && message.IsIdempotent(c.method) }
+
 // name is how errors call the request: method and template, without parameters.
 func (c *call) name() string { return c.route.Route().String() }
 
@@ -118,7 +121,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 		k.setDefault("Authorization", c.credential())
 	}
 	k.setDefault("User-Agent", c.userAgent)
-	k.secrets = redact.Secrets(target.EscapedPath(), c.credential(), k.header.Get("Authorization"))
+	k.secrets = redact.Secrets(target, c.credential(), k.header.Get("Authorization"))
 	return k, nil
 }
 
@@ -151,7 +154,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	case strings.Contains(path, "#"):
 		return nil, none, fmt.Errorf("%w: it contains a #, write it as %%23", ErrPath)
 	case target.Scheme != c.base.Scheme || !strings.EqualFold(target.Host, c.base.Host) || target.User != nil:
-		return nil, none, fmt.Errorf("%w: it is not below %s, pass what follows the base URL", ErrPath, c.base)
+		return nil, none, fmt.Errorf("%w: it is not below the base URL, pass what follows it", ErrPath)
 	}
 	below, ok := strings.CutPrefix(target.EscapedPath(), c.base.EscapedPath())
 	if !ok || !strings.HasPrefix(below, "/") {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,7 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 	tokens := `"` + clientToken + ` and ` + clientWebhookToken + `"`
 	answers := func(f func() *http.Response) http.RoundTripper { return replies(f) }
 	for name, c := range map[string]struct {
+		method  string // POST unless it is set
 		below   http.RoundTripper
 		options []rest.Option
 		want    func(error) bool // nil: any
@@ -87,7 +89,7 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 		"too large":          {below: answers(reply(200, clientJSON, tokens)), options: []rest.Option{rest.WithMaxResponse(1)}, want: isA[*rest.ResponseTooLargeError]},
 		"not JSON":           {below: answers(reply(200, "text/html", tokens)), want: isA[*rest.DecodeError]},
 		"garbage":            {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*rest.DecodeError]},
-		"not ready":          {below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError]},
+		"not ready":          {method: "PUT", below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError]},
 		"bad redirect":       {below: answers(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken))},
 		"redirect":           {below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*rest.APIError]},
 		"dots in a redirect": {below: answers(reply(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"))},
@@ -97,7 +99,7 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 				t.Parallel()
 				client := newClient(t, c.below, c.options...)
 				var out struct{}
-				err := client.DoJSON(t.Context(), "POST", path, map[string]int{"a": 1}, &out,
+				err := client.DoJSON(t.Context(), cmp.Or(c.method, "POST"), path, map[string]int{"a": 1}, &out,
 					rest.Header("Authorization", "Bot "+clientToken))
 				require.Error(t, err)
 				if c.is != nil {
@@ -128,5 +130,19 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	assert.Equal(t, 3, manager.Stats().Authentications)
 	for b := range manager.Buckets() {
 		assertHidden(t, b)
+	}
+}
+
+// A base URL may have the secret of a proxy in its path.
+func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
+	t.Parallel()
+	const secret = "SeCrEt-16-letter"
+	client := newClient(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
+	}), rest.WithBaseURL("http://proxy:8080/"+secret+"/api/v10"))
+	for _, path := range []string{"http://elsewhere/users/@me", "/users/@me", "/users/@me?signature=SeCrEt"} {
+		_, err := client.Do(t.Context(), "GET", path, nil)
+		require.Error(t, err)
+		assertHidden(t, err)
 	}
 }

@@ -74,10 +74,11 @@ type File struct {
 // A file that is damaged, of another version or of another key is renamed to path + ".corrupt", which replaces an older one, and the
 // program begins without a state: see SetAside.
 //
-// The errors are ErrLocked if somebody else has the file, which is told by a lock on path + ".lock" that ends with its process; those of
-// the file system; errors.ErrUnsupported on systems without such locks (Windows); and those of RestoreState and WriteState.
-// Close the keeper then and send nothing with it: the file may still be what the process before has left at its end, and the next process
-// would go on there, as if nothing had been sent since.
+// The errors are ErrLocked if somebody else has the file, which is told by a lock on path + ".lock" that ends with its
+// process; those of the file system, and that it is no regular file; errors.ErrUnsupported on systems without such
+// locks (Windows); and those of RestoreState and WriteState. Close the keeper then and send nothing with it: the file
+// may still be what the process before has left at its end, and the next process would go on there, as if nothing had
+// been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),
@@ -109,10 +110,14 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 func (f *File) SetAside() error { return f.setAside }
 
 func (f *File) restore() error {
-	file, err := os.Open(f.path)
+	info, err := os.Stat(f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	} else if err == nil && !info.Mode().IsRegular() { // to open a pipe waits for its other end
+		return fmt.Errorf("the state file %s is no regular file", f.path)
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
 		return fmt.Errorf("opening the state file: %w", err)
 	}
 	defer file.Close()

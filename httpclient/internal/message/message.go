@@ -21,6 +21,15 @@ func IsHeaderName(name string) bool {
 	})
 }
 
+// IsIdempotent reports a method of requests that do no harm when they are carried out twice.
+func IsIdempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
 // IsHeaderValue reports whether a text can be the value of a header.
 func IsHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })

@@ -9,8 +9,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // Error returns an error that says the same without these secrets and without those of URLs. It is err itself if there are none, and
@@ -40,6 +42,8 @@ const (
 	shortestSecret = 8
 	// A segment of a path that is longer is no id and may be a token.
 	longestID = 20
+	// A segment of this length may be a token or the secret of a proxy, unless it is an id or a word of Discord's paths.
+	shortestToken = 16
 
 	// hidden stands for what is not shown.
 	hidden = "…"
@@ -66,7 +70,9 @@ func (r *redactor) learn(err error) {
 	if e, ok := err.(*url.Error); ok {
 		if shown := showURL(e.URL); shown != e.URL {
 			r.known = append(r.known, known{e.URL, shown})
-			r.know(secretsOfURL(e.URL))
+			if u, err := url.Parse(e.URL); err == nil { // of another nothing is shown
+				r.know(Secrets(u))
+			}
 		}
 	}
 	for _, inner := range unwrap(err) {
@@ -213,13 +219,38 @@ func tokensIn(segments []string) iter.Seq[int] {
 				continue
 			}
 			owner := strings.EqualFold(before[0], "webhooks") || strings.EqualFold(before[0], "interactions")
-			if (owner || len(segment) > longestID) && !yield(i) {
+			first := before[1] == "" // where a proxy has its secret, and Discord no id
+			if (owner || mayBeToken(segment, first)) && !yield(i) {
 				return
 			}
 			before[0], before[1] = before[1], plainText(segment)
 		}
 	}
 }
+
+func mayBeToken(segment string, first bool) bool {
+	switch {
+	case len(segment) < shortestToken:
+		return false
+	case len(segment) > longestID || first:
+		return true
+	}
+	isID := strings.Trim(segment, "0123456789") == ""
+	return !isID && !words()[segment]
+}
+
+// words returns the words in paths of Discord's API that are long enough to be taken for a token.
+var words = sync.OnceValue(func() map[string]bool {
+	words := make(map[string]bool)
+	for route := range routes.All() {
+		for segment := range strings.SplitSeq(route.Template(), "/") {
+			if len(segment) >= shortestToken && !strings.HasPrefix(segment, "{") {
+				words[segment] = true
+			}
+		}
+	}
+	return words
+})
 
 // plainText undoes percent-encoding, where that is possible.
 func plainText(text string) string {
@@ -229,8 +260,9 @@ func plainText(text string) string {
 	return text
 }
 
-// Secrets returns what no error may contain: credentials, and everything in the path that may be a token.
-func Secrets(path string, authorizations ...string) []string {
+// Secrets returns what no error about a request may contain: credentials, and of its URL the user, the query, and
+// everything in the path that may be a token.
+func Secrets(u *url.URL, authorizations ...string) []string {
 	var secrets []string
 	for _, authorization := range authorizations {
 		if _, token, _ := strings.Cut(authorization, " "); token != "" {
@@ -238,23 +270,13 @@ func Secrets(path string, authorizations ...string) []string {
 		}
 		secrets = append(secrets, authorization)
 	}
-	path, _, _ = strings.Cut(path, "?") // which an opaque one may have
+	path, _, _ := strings.Cut(message.Path(u), "?") // which an opaque one may have
 	segments := strings.Split(path, "/")
 	for i := range tokensIn(segments) {
 		secrets = append(secrets, segments[i], plainText(segments[i]))
 	}
-	return slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortestSecret })
-}
-
-// secretsOfURL returns what an error may not contain that is about a URL.
-func secretsOfURL(raw string) []string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil // none of it is shown
-	}
-	secrets := append(Secrets(message.Path(u)), u.RawQuery, u.User.Username())
 	password, _ := u.User.Password()
-	secrets = append(secrets, password)
+	secrets = append(secrets, u.RawQuery, u.User.Username(), password)
 	for _, values := range u.Query() {
 		for _, value := range values {
 			if len(value) > longestID { // others are words and numbers

@@ -27,7 +27,7 @@ type config struct {
 	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
 	Upstream       string          `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
 	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
-	MaxQueue       int             `default:"0" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default 0, no bound."`
+	MaxQueue       int             `default:"10000" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default ${default}; 0 is no bound."`
 	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
 	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
 	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
@@ -161,8 +161,13 @@ func writable(flag, name string) error {
 	if err == nil && !folder.IsDir() {
 		err = fmt.Errorf("%s is no directory", filepath.Dir(name))
 	}
-	if file, problem := os.Stat(name); problem == nil && file.IsDir() {
+	file, problem := os.Stat(name)
+	switch {
+	case problem != nil:
+	case file.IsDir():
 		err = fmt.Errorf("%s is a directory", name)
+	case file.Mode()&os.ModeNamedPipe != 0: // to open it waits for its other end
+		err = fmt.Errorf("%s is a pipe", name)
 	}
 	if err != nil {
 		return fmt.Errorf("--%s: %w: expected the name of a file in a directory that exists", flag, err)

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -608,5 +609,27 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(log, "lifted"), log)
 		assert.Contains(t, log, strings.TrimSuffix(what, "#"))
 		assert.NotContains(t, log, "canary")
+	}
+}
+
+// Opening a pipe waits for whoever is at its other end, which no signal ends.
+func TestAPipeIsNoFileForStateOrRecord(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Skip("there are no pipes here")
+	}
+	for _, flag := range []string{"--state", "--record"} {
+		var out bytes.Buffer
+		assert.Equal(t, 2, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", flag, pipe}, &out, &out))
+		assert.Contains(t, out.String(), flag)
+	}
+}
+
+func TestTheQueueIsBoundedUnlessItIsAskedNotToBe(t *testing.T) {
+	for arguments, want := range map[string]int{"": 10_000, "--max-queue 0": 0, "--max-queue 5": 5} {
+		c, err := parse(strings.Fields(arguments), io.Discard, io.Discard)
+		require.NoError(t, err)
+		assert.Equal(t, want, c.MaxQueue, arguments)
 	}
 }

@@ -1,0 +1,175 @@
+package httpclient_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// http2Network has connections that go silent: what is written is lost, and nothing comes.
+type http2Network struct {
+	base *http.Transport
+
+	mu          sync.Mutex
+	connections []*silentConn
+}
+
+type silentConn struct {
+	net.Conn
+	silent atomic.Bool
+}
+
+func (c *silentConn) Write(p []byte) (int, error) {
+	if c.silent.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func newHTTP2(t *testing.T, handler http.HandlerFunc) *http2Network {
+	t.Helper()
+	n := &http2Network{base: newServer(t, handler)}
+	dial := n.base.DialContext
+	n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		silent := &silentConn{Conn: c}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.connections = append(n.connections, silent)
+		return silent, err
+	}
+	n.base.Protocols = new(http.Protocols)
+	n.base.Protocols.SetUnencryptedHTTP2(true)
+	return n
+}
+
+func (n *http2Network) dials() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.connections)
+}
+
+// silence makes all connections of now silent.
+func (n *http2Network) silence() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.connections {
+		c.silent.Store(true)
+	}
+}
+
+func http2Request(t *testing.T, method string) *http.Request {
+	t.Helper()
+	body := ""
+	if method == http.MethodPost {
+		body = "{}"
+	}
+	r := newRequest(t, method, messages, body)
+	r.URL.Scheme = "http"
+	return r
+}
+
+func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
+			var got int
+			parent = httptrace.WithClientTrace(parent, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { got++ }})
+			transport := newTransport(t, n.base)
+			assertStatus(t, http.StatusOK, send(transport, http2Request(t, method).WithContext(parent)))
+			n.silence()
+			first := send(transport, http2Request(t, method).WithContext(parent)).wait()
+			if method == http.MethodGet {
+				assertStatus(t, http.StatusOK, first)
+				assert.Less(t, first.took, 17*time.Second)
+			} else { // which is not repeated
+				assertAttemptTimeout(t, 15*time.Second, first.err)
+			}
+			time.Sleep(time.Millisecond) // in which net/http notices that the connection is closed
+			next := send(transport, http2Request(t, method).WithContext(parent))
+			assertStatus(t, http.StatusOK, next)
+			assert.Less(t, next.took, time.Second)
+			assert.Equal(t, 2, n.dials())
+			assert.GreaterOrEqual(t, got, 3, "the caller's trace")
+		}
+	})
+}
+
+// A response may also stop halfway.
+func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				_, _ = w.Write([]byte("begin"))
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+		})
+		transport := newTransport(t, n.base)
+		var timeout *httpclient.AttemptTimeoutError
+		assert.ErrorAs(t, send(transport, http2Request(t, http.MethodGet)).wait().err, &timeout)
+		time.Sleep(time.Millisecond)
+		next := send(transport, http2Request(t, http.MethodPost))
+		assertStatus(t, http.StatusOK, next)
+		assert.Equal(t, 2, n.dials())
+	})
+}
+
+// A server that is slow with one request breaks no others on the same connection, as long as they go on.
+func TestASlowAnswerDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v10/gateway" {
+				<-r.Context().Done()
+				return
+			}
+			time.Sleep(2 * time.Second)
+		})
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		for range 20 {
+			go func() { assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost))) }()
+			time.Sleep(time.Second)
+		}
+		var timeout *httpclient.AttemptTimeoutError
+		assert.ErrorAs(t, late.wait().err, &timeout)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, n.dials())
+	})
+}
+
+// The default base finds out by itself, also when an attempt may take any time. It is made of http.DefaultTransport, so
+// this test does not run beside others.
+func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
+	before := http.DefaultTransport
+	defer func() { http.DefaultTransport = before }()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
+		http.DefaultTransport = n.base
+		transport := newTransport(t, nil, httpclient.WithAttemptTimeout(0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodGet)))
+		n.silence()
+		second := send(transport, http2Request(t, http.MethodGet).WithContext(ctx))
+		assertStatus(t, http.StatusOK, second)
+		assert.Less(t, second.took, 25*time.Second)
+		assert.Equal(t, 2, n.dials())
+		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
+	})
+}

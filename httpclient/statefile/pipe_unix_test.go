@@ -1,0 +1,22 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package statefile_test
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/statefile"
+)
+
+// Opening a pipe waits for somebody who writes to it, which nothing ends.
+func TestAPipeIsNoStateFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	_, err := statefile.Open(path, nil)
+	require.ErrorContains(t, err, "regular file")
+}
