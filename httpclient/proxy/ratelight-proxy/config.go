@@ -49,7 +49,7 @@ type config struct {
 	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
 
 	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
-	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have."`
+	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have. Needs --state."`
 	Record   string `placeholder:"FILE" help:"Record in this file, anew at each start, which requests come and when, for bench tune. It has no ids and no tokens."`
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
@@ -82,10 +82,25 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // of the tags above
 	}
-	if _, err := parser.Parse(arguments); err != nil {
+	if _, err := parser.Parse(joinNegative(arguments)); err != nil {
 		return nil, err
 	}
 	return c, c.complete()
+}
+
+// joinNegative writes "--flag -1" as "--flag=-1". No flag begins with a digit, but kong would take -1 for one.
+func joinNegative(arguments []string) []string {
+	var joined []string
+	for _, argument := range arguments {
+		last := len(joined) - 1
+		isNegative := len(argument) > 1 && argument[0] == '-' && argument[1] >= '0' && argument[1] <= '9'
+		if isNegative && last >= 0 && strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "=") {
+			joined[last] += "=" + argument
+		} else {
+			joined = append(joined, argument)
+		}
+	}
+	return joined
 }
 
 // unsetEmpty lets variables without a value count as not set, which is what Compose files make of those that may be missing.
@@ -125,6 +140,8 @@ func (c *config) complete() (err error) {
 		return errors.New("--tls-cert and --tls-key belong together: expected both or none")
 	case c.ClientCA != "" && c.TLSCert == "":
 		return errors.New("--client-ca needs TLS: expected --tls-cert and --tls-key, too")
+	case c.StateKey != "" && c.State == "":
+		return errors.New("--state-key: there is no --state whose hashes it is for: expected both or --state alone")
 	case c.MaxQueue < 0:
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
 	case c.DrainTimeout <= 0:
