@@ -189,6 +189,7 @@ func rewrite(r *httputil.ProxyRequest) {
 // answered takes in a response of the upstream's.
 func (h *Handler) answered(response *http.Response) error {
 	h.upstreamState.answered()
+	response.Header.Del(headerProxy) // which only the proxy's own answers have
 	response.Header.Del("Alt-Svc")
 	response.Header.Del("Strict-Transport-Security")
 	request := response.Request

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,6 +56,7 @@ type config struct {
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
 	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
+	AccessLog bool   `help:"Log each request: its route and what became of it, without query, tokens and secrets."`
 
 	Check   bool             `env:"-" help:"Check flags, environment and files, and exit."`
 	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
@@ -259,6 +262,45 @@ func (c *config) tls() (*tls.Config, error) {
 	return t, nil
 }
 
+// attributes are the settings as they take effect, for the log. Secrets are left out.
+func (c *config) attributes() []any {
+	secret := func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return "set"
+	}
+	limitTexts := make([]string, len(c.Limit))
+	for i, limit := range c.Limit {
+		limitTexts[i] = limit.text
+	}
+	return []any{
+		"version", version(), "listen", c.Listen, "admin", c.Admin, "upstream", publicURL(c.Upstream), "max-wait", c.MaxWait,
+		"max-queue", c.MaxQueue, "max-body", c.MaxBody, "request-timeout", time.Duration(c.RequestTimeout),
+		"global-limit", c.GlobalLimit.String(), "limit", limitTexts, "known-limit", c.KnownLimit, "hide-limits", c.HideLimits,
+		"drain-timeout", c.DrainTimeout, "secret", secret(c.Secret), "secret-file", c.SecretFile, "tls-cert", c.TLSCert,
+		"tls-key", c.TLSKey, "client-ca", c.ClientCA, "insecure", c.Insecure, "allow-host", c.AllowHost,
+		"redis", publicURL(c.Redis), "application", c.Application, "state", c.State, "state-key", secret(c.StateKey),
+		"record", c.Record, "log-level", strings.ToLower(slog.Level(c.LogLevel).String()), "log-format", c.LogFormat,
+		"access-log", c.AccessLog,
+	}
+}
+
+// publicURL returns a URL without user and query. Of a path it shows that there is one, which may be a proxy's secret,
+// except the number of a database.
+func publicURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" {
+		return "set"
+	}
+	path := strings.Trim(u.Path, "/")
+	if _, err := strconv.ParseUint(path, 10, 8); err != nil && path != "" {
+		path = "…"
+	}
+	address := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	return strings.TrimRight(address+"/"+path, "/")
+}
+
 func (c *config) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(c.LogLevel)}
 	if c.LogFormat == "json" {
@@ -309,6 +351,15 @@ func (l *limits) UnmarshalText(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// String returns the limits as they are given in the flag.
+func (l *limits) String() string {
+	text := strconv.Itoa(l.all)
+	for _, id := range slices.Sorted(maps.Keys(l.ofBots)) {
+		text += fmt.Sprintf(",%s:%d", id, l.ofBots[id])
+	}
+	return text
 }
 
 // level is a level of the log, by the names that loggers have.

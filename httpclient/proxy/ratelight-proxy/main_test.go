@@ -206,6 +206,7 @@ type running struct {
 	bots, admin string
 	stop        context.CancelFunc
 	status      chan int
+	begin       string      // the log until both listen
 	log         chan string // what is left of it
 }
 
@@ -219,11 +220,16 @@ func start(t *testing.T, arguments ...string) *running {
 		writer.Close()
 	}()
 	lines := bufio.NewReader(reader)
-	for _, address := range []*string{&r.bots, &r.admin} {
+	for r.bots == "" || r.admin == "" {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err, line)
-		_, *address, _ = strings.Cut(strings.TrimSpace(line), "address=")
-		require.NotEmpty(t, *address, line)
+		r.begin += line
+		switch _, address, _ := strings.Cut(strings.TrimSpace(line), "address="); {
+		case strings.Contains(line, "listening for=bots"):
+			r.bots = address
+		case strings.Contains(line, "listening for=admin"):
+			r.admin = address
+		}
 	}
 	go func() {
 		text, _ := io.ReadAll(lines)
