@@ -71,7 +71,7 @@ func defaults() settings {
 		maxBufferedTotal: DefaultMaxBufferedTotal,
 		attemptTimeout:   DefaultAttemptTimeout,
 		retrySettings: retrySettings{
-			times: DefaultRetries, within: DefaultMaxRetryDuration, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+			times: DefaultRetries, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
 		},
 	}}
 }

@@ -114,7 +114,6 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	}
 	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max rate limit "+d.String()] = httpclient.WithMaxRateLimit(d)
-		options["retry time "+d.String()] = httpclient.WithMaxRetryDuration(d)
 		options["attempt timeout "+d.String()] = httpclient.WithAttemptTimeout(d)
 		for _, other := range []time.Duration{math.MinInt64, 0, 1, math.MaxInt64} {
 			options["backoff "+d.String()+" "+other.String()] = httpclient.WithBackoff(d, other)
