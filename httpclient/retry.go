@@ -41,8 +41,8 @@ type retrySettings struct {
 //
 // Repeated are requests that do no harm when Discord processes them twice: GET, HEAD, OPTIONS, PUT and DELETE; messages
 // with a nonce and enforce_nonce; requests that were certainly not sent; and those of ContextWithUnsafeRetries and
-// WithUnsafeRetries. A request is always repeated after a 429, which does not count as a retry. No retry begins more than
-// two minutes after the first attempt that failed. The default is DefaultRetries.
+// WithUnsafeRetries. No retry begins more than two minutes after the first attempt that failed. A request is always
+// repeated after a 429, which does not count as a retry. The default is DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
 // be broken; that counts here as one attempt, and as one request for the limits. Over HTTP/2 it does so only for

@@ -121,7 +121,9 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	}{
 		"two minutes":               {nil, 0, 12},
 		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
-		"attempts are a part of it": {[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9},
+		"attempts are a part of it": {
+			[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9,
+		},
 		"the last one may overshoot": {[]httpclient.Option{
 			httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0),
 		}, 118 * time.Second, 2},
