@@ -64,7 +64,7 @@ func (h *Handler) transportOptions() []httpclient.Option {
 		options = append(options, httpclient.WithLogger(s.logger))
 	}
 	if !routes.IsAPIHost(s.upstream.Host) {
-		options = append(options, httpclient.WithAPI(s.upstream), httpclient.WithServer(func(string) string { return "" }))
+		options = append(options, httpclient.WithAPI(s.upstream, ""))
 	}
 	if s.globalLimit > 0 {
 		options = append(options, httpclient.WithBuckets(buckets.WithGlobalLimitOf(s.globalLimitOf)))
