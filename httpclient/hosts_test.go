@@ -332,8 +332,10 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 	t.Parallel()
 	yes := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
 	for name, option := range map[string]httpclient.Option{
-		"WithHosts":  httpclient.WithHosts(func(string) (string, bool) { panic("caller") }),
-		"a redirect": httpclient.WithHosts(func(host string) (string, bool) { return host, host == "panics" && callerPanics() }),
+		"WithHosts": httpclient.WithHosts(func(string) (string, bool) { panic("caller") }),
+		"a redirect": httpclient.WithHosts(func(host string) (string, bool) {
+			return host, host == "panics" && callerPanics()
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -178,9 +178,12 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		reason   error
 		timeout  bool
 	}{
-		"used up":        {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
-		"took too long":  {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
-		"out of time":    {options: []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)}, attempts: 2, reason: httpclient.ErrMaxRetryDuration},
+		"used up":       {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
+		"took too long": {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
+		"out of time": {
+			options:  []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)},
+			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
+		},
 		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
 	} {
 		t.Run(name, func(t *testing.T) {

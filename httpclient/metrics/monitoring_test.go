@@ -33,7 +33,8 @@ func exported(t *testing.T) map[string]map[string][]string {
 		defer memory.Close()
 		store, err := shared.New(memory)
 		require.NoError(t, err)
-		manager := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
+		manager := buckets.NewRESTBucketManager(buckets.WithShared(store),
+			buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
@@ -43,7 +44,8 @@ func exported(t *testing.T) map[string]map[string][]string {
 		defer transport.Close()
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(manager, transport))
-		for _, url := range []string{"https://discord.com/api/gateway", "https://discord.com/api/gateway", messages, messages} {
+		const gateway = "https://discord.com/api/gateway"
+		for _, url := range []string{gateway, gateway, messages, messages} {
 			require.NoError(t, get(t, transport, url))
 		}
 		families, err := registry.Gather()
