@@ -35,7 +35,7 @@ func newPair(b *testing.B, senders int) (bare, ours http.RoundTripper) {
 		b.Cleanup(below[i].CloseIdleConnections)
 	}
 	transport := httpclient.NewTransport(httpclient.WithBase(below[1]), httpclient.WithBuckets(patient...),
-		httpclient.WithHosts(func(string) bool { return true }), httpclient.WithServer(func(string) string { return "" }))
+		httpclient.WithHosts(func(string) (string, bool) { return "", true }))
 	b.Cleanup(func() { _ = transport.Close() }) // never fails
 	return below[0], transport
 }

@@ -136,7 +136,8 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(unauthorized), httpclient.WithHosts(func(string) bool { return true }))
+		transport := newTransport(t, newScript(unauthorized),
+			httpclient.WithHosts(func(host string) (string, bool) { return host, true }))
 		for range 2 {
 			for _, r := range []*http.Request{posting(t, 1), getting(t, "/users/@me"), toHook(t)} {
 				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, "https://compatible.example", r)))

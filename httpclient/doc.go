@@ -12,7 +12,7 @@
 // Those to discord.com, discordapp.com and their subdomains except the media hosts, by the host of the request's URL, and
 // those to the hosts that [WithHosts] adds: a proxy, a test, a compatible server. All other requests pass untouched, so one
 // client can be used for attachments and other services, too. A proxy that forwards to Discord shares Discord's limits:
-// say so with [WithServer]. It may be mounted below a path: the part before /api/v10 is ignored.
+// say so there. It may be mounted below a path: the part before /api/v10 is ignored.
 //
 // # Timeouts
 //

@@ -159,12 +159,11 @@ func ExampleTransport_maxWait() {
 }
 
 // A proxy that forwards to Discord is limited as Discord is, with the same buckets.
-func ExampleWithServer() {
+func ExampleWithHosts() {
 	proxy := discordtest.NewServer(nil, discordtest.Window("list_messages", 1, time.Hour).Bucket("abcd1234"))
 	defer proxy.Close()
 	transport := httpclient.NewTransport(
-		httpclient.WithHosts(func(host string) bool { return "http://"+host == proxy.URL }),
-		httpclient.WithServer(func(string) string { return "" }),
+		httpclient.WithHosts(func(host string) (server string, limited bool) { return "", "http://"+host == proxy.URL }),
 	)
 	defer transport.Close()
 	client := &http.Client{Transport: transport}

@@ -11,75 +11,66 @@ import (
 )
 
 // WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is
-// compatible with Discord. Requests to all other hosts are passed on unchanged. The function is called for each request
-// except those to Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and those
-// to an API of WithAPI. Nil adds none.
+// compatible with Discord. The function returns whether a host is limited, and the server behind it. Hosts of one
+// server share all limits and holds; different servers share nothing. Discord itself is "", so for a proxy that only
+// forwards to Discord return "", and for a server of its own the host. Only what Discord refuses is known of
+// credentials.
+//
+// Requests to all other hosts are passed on unchanged. The function is called for each request except those to
+// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and those to an API of
+// WithAPI. Nil adds none.
 //
 // The host is that of the request's URL, not of its Host header: in lower case, without a trailing dot, with the port
 // unless it is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host is
 // passed as it is in the URL. The function must be safe for concurrent use, and should be fast.
-func WithHosts(limited func(host string) bool) Option {
-	return func(s *settings) { s.hosts.limited = limited }
-}
-
-// WithServer names the server behind a limited host, for each request to one that is not Discord's own. Hosts of one
-// name share all limits and holds; different names share nothing. The name of Discord itself is "", so a proxy that
-// only forwards to Discord is declared by returning "" for it. Only what Discord refuses is known of credentials. By
-// default, also for nil, each such host is a server of its own, by the name of the host. Where neither WithHosts nor
-// WithAPI adds a host besides Discord's own, there is nothing to be named: then every request fails with ErrOptions.
-// The host is spelled as for WithHosts, and the function must be safe for concurrent use.
-func WithServer(name func(host string) string) Option {
-	return func(s *settings) { s.hosts.server = name }
+func WithHosts(server func(host string) (server string, limited bool)) Option {
+	return func(s *settings) { s.hosts.server = server }
 }
 
 // WithAPI adds the base URL of another API that is limited, such as that of a proxy that is mounted below a path. Its
 // host is limited like those of WithHosts, and the route of a request is matched to what follows the base URL's path.
-// Nil, and a URL without a host, add none.
-func WithAPI(base *url.URL) Option {
+// The server is what is behind it: "" for Discord, base.Host for a server of its own; it is spelled as hosts are. Of
+// several APIs at one host the server of the last one counts. A nil base, and one without a host, add none.
+func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
-			s.hosts.apis = append(slices.Clip(s.hosts.apis), api{hostOf(base), strings.TrimRight(base.EscapedPath(), "/")})
+			s.hosts.apis = append(slices.Clip(s.hosts.apis), api{
+				hostOf(base), strings.TrimRight(base.EscapedPath(), "/"), hostOf(&url.URL{Scheme: base.Scheme, Host: server}),
+			})
 		}
 	}
 }
 
 // hosts are those that are limited besides Discord's.
 type hosts struct {
-	apis    []api
-	limited func(host string) bool
-	server  func(host string) string
+	apis   []api
+	server func(host string) (server string, limited bool) // nil: no others
 }
 
-// api is where an API is.
-type api struct{ host, path string }
+// api is where an API is, and the server behind it.
+type api struct{ host, path, server string }
 
 // find returns the server that limits apply to, and whether there is one.
 func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	if routes.IsAPIHost(u.Host) {
 		return "", true
 	}
-	if len(h.apis) == 0 && h.limited == nil || routes.IsMediaHost(u.Host) {
+	if len(h.apis) == 0 && h.server == nil || routes.IsMediaHost(u.Host) {
 		return "", false
 	}
 	host := hostOf(u)
-	switch {
-	case host == "": // or it would be taken for Discord
+	if host == "" { // or it would be taken for Discord
 		return "", false
-	case !h.isAPI(host) && (h.limited == nil || !h.limited(host)):
-		return "", false
-	case h.server != nil:
-		return h.server(host), true
 	}
-	return host, true
-}
-
-// others reports that there may be such hosts.
-func (h *hosts) others() bool {
-	return h.limited != nil || slices.ContainsFunc(h.apis, func(a api) bool { return !routes.IsAPIHost(a.host) && !routes.IsMediaHost(a.host) })
-}
-
-func (h *hosts) isAPI(host string) bool {
-	return slices.ContainsFunc(h.apis, func(a api) bool { return a.host == host })
+	for _, a := range slices.Backward(h.apis) {
+		if a.host == host {
+			return a.server, true
+		}
+	}
+	if h.server == nil {
+		return "", false
+	}
+	return h.server(host)
 }
 
 // belowAPI returns the path that is sent, without that of the API that it belongs to: of several, the longest.

@@ -83,24 +83,25 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const proxy, compatible, other = "https://proxy.example:8443", "http://[2001:DB8::1]", "https://example.com"
 	var asked []string
-	add := httpclient.WithHosts(func(host string) bool {
+	add := httpclient.WithHosts(func(host string) (string, bool) {
 		asked = append(asked, host)
-		return host != "example.com"
+		return host, host != "example.com"
 	})
 	all := []string{"https://discord.com", proxy, compatible, other, "https://cdn.discordapp.com"}
 	assert.Equal(t, []string{"", "proxy.example:8443", "[2001:db8::1]", "-", "-"}, servers(t, all, add))
 	assert.Equal(t, []string{"proxy.example:8443", "[2001:db8::1]", "example.com"}, asked, "Discord's hosts are certain")
 
-	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, add, httpclient.WithServer(func(host string) string {
-		return map[string]string{"[2001:db8::1]": "one"}[host]
+	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
+		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
 	})), "the proxy forwards to Discord")
-	assert.Equal(t, []string{"", "x", "x", "-", "-"}, servers(t, all, add, httpclient.WithServer(func(string) string { return "x" })))
 	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)), "the later one counts")
 }
 
 func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	t.Parallel()
-	add := httpclient.WithHosts(func(host string) bool { return strings.HasPrefix(host, "proxy") || strings.HasPrefix(host, "[") })
+	add := httpclient.WithHosts(func(host string) (string, bool) {
+		return host, strings.HasPrefix(host, "proxy") || strings.HasPrefix(host, "[")
+	})
 	for want, spellings := range map[string][]string{
 		"proxy":          {"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80", "http://proxy:"},
 		"proxy:8080":     {"http://proxy:8080", "https://proxy.:8080", "http://user:password@PROXY:8080"},
@@ -117,7 +118,7 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 // Without a host it would be the server "", which is Discord.
 func TestARequestToNoHostIsNobodys(t *testing.T) {
 	t.Parallel()
-	add := httpclient.WithHosts(func(host string) bool { return true })
+	add := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
 	assert.Equal(t, []string{"-", "-", "-"}, servers(t, []string{"http://", "http://:80", "http://:8080"}, add))
 	opaque, below := getChannel(t), newScript(answer(http.StatusOK, "{}"))
 	opaque.URL = &url.URL{Scheme: "http", Opaque: "//discord.com/api/v10/channels/1"}
@@ -329,11 +330,12 @@ func callerPanics() bool { panic("caller") }
 
 func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 	t.Parallel()
-	yes := httpclient.WithHosts(func(string) bool { return true })
+	yes := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
 	for name, option := range map[string]httpclient.Option{
-		"WithHosts":  httpclient.WithHosts(func(string) bool { panic("caller") }),
-		"WithServer": httpclient.WithServer(func(string) string { panic("caller") }),
-		"a redirect": httpclient.WithHosts(func(host string) bool { return host == "panics" && callerPanics() }),
+		"WithHosts": httpclient.WithHosts(func(string) (string, bool) { panic("caller") }),
+		"a redirect": httpclient.WithHosts(func(host string) (string, bool) {
+			return host, host == "panics" && callerPanics()
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -361,8 +363,8 @@ func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
 	defer server.Close()
 	for _, limited := range []bool{false, true} {
 		below := &http.Transport{}
-		transport := newTransport(t, below, httpclient.WithHosts(func(host string) bool {
-			return limited && "http://"+host == server.URL
+		transport := newTransport(t, below, httpclient.WithHosts(func(host string) (string, bool) {
+			return host, limited && "http://"+host == server.URL
 		}))
 		assertStatus(t, http.StatusOK, send(transport, to(t, server.URL, newMessage(t))))
 		below.CloseIdleConnections()
@@ -374,11 +376,16 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	t.Parallel()
 	var options []httpclient.Option
 	for _, base := range []string{"http://Proxy:8080/discord/", "https://other.:443", "/nowhere"} {
-		options = append(options, httpclient.WithAPI(address(t, base)))
+		options = append(options, httpclient.WithAPI(address(t, base), address(t, base).Host))
 	}
-	options = append(options, httpclient.WithAPI(nil), httpclient.WithHosts(func(host string) bool { return host == "third" }))
+	options = append(options, httpclient.WithAPI(nil, "x"), httpclient.WithHosts(func(host string) (string, bool) {
+		return host, host == "third"
+	}))
 	addresses := []string{"http://proxy:8080", "https://other", "http://third", "http://proxy", "https://discord.com"}
 	assert.Equal(t, []string{"proxy:8080", "other", "third", "-", ""}, servers(t, addresses, options...))
+	options = append(options, httpclient.WithAPI(address(t, "http://proxy:8080"), ""),
+		httpclient.WithAPI(address(t, "https://other/x"), "Mine"), httpclient.WithAPI(address(t, "https://discord.com"), "y"))
+	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the latest counts")
 }
 
 // Ingresses and gateways mount a proxy in front of Discord below a path.
@@ -397,7 +404,7 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard)}
 			paths := []string{"/api/v10", ""}
 			for _, base := range bases {
-				options = append(options, httpclient.WithAPI(address(t, base)))
+				options = append(options, httpclient.WithAPI(address(t, base), ""))
 				if u := address(t, base); u.Host == "proxy" {
 					paths = append(paths, strings.TrimSuffix(u.Path, "/"))
 				}

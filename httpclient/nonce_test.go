@@ -170,50 +170,13 @@ func TestAMessageWithANonceGoesOverAConnection(t *testing.T) {
 	assert.Len(t, nonce, 25)
 }
 
-// What a limit has refused was not created, and neither was what never left.
-func TestTheTimeOfANonceBeginsWhenTheMessageMayHaveBeenCreated(t *testing.T) {
+// What a limit has refused was not created, however long it waited for that.
+func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
-		"refused": refuse("user", "150"), "not sent": fail(noConnection()),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(first, fail(lostConnection()), answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below, httpclient.WithNonce(), httpclient.WithMaxRetryDuration(time.Hour),
-					httpclient.WithBackoff(90*time.Second, 90*time.Second))
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-				assert.Len(t, below.requests(), 3)
-			})
-		})
-	}
-}
-
-// Discord remembers a nonce for a few minutes only, however long the caller would have it tried.
-func TestAMessageIsNotRepeatedWhenItsNonceMayBeForgotten(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		options []httpclient.Option
-		body    string
-		first   func(*http.Request) (*http.Response, error)
-		sent    int
-	}{
-		"given by the option":  {[]httpclient.Option{httpclient.WithNonce()}, `{}`, answer(http.StatusBadGateway, ""), 2},
-		"the caller's own":     {nil, `{"nonce":"abc","enforce_nonce":true}`, fail(lostConnection()), 2},
-		"without a bound":      {[]httpclient.Option{httpclient.WithNonce(), httpclient.WithMaxRetryDuration(0)}, `{}`, fail(lostConnection()), 2},
-		"whatever the caller":  {[]httpclient.Option{httpclient.WithUnsafeRetries()}, `{}`, fail(lostConnection()), 11},
-		"it has not been sent": {[]httpclient.Option{httpclient.WithNonce()}, `{}`, fail(noConnection()), 11},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.first)
-				transport := newTransport(t, below, append([]httpclient.Option{
-					httpclient.WithRetries(10), httpclient.WithMaxRetryDuration(time.Hour), httpclient.WithBackoff(90*time.Second, 90*time.Second), // a quarter less or more
-				}, c.options...)...)
-				send(transport, newRequest(t, http.MethodPost, messages, c.body)).wait()
-				assert.Len(t, below.requests(), c.sent)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below, httpclient.WithNonce())
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		assert.Len(t, below.requests(), 3)
+	})
 }

@@ -58,8 +58,6 @@ func (s *settings) conflict() error {
 		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
 	case s.manager != nil && s.ofOwn != "":
 		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
-	case s.hosts.server != nil && !s.hosts.others():
-		return fmt.Errorf("%w: WithServer names no host: expected one that is not Discord's own, of WithHosts, WithAPI or a client's base URL", ErrOptions)
 	}
 	return nil
 }
@@ -71,7 +69,7 @@ func defaults() settings {
 		maxBufferedTotal: DefaultMaxBufferedTotal,
 		attemptTimeout:   DefaultAttemptTimeout,
 		retrySettings: retrySettings{
-			times: DefaultRetries, within: DefaultMaxRetryDuration, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
+			times: DefaultRetries, unit: DefaultBackoff, maximum: DefaultMaxBackoff,
 		},
 	}}
 }

@@ -23,7 +23,6 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	named := httpclient.WithServer(func(string) string { return "" })
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		want    []string
@@ -33,9 +32,6 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 		"max rate limit and limiter": {[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})}, []string{"WithMaxRateLimit", "WithLimiter"}},
 		"buckets and limiter":        {[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)}, []string{"WithBuckets", "WithLimiter"}},
 		"manager and limiter":        {[]httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{}), httpclient.WithManager(manager)}, []string{"WithManager", "WithLimiter"}},
-		"server of no host":          {[]httpclient.Option{named}, []string{"WithServer", "WithHosts", "WithAPI"}},
-		"server of Discord":          {[]httpclient.Option{named, httpclient.WithAPI(address(t, "https://Discord.com:443/api/v10"))}, []string{"WithServer"}},
-		"server of media":            {[]httpclient.Option{named, httpclient.WithAPI(address(t, "https://cdn.discordapp.com"))}, []string{"WithServer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
@@ -94,8 +90,7 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithManager(nil), httpclient.WithLimiter(nil)},
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},
 		"buckets":     {httpclient.WithBuckets(), httpclient.WithManager(manager), httpclient.WithLogger(nil)},
-		"server":      {httpclient.WithServer(nil)},
-		"API":         {httpclient.WithServer(nil), httpclient.WithAPI(address(t, "https://discord.com/api"))},
+		"API":         {httpclient.WithAPI(address(t, "https://discord.com/api"), "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), options...)
@@ -109,12 +104,11 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{
 		"no base": httpclient.WithBase(nil), "no limiter": httpclient.WithLimiter(nil), "no manager": httpclient.WithManager(nil),
-		"no logger": httpclient.WithLogger(nil), "no hosts": httpclient.WithHosts(nil), "no server": httpclient.WithServer(nil),
+		"no logger": httpclient.WithLogger(nil), "no hosts": httpclient.WithHosts(nil),
 		"no hooks": httpclient.WithHooks(httpclient.Hooks{}), "nothing": nil,
 	}
 	for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 		options["max rate limit "+d.String()] = httpclient.WithMaxRateLimit(d)
-		options["retry time "+d.String()] = httpclient.WithMaxRetryDuration(d)
 		options["attempt timeout "+d.String()] = httpclient.WithAttemptTimeout(d)
 		for _, other := range []time.Duration{math.MinInt64, 0, 1, math.MaxInt64} {
 			options["backoff "+d.String()+" "+other.String()] = httpclient.WithBackoff(d, other)

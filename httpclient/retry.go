@@ -18,23 +18,19 @@ import (
 const (
 	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
 	DefaultRetries = 3
-	// DefaultMaxRetryDuration is how long after the first attempt further attempts may begin, unless
-	// WithMaxRetryDuration sets another duration.
-	DefaultMaxRetryDuration = 2 * time.Minute
 	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
 	// otherwise.
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
 
-	// nonceTime is for how long after it may have been sent a message is repeated because its nonce says that it is the same. Discord
-	// remembers nonces for "a few minutes" (its documentation), which the last attempt's way is part of.
-	nonceTime = 2 * time.Minute
+	// retryTime is for how long after the first attempt that failed others may begin. Discord remembers the nonce of a
+	// message for "a few minutes" (its documentation), which the last attempt's way is part of.
+	retryTime = 2 * time.Minute
 )
 
 // retrySettings are the settings of what is repeated after a failure.
 type retrySettings struct {
 	times   int
-	within  time.Duration
 	unit    time.Duration
 	maximum time.Duration
 	unsafe  bool
@@ -46,21 +42,14 @@ type retrySettings struct {
 //
 // Repeated are requests that do no harm when Discord processes them twice: GET, HEAD, OPTIONS, PUT and DELETE; messages
 // with a nonce and enforce_nonce; requests that were certainly not sent; and those of ContextWithUnsafeRetries and
-// WithUnsafeRetries. A request is always repeated after a 429, which does not count as a retry. The default is
-// DefaultRetries.
+// WithUnsafeRetries. No retry begins more than two minutes after the first attempt that failed. A request is always
+// repeated after a 429, which does not count as a retry. The default is DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
 // be broken; that counts here as one attempt, and as one request for the limits. Over HTTP/2 it does so only for
 // requests that the server has not processed.
 func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
-}
-
-// WithMaxRetryDuration sets how long after the first attempt further attempts may begin. Zero or less means that only
-// WithRetries bounds them. The default is DefaultMaxRetryDuration. A message that may have been sent, and is repeated
-// because it has a nonce, is repeated for two minutes at most from then on.
-func WithMaxRetryDuration(d time.Duration) Option {
-	return func(s *settings) { s.retrySettings.within = max(d, 0) }
 }
 
 // WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
@@ -126,7 +115,8 @@ func (e *RetryError) Timeout() bool {
 var (
 	// ErrRetriesUsedUp means that the request was repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
-	// ErrMaxRetryDuration means that the time of WithMaxRetryDuration has passed.
+	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first one that
+	// failed.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
 	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise WithMaxBufferedBody
 	// or WithMaxBufferedTotal.
@@ -140,14 +130,14 @@ var (
 
 // retry counts the attempts of one request.
 type retry struct {
-	first    time.Time // when the first attempt was sent
+	first    time.Time // when the first attempt that failed was sent
 	latest   time.Time // when the latest was
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt is one after a failure
 	reason   RetryReason
-	doubtful time.Time // when a message with a nonce was sent that Discord may have created; zero: never
+	doubtful bool // Discord may have created the message, and repeats are safe only because it has a nonce
 }
 
 func (r *retry) begin() {
@@ -157,9 +147,6 @@ func (r *retry) begin() {
 
 func (r *retry) sent(now time.Time) {
 	r.latest = now
-	if r.attempts == 1 {
-		r.first = now
-	}
 }
 
 // nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
@@ -177,6 +164,9 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	case r.failures >= s.times:
 		return 0, ErrRetriesUsedUp
 	}
+	if r.failures == 0 {
+		r.first = r.latest
+	}
 	if r.backoff == nil {
 		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff has seen to it that there is no error
 	}
@@ -186,7 +176,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 			pause = max(pause, min(limits.RetryAfter, s.maximum))
 		}
 	}
-	if within := x.retryWithin(); within > 0 && time.Since(r.first)+pause > within {
+	if time.Since(r.first)+pause > retryTime {
 		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
@@ -225,27 +215,13 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
-// retryWithin returns for how long after the first attempt others are begun, 0 if that is not bounded. With a message that may be there
-// already that counts for each, also after a 429.
-func (x *roundTrip) retryWithin() time.Duration {
-	within := x.retrySettings.within
-	if r := &x.retry; !r.doubtful.IsZero() {
-		remembered := r.doubtful.Sub(r.first) + nonceTime
-		if within == 0 || within > remembered {
-			within = remembered
-		}
-	}
-	return within
-}
-
 // acquireForRetry is acquireLease for an attempt after a failure, which must not begin after the time for retries.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
 	}
-	within := x.retryWithin()
-	left := within - time.Since(x.retry.first)
+	left := retryTime - time.Since(x.retry.first)
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)
 	}
@@ -254,7 +230,7 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.Read
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
 		return lease, nil, x.newRetryError(ErrMaxRetryDuration, err)
-	case err == nil && time.Since(x.retry.first) > within: // it could not be predicted
+	case err == nil && time.Since(x.retry.first) > retryTime: // it could not be predicted
 		lease.Return()
 		closeSoon(content)
 		return lease, nil, x.newRetryError(ErrMaxRetryDuration, errTooLate)
@@ -274,9 +250,7 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 		return true
 	}
 	nonce := x.enforcesNonce()
-	if nonce && x.retry.doubtful.IsZero() {
-		x.retry.doubtful = x.retry.latest
-	}
+	x.retry.doubtful = x.retry.doubtful || nonce
 	return nonce
 }
 

@@ -119,13 +119,14 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 		takes   time.Duration
 		sent    int
 	}{
-		"by default, two minutes":    {nil, 0, 12},
-		"without a bound":            {[]httpclient.Option{httpclient.WithMaxRetryDuration(0)}, 0, 21},
-		"negative, without a bound":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(-1)}, 0, 21},
-		"three seconds":              {[]httpclient.Option{httpclient.WithMaxRetryDuration(3 * time.Second)}, 0, 3},
-		"less than the first pause":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(time.Millisecond)}, 0, 1},
-		"attempts are a part of it":  {[]httpclient.Option{httpclient.WithMaxRetryDuration(30 * time.Second)}, 9 * time.Second, 3},
-		"the last one may overshoot": {[]httpclient.Option{httpclient.WithMaxRetryDuration(11 * time.Second)}, 10 * time.Second, 2},
+		"two minutes":               {nil, 0, 12},
+		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
+		"attempts are a part of it": {
+			[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9,
+		},
+		"the last one may overshoot": {[]httpclient.Option{
+			httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0),
+		}, 118 * time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,16 +142,16 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	}
 }
 
-func TestTheTimeForRetriesBeginsWhenTheFirstAttemptIsSent(t *testing.T) {
+func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...),
+		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
-		transport := newTransport(t, below, httpclient.WithMaxRetryDuration(2*time.Second))
+		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		queued := send(transport, getChannel(t))
 		assertStatus(t, http.StatusOK, queued)
-		assert.Greater(t, queued.took, time.Minute)
+		assert.Greater(t, queued.took, 3*time.Minute)
 		assert.Len(t, below.requests(), 3)
 	})
 }
@@ -227,16 +228,16 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	})
 }
 
-// WithMaxRetryDuration says for how long after the first attempt others are begun. The time in the queue before another one counts.
+// The time in the queue before another attempt counts.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 60")...)
+		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
-		transport := newTransport(t, below, httpclient.WithMaxRetryDuration(5*time.Second))
+		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		send(transport, getChannel(t)).wait()
 		sent := below.requests()
-		assert.LessOrEqual(t, sent[len(sent)-1].at.Sub(sent[1].at), 5*time.Second)
+		assert.LessOrEqual(t, sent[len(sent)-1].at.Sub(sent[1].at), 2*time.Minute)
 	})
 }

@@ -178,9 +178,12 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		reason   error
 		timeout  bool
 	}{
-		"used up":        {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
-		"took too long":  {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
-		"out of time":    {options: []httpclient.Option{httpclient.WithMaxRetryDuration(time.Second)}, attempts: 2, reason: httpclient.ErrMaxRetryDuration},
+		"used up":       {attempts: 4, reason: httpclient.ErrRetriesUsedUp},
+		"took too long": {takes: time.Minute, attempts: 4, reason: httpclient.ErrRetriesUsedUp, timeout: true},
+		"out of time": {
+			options:  []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)},
+			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
+		},
 		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +307,7 @@ type slow struct{ turnstile }
 
 func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	if len(l.asked) == 1 {
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Minute)
 	}
 	lease, err := l.turnstile.AcquireRequest(context.WithoutCancel(ctx), r)
 	return lease, err
@@ -316,7 +319,7 @@ func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
 		var bodies ledger
 		limiter := new(slow)
 		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithMaxRetryDuration(30*time.Second))
+		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
 		defer transport.Close()
 		r := newRequest(t, http.MethodPut, channel, "")
 		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }

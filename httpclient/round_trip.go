@@ -132,7 +132,7 @@ func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 		defer x.measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
-	if x.retry.again && x.retrySettings.within > 0 || !x.retry.doubtful.IsZero() {
+	if x.retry.again || x.retry.doubtful {
 		acquire = x.acquireForRetry
 	}
 	lease, content, err := acquire(wait)

@@ -40,7 +40,7 @@ func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Op
 
 // anyHost limits all hosts as if they were Discord's.
 var anyHost = []httpclient.Option{
-	httpclient.WithHosts(func(string) bool { return true }), httpclient.WithServer(func(string) string { return "" }),
+	httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 }
 
 // assertNothingHeld asserts that nobody waits and nothing is in flight, in sum and in each bucket.

@@ -267,9 +267,11 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	}
 	f.Certain = b.answered(ahead)
 	b.outdate()
-	if b.known != nil {
+	// The server has charged those that it has granted, though they have not left yet. None of them waits for it again.
+	if b.known != nil && ahead >= len(b.granted) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
+		ahead -= len(b.granted)
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}

@@ -34,7 +34,7 @@ func newClient(transport http.RoundTripper) *api.Client {
 
 func TestPrepareMakesEveryOptionEffective(t *testing.T) {
 	t.Parallel()
-	librarytest.Run(t, func(transport *httpclient.Transport) librarytest.Library {
+	librarytest.Run(t, "arikawalimit", func(transport *httpclient.Transport) librarytest.Library {
 		client := newClient(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {
@@ -53,22 +53,19 @@ func TestPrepareMakesEveryOptionEffective(t *testing.T) {
 }
 
 // answers is a transport that answers without a body, and says what it was asked.
-type answers struct {
-	status int
-	asked  []*http.Request
-}
+type answers struct{ asked []*http.Request }
 
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.asked = append(a.asked, r)
 	if r.Body != nil {
 		r.Body.Close()
 	}
-	return &http.Response{StatusCode: a.status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
 func TestRequestsSayWhoSendsThem(t *testing.T) {
 	t.Parallel()
-	by := &answers{status: http.StatusNoContent}
+	by := new(answers)
 	client := newClient(by)
 	require.NoError(t, client.WithLocale("de").DeleteMessage(1, 2, ""))
 	require.NoError(t, webhook.FromAPI(3, "secret", client).Execute(webhook.ExecuteData{Content: "hello"}))
@@ -81,21 +78,11 @@ func TestRequestsSayWhoSendsThem(t *testing.T) {
 
 func TestABotSendsThroughTheTransport(t *testing.T) {
 	t.Parallel()
-	by := &answers{status: http.StatusNoContent}
+	by := new(answers)
 	s := state.New("Bot token")
 	arikawalimit.Prepare(s.Client, by)
 	_, err := s.WithContext(t.Context()).SendMessage(1, "hello")
 	require.NoError(t, err)
-	assert.Len(t, by.asked, 1)
-}
-
-func TestAServerErrorIsNotRepeatedByArikawa(t *testing.T) {
-	t.Parallel()
-	by := &answers{status: http.StatusBadGateway}
-	_, err := newClient(by).SendMessage(1, "hello")
-	var e *httputil.HTTPError
-	require.ErrorAs(t, err, &e)
-	assert.Equal(t, http.StatusBadGateway, e.Status)
 	assert.Len(t, by.asked, 1)
 }
 

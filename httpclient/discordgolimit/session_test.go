@@ -3,7 +3,6 @@ package discordgolimit_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 	"sync"
 	"testing"
@@ -34,7 +33,7 @@ func newSession(transport *httpclient.Transport) *discordgo.Session {
 
 func TestCallMakesEveryOptionEffective(t *testing.T) {
 	t.Parallel()
-	librarytest.Run(t, func(transport *httpclient.Transport) librarytest.Library {
+	librarytest.Run(t, "discordgolimit", func(transport *httpclient.Transport) librarytest.Library {
 		session := newSession(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {
@@ -118,28 +117,4 @@ func TestCallSharesTheState(t *testing.T) {
 	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
 	require.NoError(t, err)
 	assert.Equal(t, "see #general", content)
-}
-
-// badGateway is a transport that answers 502 and counts.
-type badGateway struct{ asked int }
-
-func (g *badGateway) RoundTrip(r *http.Request) (*http.Response, error) {
-	g.asked++
-	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, r.Body.Close()
-}
-
-func TestAServerErrorIsNotRepeatedByDiscordgo(t *testing.T) {
-	t.Parallel()
-	for name, through := range map[string]func(*discordgo.Session) *discordgo.Session{
-		"call":    discordgolimit.Call,
-		"session": func(s *discordgo.Session) *discordgo.Session { return s },
-	} {
-		gateway := new(badGateway)
-		session, err := discordgo.New("Bot token")
-		require.NoError(t, err)
-		discordgolimit.Prepare(session, gateway)
-		_, err = through(session).ChannelMessageSend("1", "hello")
-		assert.Error(t, err, name)
-		assert.Equal(t, 1, gateway.asked, name)
-	}
 }

@@ -1,5 +1,4 @@
-// Package disgolimit makes every option of an [httpclient.Transport] effective under disgo, from version 0.19 on. For disgo 0.18 there is
-// package disgo018limit.
+// Package disgolimit makes every option of an [httpclient.Transport] effective under disgo, from version 0.19 on.
 //
 //	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
 //	defer transport.Close()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,33 +18,26 @@ import (
 // other stands for what is not known, in the words of OpenTelemetry's conventions.
 const other = "_OTHER"
 
-// What is there from the start: the methods of Discord's API, and how attempts mostly end.
+// The methods of Discord's API, and how attempts mostly end.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
-	failures = [...]string{"timeout", "canceled", other} // of attempts without a response
 )
 
 // attempts are how long attempts take, by method and outcome.
 type attempts struct {
 	durations *prometheus.HistogramVec
-	usual     [len(methods)][len(statuses)]prometheus.Observer // so that most need no look at a map
+	usual     [len(methods)][len(statuses)]atomic.Pointer[observer] // so that most need no look at a map
 }
 
-func newAttempts() (a attempts) {
-	a.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// observer is a series of the histogram.
+type observer struct{ prometheus.Observer }
+
+func newHistogram() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "http_client_request_duration_seconds", Help: "Time of each attempt, until the headers of its response.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // of those that OpenTelemetry recommends
 	}, []string{"http_request_method", "http_response_status_code", "error_type"})
-	for i, method := range methods {
-		for j, status := range statuses {
-			a.usual[i][j] = a.of(method, status, nil)
-		}
-		for _, failure := range failures {
-			a.durations.WithLabelValues(method, "", failure)
-		}
-	}
-	return a
 }
 
 func (a *attempts) observe(e *httpclient.ResponseEvent) {
@@ -51,13 +45,23 @@ func (a *attempts) observe(e *httpclient.ResponseEvent) {
 	if j := slices.Index(statuses[:], e.Status); j >= 0 {
 		for i, method := range methods {
 			if n := len(method); len(e.Route) > n && e.Route[n] == ' ' && e.Route[:n] == method {
-				a.usual[i][j].Observe(seconds)
+				a.ofUsual(i, j).Observe(seconds)
 				return
 			}
 		}
 	}
 	method, _, _ := strings.Cut(e.Route, " ")
 	a.of(method, e.Status, e.Err).Observe(seconds)
+}
+
+// ofUsual returns the series of a usual method and status, which begins when it is asked for.
+func (a *attempts) ofUsual(method, status int) *observer {
+	series := a.usual[method][status].Load()
+	if series == nil {
+		series = &observer{a.of(methods[method], statuses[status], nil)}
+		a.usual[method][status].Store(series)
+	}
+	return series
 }
 
 // inSeconds is Duration.Seconds without its divisions, which take longer than the rest.

@@ -28,7 +28,7 @@ type Collector struct {
 func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
 	c := &Collector{
 		manager:  manager,
-		attempts: newAttempts(),
+		attempts: attempts{durations: newHistogram()},
 		waits:    newWaits(),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ratelight_overhead_seconds", Help: "Time that the transport has taken for a request, neither waiting nor in flight.",

@@ -18,7 +18,8 @@
 //
 // # The metrics
 //
-// Durations are in seconds. All series are there from the start, at 0, except those of statuses that Discord seldom answers with.
+// Durations are in seconds. Gauges and counters are there from the start, at 0, so that alerts see a first increase.
+// A histogram has a series for each set of labels from its first use on.
 //
 //	http_client_request_duration_seconds   histogram  attempts, until the headers of their response; labels as in OpenTelemetry:
 //	                                                  http_request_method, http_response_status_code ("" without a response),

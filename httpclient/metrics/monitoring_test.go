@@ -2,11 +2,13 @@ package metrics_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -21,37 +23,50 @@ import (
 
 const monitoring = "../proxy/monitoring/"
 
-// exported returns the names of all series, with the values of their labels, of a manager that shares limits.
+// exported returns the names of all series, with the values of their labels, of a manager that shares limits and has
+// sent requests of which some waited for a window.
 func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
-	memory := redistest.NewMemory()
-	defer memory.Close()
-	store, err := shared.New(memory)
-	require.NoError(t, err)
-	manager := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
-	transport := httpclient.NewTransport(httpclient.WithManager(manager))
-	defer transport.Close()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(metrics.New(manager, transport))
-	families, err := registry.Gather()
-	require.NoError(t, err)
 	all := make(map[string]map[string][]string)
-	for _, family := range families {
-		labels := make(map[string][]string)
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = append(labels[l.GetName()], l.GetValue())
+	synctest.Test(t, func(t *testing.T) {
+		memory := redistest.NewMemory()
+		defer memory.Close()
+		store, err := shared.New(memory)
+		require.NoError(t, err)
+		manager := buckets.NewRESTBucketManager(buckets.WithShared(store),
+			buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
+		require.NoError(t, manager.Start())
+		defer manager.Close()
+		below := &script{answers: []func(*http.Request) (*http.Response, error){
+			answer(200), answer(200), answer(200, limits("0", "1")...),
+		}}
+		transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithBase(below))
+		defer transport.Close()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics.New(manager, transport))
+		const gateway = "https://discord.com/api/gateway"
+		for _, url := range []string{gateway, gateway, messages, messages} {
+			require.NoError(t, get(t, transport, url))
+		}
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			labels := make(map[string][]string)
+			for _, m := range family.GetMetric() {
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = append(labels[l.GetName()], l.GetValue())
+				}
+			}
+			names := []string{family.GetName()}
+			if family.GetMetric()[0].GetHistogram() != nil {
+				names = []string{family.GetName() + "_bucket", family.GetName() + "_count", family.GetName() + "_sum"}
+				labels["le"] = nil
+			}
+			for _, name := range names {
+				all[name] = labels
 			}
 		}
-		names := []string{family.GetName()}
-		if family.GetMetric()[0].GetHistogram() != nil {
-			names = []string{family.GetName() + "_bucket", family.GetName() + "_count", family.GetName() + "_sum"}
-			labels["le"] = nil
-		}
-		for _, name := range names {
-			all[name] = labels
-		}
-	}
+	})
 	return all
 }
 

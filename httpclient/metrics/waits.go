@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +20,6 @@ var reasons = []buckets.WaitsFor{
 // of two numbers that the manager counts anyway, and get a histogram when it is asked for.
 type waits struct {
 	durations *prometheus.HistogramVec
-	of        map[buckets.WaitsFor]prometheus.Observer
 	none      *prometheus.Desc
 
 	mu     sync.Mutex
@@ -34,20 +34,15 @@ const (
 )
 
 func newWaits() *waits {
-	w := &waits{
+	return &waits{
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: waitName, Help: waitHelp, Buckets: waitBounds}, []string{"reason"}),
-		of:        make(map[buckets.WaitsFor]prometheus.Observer),
 		none:      prometheus.NewDesc(waitName, waitHelp, []string{"reason"}, nil),
 	}
-	for _, reason := range reasons {
-		w.of[reason] = w.durations.WithLabelValues(string(reason))
-	}
-	return w
 }
 
 func (w *waits) observe(_ context.Context, e buckets.Waited) {
-	if of := w.of[e.For]; of != nil {
-		of.Observe(e.Wait.Seconds())
+	if slices.Contains(reasons, e.For) {
+		w.durations.WithLabelValues(string(e.For)).Observe(e.Wait.Seconds())
 	}
 }
 
@@ -58,6 +53,9 @@ func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce
 	w.mu.Unlock()
+	if n == 0 {
+		return
+	}
 	bounds := make(map[float64]uint64, len(waitBounds))
 	for _, bound := range waitBounds {
 		bounds[bound] = n

@@ -122,7 +122,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithTransport passes options to the transport, after the handler's own: such as WithBuckets for shared limits, WithRetries for failures
-// that are to be repeated here, WithoutRateLimitHeaders for clients that would wait themselves. WithHosts, WithServer and WithAPI have no use here.
+// that are to be repeated here, WithoutRateLimitHeaders for clients that would wait themselves. WithHosts and WithAPI
+// have no use here.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

@@ -64,7 +64,7 @@ func (h *Handler) transportOptions() []httpclient.Option {
 		options = append(options, httpclient.WithLogger(s.logger))
 	}
 	if !routes.IsAPIHost(s.upstream.Host) {
-		options = append(options, httpclient.WithAPI(s.upstream), httpclient.WithServer(func(string) string { return "" }))
+		options = append(options, httpclient.WithAPI(s.upstream, ""))
 	}
 	if s.globalLimit > 0 {
 		options = append(options, httpclient.WithBuckets(buckets.WithGlobalLimitOf(s.globalLimitOf)))
@@ -200,6 +200,7 @@ func rewrite(r *httputil.ProxyRequest) {
 // answered takes in a response of the upstream's.
 func (h *Handler) answered(response *http.Response) error {
 	h.upstreamState.answered()
+	response.Header.Del(headerProxy) // which only the proxy's own answers have
 	response.Header.Del("Alt-Svc")
 	response.Header.Del("Strict-Transport-Security")
 	request := response.Request

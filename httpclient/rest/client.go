@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
@@ -56,7 +55,11 @@ func New(token string, options ...Option) *Client {
 		c.invalid = err
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.transport = httpclient.NewTransport(append(slices.Clip(s.transport), httpclient.WithAPI(c.base))...)
+	var transport []httpclient.Option
+	if c.base != nil {
+		transport = append(transport, httpclient.WithAPI(c.base, c.base.Host))
+	}
+	c.transport = httpclient.NewTransport(append(transport, s.transport...)...)
 	// No Timeout: it would count the time in queues.
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: followRedirect}
 	return c

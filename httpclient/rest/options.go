@@ -78,7 +78,8 @@ func WithTransport(options ...httpclient.Option) Option {
 
 // WithBaseURL sets the base URL of the API: another version, a proxy, a test. The default, also for the empty string,
 // is DefaultBaseURL. It must be an http or https URL with a host, without user, query and fragment; otherwise every Do
-// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, see also httpclient.WithServer.
+// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a server of its own. If it is a proxy
+// that forwards to Discord, say so with httpclient.WithAPI(base, "") in WithTransport.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }

@@ -173,6 +173,16 @@ func TestPageExplainsAllReasons(t *testing.T) {
 	})
 }
 
+// A library's own limiter queues where nobody sees it.
+func TestThePageSaysWhatItCannotSee(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
+		page := strings.Join(strings.Fields(body(t, get(h, http.MethodGet, "/"))), " ")
+		assert.Contains(t, page, "this page does not show those")
+		assert.Contains(t, page, "--hide-limits")
+	})
+}
+
 // The page works wherever it is put.
 func TestPageIsServedBehindAnyPath(t *testing.T) {
 	t.Parallel()

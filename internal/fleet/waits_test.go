@@ -106,3 +106,35 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 		assert.LessOrEqual(t, f.Discord.Report().Refused.Shared, 1)
 	})
 }
+
+// A request that was accepted is not refused when its window opens. The server of shared limits grants permits before
+// the requests have left; those ahead that have them are not counted a second time.
+func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
+	t.Parallel()
+	for _, each := range []int{6, 7, 9, 15} {
+		inBubble(t, fleet.Config{
+			Processes: 2, Buckets: []buckets.Option{buckets.WithMaxRateLimit(10 * time.Second)},
+			Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 5*time.Second), Hash: "messages"}),
+		}, func(t *testing.T, f *fleet.Fleet) {
+			outcomes := make(chan fleet.Outcome, 2*each)
+			for range each {
+				for _, p := range f.Processes {
+					f.Go(func() { outcomes <- p.Do(t.Context(), fleet.Message(1)) })
+				}
+			}
+			finish(t, f, time.Hour)
+			close(outcomes)
+			served := 0
+			for o := range outcomes {
+				if o.Err == nil {
+					served++
+					continue
+				}
+				require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
+				assert.Less(t, o.Wait, time.Second, "%d requests of each process: %v", each, o.Err)
+			}
+			assert.Equal(t, 10, served, "the third window opens after more than 10 s; %d requests of each process", each)
+			assert.Zero(t, f.Discord.Report().Refused.Total())
+		})
+	}
+}

@@ -44,8 +44,13 @@ const (
 	roundTrip = 50 * time.Millisecond
 )
 
-// Run runs the tests. The function opens the library on top of a transport; it is called once in each test, in its bubble.
-func Run(t *testing.T, open func(transport *httpclient.Transport) Library) {
+// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. The function
+// opens the library on top of a transport, with the token "token" of a bot; it is called in each test, in its bubble.
+func Run(t *testing.T, module string, open func(transport *httpclient.Transport) Library) {
+	t.Run("TheProgramOfTheREADMECompiles", func(t *testing.T) {
+		t.Parallel()
+		CompileREADME(t, "../../README.md", "github.com/ratelight/ratelight/httpclient/"+module)
+	})
 	for _, test := range []struct {
 		name    string
 		run     func(*testing.T, *fixture)
@@ -57,6 +62,7 @@ func Run(t *testing.T, open func(transport *httpclient.Transport) Library) {
 		{"GoesFirstWithPriority", goesFirst, nil},
 		{"SendsSeveralAtOnceAndCountsAllThatWait", severalAtOnce, nil},
 		{"ReturnsTheLibrarysErrorForA404", returnsTypedError, nil},
+		{"SendsTheTokenAndRepeatsNoServerError", repeatsNothing, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +77,7 @@ func Run(t *testing.T, open func(transport *httpclient.Transport) Library) {
 
 // fixture is a library above a transport above a simulated Discord, and what came of the messages.
 type fixture struct {
+	open      func(*httpclient.Transport) Library
 	library   Library
 	transport *httpclient.Transport
 	discord   *discordsim.Server
@@ -95,7 +102,7 @@ func newFixture(t *testing.T, open func(*httpclient.Transport) Library, options 
 	t.Cleanup(func() { assert.NoError(t, discord.Close()) })
 	transport := httpclient.NewTransport(append(options, httpclient.WithBase(discord.RoundTripper()))...)
 	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
-	return &fixture{library: open(transport), transport: transport, discord: discord, start: time.Now()}
+	return &fixture{open: open, library: open(transport), transport: transport, discord: discord, start: time.Now()}
 }
 
 // Config is a Discord that answers to messages so that the libraries can decode it, and knows no channel 404. Channels take five
@@ -239,4 +246,24 @@ func returnsTypedError(t *testing.T, f *fixture) {
 	got, ok := f.library.APIError(err)
 	require.True(t, ok, "%T", errors.Unwrap(err))
 	assert.Equal(t, APIError{http.StatusNotFound, 10003, "Unknown Channel"}, got)
+}
+
+// failing answers every request with a 502, and remembers whose it was.
+type failing struct{ authorizations []string }
+
+func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.authorizations = append(f.authorizations, r.Header.Get("Authorization"))
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// Libraries would send a message once more that Discord may have posted. The transport repeats what is safe.
+func repeatsNothing(t *testing.T, f *fixture) {
+	below := new(failing)
+	transport := httpclient.NewTransport(httpclient.WithBase(below))
+	defer transport.Close()
+	assert.Error(t, f.open(transport).Send(t.Context(), channel, "hello"))
+	assert.Equal(t, []string{"Bot token"}, below.authorizations)
 }

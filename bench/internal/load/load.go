@@ -81,8 +81,8 @@ func (c Config) Scenario() Scenario {
 	if c.Server != nil {
 		s.offers = slices.Repeat([]offer{{method: http.MethodGet, path: c.Path}}, c.Requests)
 		s.options = append(s.options,
-			httpclient.WithHosts(func(string) bool { return true }), // the target is Discord, or stands in for it
-			httpclient.WithServer(func(string) string { return "" }))
+			// The target is Discord, or stands in for it.
+			httpclient.WithHosts(func(string) (string, bool) { return "", true }))
 		return s
 	}
 	channels := min(c.Buckets, c.Requests)

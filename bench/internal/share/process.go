@@ -57,8 +57,8 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(base), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
-		httpclient.WithHosts(func(string) bool { return true }), // all is sent to the simulator, which stands in for Discord
-		httpclient.WithServer(func(string) string { return "" }),
+		// All is sent to the simulator, which stands in for Discord.
+		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0)), httpclient.WithBuckets(options...),
 	)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

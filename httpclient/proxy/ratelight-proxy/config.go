@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,11 +51,12 @@ type config struct {
 	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
 
 	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
-	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have."`
+	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have. Needs --state."`
 	Record   string `placeholder:"FILE" help:"Record in this file, anew at each start, which requests come and when, for bench tune. It has no ids and no tokens."`
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
 	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
+	AccessLog bool   `help:"Log each request: its route and what became of it, without query, tokens and secrets."`
 
 	Check   bool             `env:"-" help:"Check flags, environment and files, and exit."`
 	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
@@ -82,10 +85,25 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // of the tags above
 	}
-	if _, err := parser.Parse(arguments); err != nil {
+	if _, err := parser.Parse(joinNegative(arguments)); err != nil {
 		return nil, err
 	}
 	return c, c.complete()
+}
+
+// joinNegative writes "--flag -1" as "--flag=-1". No flag begins with a digit, but kong would take -1 for one.
+func joinNegative(arguments []string) []string {
+	var joined []string
+	for _, argument := range arguments {
+		last := len(joined) - 1
+		isNegative := len(argument) > 1 && argument[0] == '-' && argument[1] >= '0' && argument[1] <= '9'
+		if isNegative && last >= 0 && strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "=") {
+			joined[last] += "=" + argument
+		} else {
+			joined = append(joined, argument)
+		}
+	}
+	return joined
 }
 
 // unsetEmpty lets variables without a value count as not set, which is what Compose files make of those that may be missing.
@@ -125,6 +143,8 @@ func (c *config) complete() (err error) {
 		return errors.New("--tls-cert and --tls-key belong together: expected both or none")
 	case c.ClientCA != "" && c.TLSCert == "":
 		return errors.New("--client-ca needs TLS: expected --tls-cert and --tls-key, too")
+	case c.StateKey != "" && c.State == "":
+		return errors.New("--state-key: there is no --state whose hashes it is for: expected both or --state alone")
 	case c.MaxQueue < 0:
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
 	case c.DrainTimeout <= 0:
@@ -247,6 +267,45 @@ func (c *config) tls() (*tls.Config, error) {
 	return t, nil
 }
 
+// attributes are the settings as they take effect, for the log. Secrets are left out.
+func (c *config) attributes() []any {
+	secret := func(text string) string {
+		if text == "" {
+			return ""
+		}
+		return "set"
+	}
+	limitTexts := make([]string, len(c.Limit))
+	for i, limit := range c.Limit {
+		limitTexts[i] = limit.text
+	}
+	return []any{
+		"version", version(), "listen", c.Listen, "admin", c.Admin, "upstream", publicURL(c.Upstream), "max-wait", c.MaxWait,
+		"max-queue", c.MaxQueue, "max-body", c.MaxBody, "request-timeout", time.Duration(c.RequestTimeout),
+		"global-limit", c.GlobalLimit.String(), "limit", limitTexts, "known-limit", c.KnownLimit, "hide-limits", c.HideLimits,
+		"drain-timeout", c.DrainTimeout, "secret", secret(c.Secret), "secret-file", c.SecretFile, "tls-cert", c.TLSCert,
+		"tls-key", c.TLSKey, "client-ca", c.ClientCA, "insecure", c.Insecure, "allow-host", c.AllowHost,
+		"redis", publicURL(c.Redis), "application", c.Application, "state", c.State, "state-key", secret(c.StateKey),
+		"record", c.Record, "log-level", strings.ToLower(slog.Level(c.LogLevel).String()), "log-format", c.LogFormat,
+		"access-log", c.AccessLog,
+	}
+}
+
+// publicURL returns a URL without user and query. Of a path it shows that there is one, which may be a proxy's secret,
+// except the number of a database.
+func publicURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" {
+		return "set"
+	}
+	path := strings.Trim(u.Path, "/")
+	if _, err := strconv.ParseUint(path, 10, 8); err != nil && path != "" {
+		path = "…"
+	}
+	address := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	return strings.TrimRight(address+"/"+path, "/")
+}
+
 func (c *config) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(c.LogLevel)}
 	if c.LogFormat == "json" {
@@ -297,6 +356,15 @@ func (l *limits) UnmarshalText(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// String returns the limits as they are given in the flag.
+func (l *limits) String() string {
+	text := strconv.Itoa(l.all)
+	for _, id := range slices.Sorted(maps.Keys(l.ofBots)) {
+		text += fmt.Sprintf(",%s:%d", id, l.ofBots[id])
+	}
+	return text
 }
 
 // level is a level of the log, by the names that loggers have.

@@ -27,6 +27,9 @@ func (d *declaredLimit) UnmarshalText(text []byte) error {
 	limit, period, _ := strings.Cut(number, "/")
 	n, problem := strconv.Atoi(limit)
 	each, err := time.ParseDuration(period)
+	if _, problem := strconv.ParseFloat(period, 64); problem == nil && err != nil {
+		return fmt.Errorf("%q: the time %s has no unit: expected %[2]ss, %[2]sm or %[2]sh", d.text, period)
+	}
 	if problem != nil || err != nil {
 		return fmt.Errorf("%q: %w", d.text, errDeclared)
 	}

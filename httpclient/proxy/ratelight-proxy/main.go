@@ -43,11 +43,13 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 		}
 		return wrongUsage
 	}
-	defer s.close()
 	if c.Check {
+		s.close()
 		fmt.Fprintln(stdout, "the configuration is good")
 		return ok
 	}
+	defer s.journal.end()
+	defer s.close()
 	if err := s.serve(ctx); err != nil {
 		fmt.Fprintf(stderr, "ratelight-proxy: %v\n", err)
 		return failed

@@ -114,7 +114,8 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--limit x", `--limit: "x": expected`},
 		{"", "--limit all=0/1m", `--limit: "all=0/1m": bad options`},
 		{"", "--limit all=1/25h", `--limit: "all=1/25h": bad options`},
-		{"", "--limit all=1/5", `--limit: "all=1/5": expected`},
+		{"", "--limit all=5/10", `--limit: "all=5/10": the time 10 has no unit: expected 10s, 10m or 10h`},
+		{"", "--limit all=5/10d", `--limit: "all=5/10d": expected`},
 		{"", "--limit /x=1/5s", `--limit: "/x=1/5s": bad options`},
 		{"RATELIGHT_LIMIT=all=1/5s,all=/5s", "", `"all=/5s": expected`},
 		{"", "--limit all=1/5s --limit all=1/5s", `--limit: "all=1/5s, all=1/5s": bad options`},
@@ -124,7 +125,8 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--upstream discord.com", "upstream"},
 		{"", "--max-wait 10h", "max wait"},
 		{"", "--max-body 0", "memory"},
-		{"", "--max-queue -1", "--max-queue"},
+		{"", "--max-queue -1", "ratelight-proxy: --max-queue is -1: expected 0 or more\n"},
+		{"", "--max-wait -1s", "max wait of -1s: expected 0"},
 		{"", "--drain-timeout 0s", "--drain-timeout"},
 		{"", "--log-format xml", "--log-format"},
 		{"", "--listen 0.0.0.0:8080", "--secret"},
@@ -143,6 +145,7 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"RATELIGHT_ALLOW_HOST=a,,b", "", "--allow-host"},
 		{"", "--state /nowhere/state", "--state"},
 		{"", "--state .", "--state"},
+		{"", "--state-key " + secret, "--state-key: there is no --state"},
 		{"", "--record /nowhere/trace.csv", "--record"},
 		{"", "--redis redis://127.0.0.1:1 --application {}", "--redis"},
 	} {
@@ -204,6 +207,7 @@ type running struct {
 	bots, admin string
 	stop        context.CancelFunc
 	status      chan int
+	begin       string      // the log until both listen
 	log         chan string // what is left of it
 }
 
@@ -217,11 +221,16 @@ func start(t *testing.T, arguments ...string) *running {
 		writer.Close()
 	}()
 	lines := bufio.NewReader(reader)
-	for _, address := range []*string{&r.bots, &r.admin} {
+	for r.bots == "" || r.admin == "" {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err, line)
-		_, *address, _ = strings.Cut(strings.TrimSpace(line), "address=")
-		require.NotEmpty(t, *address, line)
+		r.begin += line
+		switch _, address, _ := strings.Cut(strings.TrimSpace(line), "address="); {
+		case strings.Contains(line, "listening for=bots"):
+			r.bots = address
+		case strings.Contains(line, "listening for=admin"):
+			r.admin = address
+		}
 	}
 	go func() {
 		text, _ := io.ReadAll(lines)

@@ -43,9 +43,10 @@ const (
 type service struct {
 	*config
 	log      *slog.Logger
+	journal  *journal
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // the handler, behind the secret or the names of the proxy
+	bots     http.Handler // the handler, behind the secret or the names of the proxy, and the journal
 	admin    http.Handler
 	store    *redis.Store    // nil if nothing is shared
 	state    *statefile.File // nil if nothing is kept
@@ -57,12 +58,16 @@ type service struct {
 // newService prepares everything but the network. Its errors are about the configuration.
 func newService(c *config, stderr io.Writer) (s *service, err error) {
 	s = &service{config: c, log: c.logger(stderr)}
+	s.journal = newJournal(s.log, c.AccessLog)
 	defer func() {
 		if err != nil {
 			s.close()
 			s = nil
 		}
 	}()
+	if !c.Check {
+		s.log.Info("configuration", c.attributes()...)
+	}
 	if s.tlsSetup, err = c.tls(); err != nil {
 		return s, err
 	}
@@ -91,6 +96,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 	if err != nil {
 		return s, err
 	}
+	s.handler.Transport().AddHooks(s.journal.hooks())
 	if c.State != "" && !c.Check {
 		if s.state, err = statefile.Open(c.State, s.handler.Transport(), statefile.WithLogger(s.log)); err != nil {
 			return s, fmt.Errorf("%w: --state: %w", errUnavailable, err)
@@ -113,6 +119,9 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		s.bots, pages = proxy.RequireHost(s.bots, c.hosts()...), proxy.RequireHost(pages, c.hosts()...)
 	}
 	s.admin = s.health(pages)
+	if err == nil {
+		s.bots = s.journal.around(s.bots)
+	}
 	return s, err
 }
 
@@ -163,22 +172,12 @@ func (l lifter) LiftHolds() { l.handler.LiftHolds() }
 // logged logs requests that have lifted something. Of others nothing is logged, as they may contain anything.
 func (s *service) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		recorder := &statusRecorder{w, http.StatusOK}
+		recorder := &statusRecorder{ResponseWriter: w}
 		next.ServeHTTP(recorder, r)
 		if recorder.status == http.StatusOK {
 			s.log.Info("lifted", "what", r.Form.Get("what"), "credential", r.Form.Get("credential"))
 		}
 	})
-}
-
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *statusRecorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
 }
 
 // health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.

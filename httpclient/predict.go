@@ -1,0 +1,149 @@
+package httpclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Prediction is what Transport.Predict says of a request. String says it in a sentence. It contains no token.
+type Prediction struct {
+	// Route is the method and template, empty if the request is not limited or malformed.
+	Route string
+	// Wait is how long the request would wait, 0 if it would leave at once or if that cannot be told.
+	Wait time.Duration
+	// Reason is what it would wait for, buckets.WaitsForNothing if it would leave at once.
+	Reason buckets.WaitsFor
+	// Err is the error with which it would be refused at once, nil if it would not be.
+	Err error
+	// Hint says what may be wrong with the request, empty if nothing is known to be.
+	Hint string
+}
+
+// Predict returns how long a request that came now would wait, and why, without sending it. It counts those that wait
+// already; requests that come later may be ahead if they have priority. The max rate limit, the request's max wait and
+// the deadline of its context count, the bounds of queues do not.
+//
+// The request is not changed and its body is not closed. Limits on fields of the body are only found if it has a
+// GetBody. A limiter of WithLimiter predicts if it has the method Predict of a buckets.RESTBucketManager. Predict does
+// not wait, except up to 100 ms for a GetBody that reads from elsewhere.
+func (t *Transport) Predict(request *http.Request) Prediction {
+	if t.invalid != nil {
+		return Prediction{Err: t.invalid}
+	}
+	server, limited := t.hosts.find(request.URL)
+	if !limited {
+		return Prediction{Hint: "the host is not one that this transport limits"}
+	}
+	route, err := t.match(request)
+	if err != nil {
+		return Prediction{Err: err}
+	}
+	x := &roundTrip{Transport: t, request: request}
+	x.ask = buckets.Request{
+		Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization"),
+		Group: buckets.Group(request.Context()),
+	}
+	if request.Body != nil && request.Body != http.NoBody {
+		x.body.get = request.GetBody
+	}
+	x.prepare()
+	p := Prediction{Route: x.route(), Hint: x.hint()}
+	if p.Err = x.credential.check(); p.Err != nil {
+		return p
+	}
+	limiter, ok := t.limiter.(interface {
+		Predict(*buckets.Request) (time.Duration, buckets.WaitsFor, error)
+	})
+	if !ok {
+		p.Hint = "the limiter of this transport predicts nothing"
+		return p
+	}
+	x.ask.Unproven = x.credential.unproven()
+	if p.Wait, p.Reason, p.Err = limiter.Predict(&x.ask); p.Err == nil {
+		p.Err = x.tooLong(request.Context(), p.Wait)
+	}
+	return p
+}
+
+// tooLong returns the error of a request that would wait that long, nil if it may.
+func (x *roundTrip) tooLong(ctx context.Context, wait time.Duration) error {
+	longest, isSet := buckets.MaxWait(ctx)
+	if !isSet {
+		longest = x.maxRateLimit()
+	}
+	deadline, ends := ctx.Deadline()
+	isDeadline := ends && time.Until(deadline) < longest
+	if isDeadline {
+		longest = time.Until(deadline)
+	}
+	if wait <= longest {
+		return nil
+	}
+	return &ratelimits.TooLongError{Route: x.route(), Wait: wait, Max: longest, Deadline: isDeadline}
+}
+
+// hint returns what may be wrong with the request's Authorization.
+func (x *roundTrip) hint() string {
+	authorization := x.ask.Authorization
+	if x.ask.Server == "" && authorization != "" && !strings.Contains(authorization, " ") {
+		return `the Authorization has no scheme: Discord expects "Bot " before the token of a bot`
+	}
+	return ""
+}
+
+// String says it in a sentence.
+func (p Prediction) String() string {
+	var text string
+	switch {
+	case p.Err != nil:
+		text = "would be refused: " + p.Err.Error()
+	case p.Route == "":
+		text = "would be sent at once"
+	case p.Reason == buckets.WaitsForNothing:
+		text = "would be sent at once, as far as is known"
+	case p.Wait == 0:
+		text = "would wait, nobody knows how long: " + reasonText(p.Reason)
+	default:
+		text = fmt.Sprintf("would wait %v: %s", p.Wait.Round(time.Millisecond), reasonText(p.Reason))
+	}
+	if p.Hint != "" {
+		text += "; " + p.Hint
+	}
+	subject := p.Route
+	if subject == "" {
+		subject = "the request"
+	}
+	return subject + " " + text
+}
+
+// reasonText says what a request waits for.
+func reasonText(reason buckets.WaitsFor) string {
+	switch reason {
+	case buckets.WaitsForWindow:
+		return "its bucket is used up, or held after a 429"
+	case buckets.WaitsForSubLimit:
+		return "a hidden limit on fields of the body holds it after a 429"
+	case buckets.WaitsForShared:
+		return "the limit that all users of the channel or guild have together is used up"
+	case buckets.WaitsForDeclared:
+		return "a declared limit is used up"
+	case buckets.WaitsForGlobal:
+		return "the global limit of the credential is used up, or held after a 429"
+	case buckets.WaitsForEdge:
+		return "the network in front of Discord has refused this address"
+	case buckets.WaitsForProbe:
+		return "the response to a request that was sent first is awaited"
+	case buckets.WaitsForOrdered:
+		return "requests of its bucket are sent one at a time, and one is in flight"
+	case buckets.WaitsForOutage:
+		return "the other processes that share the limits have to be asked, or cannot be reached"
+	}
+	return string(reason)
+}

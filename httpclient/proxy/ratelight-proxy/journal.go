@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/sparselog"
+)
+
+// journal counts what becomes of the bots' requests, and logs it: one warning for each reason of a refusal in a while,
+// and each request if that is wanted. It logs routes, and never a path, a query or a header.
+type journal struct {
+	log    *slog.Logger
+	sparse *sparselog.Log
+	each   bool // log each request
+	began  time.Time
+
+	mu      sync.Mutex // guards all fields below
+	arrived uint64
+	served  uint64            // answered by Discord
+	failed  uint64            // not answered by Discord, or too late
+	refused map[string]uint64 // answered by the proxy, by reason
+}
+
+func newJournal(log *slog.Logger, each bool) *journal {
+	return &journal{log: log, sparse: sparselog.New(log), each: each, began: time.Now(), refused: make(map[string]uint64)}
+}
+
+// visit is a request, and what the transport says of it.
+type visit struct {
+	began time.Time
+	done  httpclient.DoneEvent // zero if it did not reach the transport
+}
+
+type visitKey struct{}
+
+// hooks returns those that tell the journal what the transport knows of a request.
+func (j *journal) hooks() httpclient.Hooks {
+	return httpclient.Hooks{Done: func(ctx context.Context, e httpclient.DoneEvent) {
+		if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+			v.done = e
+		}
+	}}
+}
+
+// around returns a handler that writes down what becomes of the requests to another one.
+func (j *journal) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, recorder := &visit{began: time.Now()}, &statusRecorder{ResponseWriter: w}
+		j.mu.Lock()
+		j.arrived++
+		j.mu.Unlock()
+		complete := false
+		defer func() { j.write(r, v, recorder, complete) }()
+		next.ServeHTTP(recorder, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+		complete = true // or it has panicked, which ends the connection
+	})
+}
+
+// write counts a request that is over, and logs it.
+func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete bool) {
+	reason := w.Header().Get("X-Ratelight-Proxy")
+	refused := false
+	j.mu.Lock()
+	switch {
+	case !complete || reason == "client-gone":
+	case reason == "":
+		j.served++
+	case reason == "unreachable" || reason == "timeout":
+		j.failed++
+	default:
+		j.refused[reason]++
+		refused = true
+	}
+	j.mu.Unlock()
+	ctx := context.WithoutCancel(r.Context())
+	if refused {
+		attributes := []slog.Attr{
+			slog.String("reason", reason), slog.Int("status", w.status), slog.String("route", v.done.Route),
+		}
+		if v.done.Err != nil {
+			attributes = append(attributes, slog.String("error", v.done.Err.Error()))
+		}
+		now := time.Since(j.began)
+		j.sparse.Write(ctx, now, sparselog.Line{
+			Level: slog.LevelWarn, Message: "request refused", Class: reason, Attributes: attributes,
+		})
+		j.sparse.Flush(now, false)
+	}
+	if j.each {
+		client, _, _ := net.SplitHostPort(r.RemoteAddr)
+		j.log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("client", client), slog.String("route", v.done.Route),
+			slog.String("major", v.done.Major), slog.Int("status", w.status), slog.String("reason", reason),
+			slog.Int("attempts", v.done.Attempts), slog.Duration("waited", v.done.Waited),
+			slog.Duration("took", time.Since(v.began)), slog.Bool("complete", complete))
+	}
+}
+
+// end writes the last line: what became of all requests. Lost are those whose clients have got no complete answer.
+func (j *journal) end() {
+	j.sparse.Flush(time.Since(j.began), true)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var refused uint64
+	var reasons []any
+	for _, reason := range slices.Sorted(maps.Keys(j.refused)) {
+		refused += j.refused[reason]
+		reasons = append(reasons, slog.Uint64(reason, j.refused[reason]))
+	}
+	j.log.Info("stopped", "served", j.served, "refused", refused, "failed", j.failed,
+		"lost", j.arrived-j.served-refused-j.failed, slog.Group("refused_for", reasons...))
+}
+
+// statusRecorder remembers the status of an answer.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int // 0 before the answer
+}
+
+func (r *statusRecorder) WriteHeader(status int) {
+	if status >= http.StatusOK { // what comes before is informational
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *statusRecorder) Write(text []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(text)
+}
+
+// Unwrap is for http.ResponseController.
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

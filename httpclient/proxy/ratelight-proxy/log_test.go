@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// end stops the command, and returns the rest of its log.
+func (r *running) end(t *testing.T) string {
+	t.Helper()
+	r.stop()
+	assert.Equal(t, 0, <-r.status)
+	log := <-r.log
+	r.log <- "" // for the end of the test
+	return log
+}
+
+// ask sends a request without a body, and returns the status of the answer.
+func (r *running) ask(t *testing.T, method, path string, header ...string) int {
+	t.Helper()
+	request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+func TestTheFirstLineIsTheConfigurationWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state")
+	discord := discordtest.NewServer(t)
+	r := start(t, "--upstream", discord.URL, "--secret", secret, "--state", file, "--state-key", "canary-key",
+		"--global-limit", "60,80351110224678912:70", "--limit", "all=100/1m per group", "--known-limit", "reactions",
+		"--max-wait", "20s", "--hide-limits")
+	first, _, _ := strings.Cut(r.begin, "\n")
+	assert.Contains(t, first, "level=INFO msg=configuration")
+	for _, want := range []string{
+		"listen=127.0.0.1:0", "upstream=" + discord.URL, "max-wait=20s", "max-queue=0", "request-timeout=15s",
+		"global-limit=60,80351110224678912:70", `limit="[all=100/1m per group]"`, "known-limit=[reactions]",
+		"hide-limits=true",
+		"secret=set", "state=" + file, "state-key=set", "redis=\"\"", "log-level=info", "insecure=false",
+	} {
+		assert.Contains(t, first, " "+want)
+	}
+	assert.NotContains(t, first, secret)
+	assert.NotContains(t, first, "canary")
+
+	var help bytes.Buffer
+	require.Equal(t, 0, run(t.Context(), []string{"--help"}, &help, &help))
+	for _, flag := range regexp.MustCompile(`(?m)^ {6}--([a-z-]+)`).FindAllStringSubmatch(help.String(), -1) {
+		if flag[1] != "check" && flag[1] != "version" {
+			assert.Contains(t, first, " "+flag[1]+"=")
+		}
+	}
+}
+
+func TestTheConfigurationHasNoSecretOfAURL(t *testing.T) {
+	t.Parallel()
+	c, err := parse([]string{
+		"--redis", "rediss://user:canary@127.0.0.1:6380/1?password=canary", "--upstream", "http://proxy/canary",
+	}, os.Stdout, os.Stderr)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	c.logger(&log).Info("configuration", c.attributes()...)
+	assert.Contains(t, log.String(), "redis=rediss://127.0.0.1:6380/1 ")
+	assert.Contains(t, log.String(), " upstream=http://proxy/… ", "the path may be another proxy's secret")
+	assert.NotContains(t, log.String(), "canary")
+}
+
+// A burst of requests that are refused leaves one line for each reason, and the last line counts them.
+func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
+	t.Parallel()
+	discord := discordtest.NewServer(t,
+		discordtest.Window("GET /users/@me", 1, time.Hour), discordtest.Cut("GET /guilds/{id}"),
+		discordtest.Handle("GET /gateway", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Ratelight-Proxy", "too-long")
+		}))
+	r := start(t, "--upstream", discord.URL)
+	assert.Equal(t, 200, r.ask(t, "GET", "/users/@me"))
+	for range 60 {
+		assert.Equal(t, 429, r.ask(t, "GET", "/users/@me"))
+	}
+	assert.Equal(t, 400, r.ask(t, "GET", "/users/@me", "X-Ratelight-Max-Wait", "soon"))
+	assert.Equal(t, 502, r.ask(t, "GET", "/guilds/1"))
+	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "which the upstream has marked as refused")
+	log := r.end(t)
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	count := func(reason string) (n int) {
+		for _, line := range lines {
+			if strings.Contains(line, `level=WARN msg="request refused" reason=`+reason+" ") {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 2, count("too-long"), "one at once, and one for the others at the end: %s", log)
+	assert.Contains(t, log, "repeated=58")
+	assert.Contains(t, log, `route="GET /users/@me"`)
+	assert.Equal(t, 1, count("bad-request"), log)
+	assert.Equal(t, 0, count("unreachable"), "that is another warning")
+	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=2 refused=61 failed=1 lost=0 "+
+		"refused_for.bad-request=1 refused_for.too-long=60")
+}
+
+func TestTheLastLineCountsWhatWasLost(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	r := start(t, "--upstream", discord.URL, "--drain-timeout", "1ms")
+	go func() {
+		if response, err := client.Get("http://" + r.bots + "/users/@me"); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-arrived
+	r.stop()
+	assert.Equal(t, 1, <-r.status)
+	log := <-r.log
+	r.log <- ""
+	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
+}
+
+func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-canary-canary-canary-canary-canary-canary-canary-canary-canary"
+	discord := discordtest.NewServer(t)
+	for _, on := range []bool{true, false} {
+		arguments := []string{"--upstream", discord.URL, "--secret", secret}
+		if on {
+			arguments = append(arguments, "--access-log")
+		}
+		r := start(t, arguments...)
+		for _, path := range []string{
+			"/webhooks/1/" + canary + "?q=canary", "/new/" + canary,
+			"/" + canary + "/api/v10/users/@me", "/users/@me?token=" + canary,
+		} {
+			r.ask(t, "POST", "/"+secret+path, "Authorization", "Bot "+canary, "X-Ratelight-Group", "80351110224678912")
+		}
+		assert.Equal(t, 400, r.ask(t, "GET", "/"+canary+"/users/@me"), "that is not the secret")
+		assert.Equal(t, 400, r.ask(t, "CANARY", "/users/@me"))
+		log := r.end(t)
+		assert.NotContains(t, strings.ToLower(log), "canary")
+		assert.NotContains(t, log, secret)
+		lines := regexp.MustCompile(`(?m)^.*msg=request .*$`).FindAllString(log, -1)
+		if !on {
+			assert.Empty(t, lines)
+			continue
+		}
+		require.Len(t, lines, 6, log)
+		assert.Contains(t, lines[0], ` client=127.0.0.1 route="POST /webhooks/{webhook_id}/{webhook_token}" major=1:… `)
+		assert.Contains(t, lines[0], " status=200 reason=\"\" attempts=1 waited=")
+		assert.Contains(t, lines[4], ` route="" major="" status=400 reason=bad-request attempts=0 `)
+	}
+}
+
+// Responses are flushed as they come, also through what the log puts around them.
+func TestTheLogLeavesTheWriterAsItIs(t *testing.T) {
+	t.Parallel()
+	inner := httptest.NewRecorder()
+	w := &statusRecorder{ResponseWriter: inner}
+	require.NoError(t, http.NewResponseController(w).Flush())
+	w.WriteHeader(http.StatusEarlyHints)
+	assert.Zero(t, w.status, "that is not the answer")
+}
