@@ -51,7 +51,7 @@ func TestTheFirstLineIsTheConfigurationWithoutSecrets(t *testing.T) {
 	first, _, _ := strings.Cut(r.begin, "\n")
 	assert.Contains(t, first, "level=INFO msg=configuration")
 	for _, want := range []string{
-		"listen=127.0.0.1:0", "upstream=" + discord.URL, "max-wait=20s", "max-queue=0", "request-timeout=15s",
+		"listen=127.0.0.1:0", "upstream=" + discord.URL, "max-wait=20s", "max-queue=10000", "request-timeout=15s",
 		"global-limit=60,80351110224678912:70", `limit="[all=100/1m per group]"`, "known-limit=[reactions]",
 		"hide-limits=true",
 		"secret=set", "state=" + file, "state-key=set", "redis=\"\"", "log-level=info", "insecure=false",
