@@ -168,9 +168,25 @@ func (l *line) tenantKey(k *ask) tenantKey {
 	return key
 }
 
-// start returns when the next turn of a tenant starts.
-func (t *turns) start(key tenantKey) (start rank) {
-	if start = t.latest; t.tenants[key] != nil {
+// newcomer returns when the turn of a new tenant without priority starts. Turns with priority that were used may have
+// ended long after the first of the others in line, and a new tenant takes turns with those.
+func (l *line) newcomer() rank {
+	looked := 0
+	for e := l.queues.Head(); e != nil && looked < mostLookedAt; e = e.Next() {
+		looked++
+		if u := &e.Value.place.turn; !u.priority {
+			return min(l.turns.latest, u.end())
+		}
+	}
+	return l.turns.latest
+}
+
+// start returns when the next turn of a tenant starts, if that of a new one without priority starts when newcomer says.
+func (t *turns) start(key tenantKey, newcomer rank) (start rank) {
+	if start = newcomer; key.priority {
+		start = t.latest
+	}
+	if t.tenants[key] != nil {
 		start = max(start, t.tenants[key].next)
 	}
 	if key.priority {
@@ -179,14 +195,15 @@ func (t *turns) start(key tenantKey) (start rank) {
 	return start
 }
 
-// take gives a tenant its next turn, unless it has one here.
-func (t *turns) take(u *turn, key tenantKey) {
+// takeTurn gives a tenant its next turn, unless it has one here.
+func (l *line) takeTurn(u *turn, key tenantKey) {
+	t := l.turns
 	if u.of == t && u.priority == key.priority {
 		return
 	}
 	u.giveBack()
 	t.given++
-	*u = turn{t, t.tenant(key), t.start(key) + t.given%turnTime, key.priority}
+	*u = turn{t, t.tenant(key), t.start(key, l.newcomer()) + t.given%turnTime, key.priority}
 	u.tenant.next = u.end()
 }
 
@@ -231,7 +248,7 @@ func (t *turns) tenant(key tenantKey) *tenant {
 // forgetTenants forgets those whose next turn would start at the same time if they were not known.
 func (l *line) forgetTenants() {
 	for key, of := range inParts(l.server, l.turns.tenants) {
-		if of.queues == 0 && of.next <= l.turns.latest {
+		if of.queues == 0 && of.next <= l.newcomer() {
 			delete(l.turns.tenants, key)
 		}
 	}

@@ -174,3 +174,25 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+// A tenant that comes after many requests with priority takes turns with one that waits in many buckets all the same.
+func TestNewTenantTakesTurnsAfterRequestsWithPriority(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		queueUp(m, message, "many", 200, plain(200), &sentLog{})
+		for range 100 {
+			r := &buckets.Request{Route: message(1), Authorization: bot}
+			buckets.AcquireFunc(buckets.ContextWithPriority(background), m, r, func(l buckets.Lease, _ error) {
+				l.Update(plain(200))
+			})
+		}
+		wait(110 * time.Second)
+		c := call(background, m, buckets.Request{Route: message(5000), Authorization: bot, Group: "new"})
+		wait(5 * time.Second) // it took 92 s
+		assert.True(t, c.granted())
+		require.NoError(t, m.Close())
+	})
+}

@@ -261,3 +261,32 @@ func TestSharedDeclaredLimitsAreForgotten(t *testing.T) {
 		})
 	}
 }
+
+// A request that waits for one declared limit keeps its place of another one for a moment only, so requests of other
+// managers that need nothing else leave.
+func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pairDeclares(t, h,
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.Named("group"), buckets.PerGroup()))
+		inGroup := func(m *buckets.RESTBucketManager) *caller {
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "group"})
+		}
+		first := inGroup(a)
+		require.True(t, first.granted())
+		first.update(ample)
+		wait(2 * time.Minute)
+		waits := inGroup(a) // for its group, for an hour
+		require.False(t, waits.done())
+		c := ask(b, message(1))
+		wait(5 * time.Second)
+		require.True(t, c.granted())
+		c.update(ample)
+		wait(2 * time.Hour)
+		require.True(t, waits.granted())
+		waits.update(ample)
+		wait(2 * time.Minute)
+		h.ends(t, []*world{{manager: a}, {manager: b}})
+	})
+}
