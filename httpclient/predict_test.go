@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,9 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const bot = "Bot canary"
-		sent := 0
+		var sent atomic.Int32
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			sent++
+			sent.Add(1)
 			return answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
 				"X-RateLimit-Reset-After: 4")(r)
 		}), httpclient.WithMaxRateLimit(10*time.Second))
@@ -60,7 +61,7 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 		synctest.Wait()
 		p = transport.Predict(message())
 		assert.InDelta(t, 8, p.Wait.Seconds(), .5, "behind the one that waits")
-		assert.Equal(t, 1, sent, "nothing is sent")
+		assert.EqualValues(t, 1, sent.Load(), "nothing is sent")
 		assertStatus(t, http.StatusOK, again)
 	})
 }
