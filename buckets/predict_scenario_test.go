@@ -155,12 +155,12 @@ func (s *scenario) last(
 // In 99 of 100 random scenarios a wait is predicted within one window, or 5 %. Nothing is rejected that would leave
 // within that.
 //
-// today: 4 of 269 predictions are off, where a bucket and a limit above it let requests leave in bursts at different
-// times, or where a hidden limit is found meanwhile, and 1 request is rejected. (It was 58 of 261.) Of so many, 8 and 1
+// today: 5 of 269 predictions are off, where a bucket and a limit above it let requests leave in bursts at different
+// times, or where a hidden limit is found meanwhile, and none is rejected. (It was 58 of 261.) Of so many, 8 and none
 // are allowed as yet.
 func TestPredictionsInRandomScenarios(t *testing.T) {
 	t.Parallel()
-	const scenarios, mostOff, mostRejected = 300, 8, 1
+	const scenarios, mostOff, mostRejected = 300, 8, 0
 	off, rejected, all := 0, 0, 0 // all: without those of which nothing can be predicted
 	for seed := range uint64(scenarios) {
 		var predicted, waited, tolerance time.Duration
