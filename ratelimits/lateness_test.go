@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about buckets of two requests in ten seconds that open 0.3 s later than they said. All requests are answered at
-// the moment at which they are sent. Rounds are so far apart that the bucket is empty at the beginning of each.
+// Stories about buckets of two requests in ten seconds that open 0.3 s later than they said. All requests are answered
+// at the moment at which they are sent. Rounds are so far apart that the bucket is empty at the beginning of each.
 const (
 	lateBy    = 300 * ms
 	round     = time.Minute
@@ -322,8 +322,8 @@ func TestExpectedPunctualityEndsLateness(t *testing.T) {
 	assert.True(t, known)
 }
 
-// A request may be refused by a late window because another one, which left after it or arrived before, took its place. The
-// other one's response speaks of a reset that is over.
+// A request may be refused by a late window because another one, which left after it or arrived before, took its place.
+// The other one's response speaks of a reset that is over.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
@@ -360,8 +360,8 @@ func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
 	assert.InDelta(t, lateBy, by, float64(80*ms))
 }
 
-// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has just
-// been counted, and the wait is shorter.
+// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has
+// just been counted, and the wait is shorter.
 func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
@@ -380,7 +380,8 @@ func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	})
 }
 
-// Of requests that one window has counted, the one whose announced reset is known best tells when the window should open.
+// Of requests that one window has counted, the one whose announced reset is known best tells when the window should
+// open.
 func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 2, 100*ms)

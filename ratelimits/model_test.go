@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// stage plays requests through a Window against the simulated Discord, in virtual time: the window decides when a request
-// leaves, the schedule decides how long it travels and what becomes of it, and the server judges.
+// stage plays requests through a Window against the simulated Discord, in virtual time: the window decides when a
+// request leaves, the schedule decides how long it travels and what becomes of it, and the server judges.
 type stage struct {
 	t      require.TestingT
 	start  time.Time
@@ -235,8 +235,9 @@ func (s *stage) story() string {
 	return string(b)
 }
 
-// check fails if the server refused something that could have been avoided. Of a log that names its next place the judge remembers more
-// answers than a Window, which looks like a fixed window for as long as none moves a reset: there it may be one batch.
+// check fails if the server refused something that could have been avoided. Of a log that names its next place the
+// judge remembers more answers than a Window, which looks like a fixed window for as long as none moves a reset: there
+// it may be one batch.
 func (s *stage) check() {
 	report, most := s.world.Report(), 0
 	if s.quota.NamesNext {
@@ -320,18 +321,18 @@ func travel(t *rapid.T) func(*flight) {
 	}
 }
 
-// TestNoScheduleDrawsAnAvoidableRefusal plays random loads over random latencies, faults and other users of the bucket. To
-// play more of them: go test ./ratelimits -run Schedule -rapid.checks=1000000
+// TestNoScheduleDrawsAnAvoidableRefusal plays random loads over random latencies, faults and other users of the bucket.
+// To play more of them: go test ./ratelimits -run Schedule -rapid.checks=1000000
 func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
 }
 
-// Buckets open later than announced. Refusals that show more of that than the client knew are excused, and those from which
-// no client can tell lateness from another client's requests teach nothing. Of a fixed window others are left in one of
-// 100,000 schedules: the network is slower than its period, and no answer tells which window it speaks of. Where places
-// come back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too little: of a
-// log in one of 2,000 schedules (more than three in one of 100,000), of a leaky bucket in one of 18,000.
+// Buckets open later than announced. Refusals that show more of that than the client knew are excused, and those from
+// which no client can tell lateness from another client's requests teach nothing. Of a fixed window others are left in
+// one of 100,000 schedules: the network is slower than its period, and no answer tells which window it speaks of. Where
+// places come back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too
+// little: of a log in one of 2,000 schedules (more than three in one of 100,000), of a leaky bucket in one of 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
@@ -423,8 +424,9 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window player, ch
 	return s
 }
 
-// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without faults, and wants each load to end within the
-// windows that it needs: two more than that for finding out how the bucket works, each at most two round trips longer.
+// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without faults, and wants each load to end within
+// the windows that it needs: two more than that for finding out how the bucket works, each at most two round trips
+// longer.
 func TestNoScheduleIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

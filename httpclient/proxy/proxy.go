@@ -18,8 +18,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Handler is an http.Handler that forwards requests to Discord, each when Discord is certain to accept it. Get one from New. It is safe
-// for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux that cleans paths.
+// Handler is an http.Handler that forwards requests to Discord, each when Discord is certain to accept it. Get one from
+// New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
+// that cleans paths. A client may leave its connection full for 30 s: the handler sets write deadlines, in place of the
+// WriteTimeout of its http.Server.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -31,7 +33,8 @@ type Handler struct {
 	began          time.Time
 }
 
-// New returns a handler. Close it, or shut it down, when you no longer need it. Its errors wrap ErrOptions, and say what was expected.
+// New returns a handler. Close it, or shut it down, when you no longer need it. Its errors wrap ErrOptions, and say
+// what was expected.
 func New(options ...Option) (*Handler, error) {
 	s := defaults()
 	for _, option := range options {
@@ -104,15 +107,16 @@ func (h *Handler) LiftHolds() {
 	h.transport.LiftHolds()
 }
 
-// Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes the handler. When
-// the context ends first, it closes it at once, and returns the context's error, see httpclient.Transport.Shutdown. Call
-// http.Server.Shutdown first, which waits for bodies as well.
+// Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes
+// the handler. When the context ends first, it closes it at once, and returns the context's error, see
+// httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which waits for bodies as well.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)
 }
 
-// Close ends requests that wait with a 503, and refuses new ones. Requests in flight are not cut off. The error is always nil.
+// Close ends requests that wait with a 503, and refuses new ones. Requests in flight are not cut off. The error is
+// always nil.
 func (h *Handler) Close() error {
 	defer h.transport.CloseIdleConnections()
 	h.log.Flush(time.Since(h.began), true)

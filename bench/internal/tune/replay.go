@@ -107,8 +107,9 @@ func (r *replay) arrive() {
 }
 
 // settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything
-// that may have told the manager something, or woken it. Each answer comes from a goroutine, for which the replay waits,
-// so that nothing ever happens side by side. Answers are handed out in the order in which their requests arrived.
+// that may have told the manager something, or woken it. Each answer comes from a goroutine, for which the replay
+// waits, so that nothing ever happens side by side. Answers are handed out in the order in which their requests
+// arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
@@ -152,7 +153,8 @@ type exchangeKey struct{}
 // atOnce is for requests that do not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else waits in the queue.
+// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else
+// waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	if x.record.waiting[x.queue] == 0 {
@@ -217,7 +219,8 @@ func (x *exchange) way() time.Duration {
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
-// proceed lets the request arrive at the server, and then its answer at the client. A request that was refused is acquired again.
+// proceed lets the request arrive at the server, and then its answer at the client. A request that was refused is
+// acquired again.
 func (x *exchange) proceed() {
 	if x.sent {
 		x.undisturbed = true

@@ -3,10 +3,10 @@
 //
 // # How a replay works
 //
-// A replay is a simulation of discrete events: the bucket manager of the library and the simulated Discord share a clock
-// that jumps from one event to the next. Each request that waits has a goroutine, of which only one runs at a time, and
-// never beside the replay. The load, the round trips and the server are the same for every value, so that only the
-// value makes a difference.
+// A replay is a simulation of discrete events: the bucket manager of the library and the simulated Discord share a
+// clock that jumps from one event to the next. Each request that waits has a goroutine, of which only one runs at a
+// time, and never beside the replay. The load, the round trips and the server are the same for every value, so that
+// only the value makes a difference.
 package tune
 
 import (
@@ -40,11 +40,12 @@ type Report struct {
 	Smallest int
 	// Free is the index of the smallest value that refuses nothing, -1 if none does.
 	Free int
-	// Recommended is the smallest value that refuses nothing if that is cheap: nobody waits longer for it than cheapWait, or than
-	// cheapTimes the smallest value. Otherwise it is the smallest value. It is -1 if there is none, or no reason to prefer one.
+	// Recommended is the smallest value that refuses nothing if that is cheap: nobody waits longer for it than
+	// cheapWait, or than cheapTimes the smallest value. Otherwise it is the smallest value. It is -1 if there is none,
+	// or no reason to prefer one.
 	Recommended int
-	// Bottleneck says which limit is most in the way with that value, or with the largest one if none will do. Nil if no request is
-	// refused, and none waits for a limit.
+	// Bottleneck says which limit is most in the way with that value, or with the largest one if none will do. Nil if
+	// no request is refused, and none waits for a limit.
 	Bottleneck *Bottleneck
 }
 
@@ -53,8 +54,8 @@ const (
 	cheapTimes = 3
 )
 
-// Run replays the load for each value, several at once. The result does not depend on how many. The error is the context's
-// when it ends, or about a configuration that makes no sense.
+// Run replays the load for each value, several at once. The result does not depend on how many. The error is the
+// context's when it ends, or about a configuration that makes no sense.
 func Run(ctx context.Context, config Config) (Report, error) {
 	if err := config.Discord.Validate(); err != nil {
 		return Report{}, err
@@ -91,8 +92,8 @@ func (r *Report) shown() Result {
 	return r.Results[r.Recommended]
 }
 
-// replayAll returns a result for each value. They are replayed from the smallest up; when one refuses nothing, neither does
-// a larger one, and everything else is the same, too.
+// replayAll returns a result for each value. They are replayed from the smallest up; when one refuses nothing, neither
+// does a larger one, and everything else is the same, too.
 func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Result, error) {
 	results := make([]Result, len(values))
 	var mu sync.Mutex

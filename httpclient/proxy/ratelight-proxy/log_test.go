@@ -118,27 +118,6 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 		"refused_for.bad-request=1 refused_for.too-long=60")
 }
 
-func TestTheLastLineCountsWhatWasLost(t *testing.T) {
-	t.Parallel()
-	arrived := make(chan struct{})
-	discord := discordtest.NewServer(t, discordtest.Handle("GET /users/@me", func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	}))
-	r := start(t, "--upstream", discord.URL, "--drain-timeout", "1ms")
-	go func() {
-		if response, err := client.Get("http://" + r.bots + "/users/@me"); err == nil {
-			response.Body.Close()
-		}
-	}()
-	<-arrived
-	r.stop()
-	assert.Equal(t, 1, <-r.status)
-	log := <-r.log
-	r.log <- ""
-	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
-}
-
 func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-canary-canary-canary-canary-canary-canary-canary-canary-canary"

@@ -393,6 +393,7 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	assert.Equal(t, 0, <-r.status)
 }
 
+// A request that takes too long is cut off, and counted in the last line.
 func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
@@ -409,6 +410,9 @@ func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	<-arrived
 	r.stop()
 	assert.Equal(t, 1, <-r.status)
+	log := <-r.log
+	r.log <- ""
+	assert.Contains(t, log, "msg=stopped served=0 refused=0 failed=0 lost=1")
 }
 
 func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
