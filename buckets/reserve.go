@@ -145,3 +145,29 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	}
 	return 0
 }
+
+// leaveNoneUnused ends the reservation in a line when it has left a permit that processes share unused for mostKept, as
+// another process may need that. It returns when it has to look again, 0 if nothing is left unused.
+func (s *server) leaveNoneUnused(now time.Duration, l *line) (at time.Duration) {
+	link, q := l.shared(), l.reserved
+	if link == nil {
+		return 0
+	}
+	if q != nil {
+		if next, ok := link.remote.Next(now); !ok || next > now {
+			q = nil
+		}
+	}
+	switch {
+	case q == nil:
+		link.unused = 0
+		return 0
+	case link.unused == 0:
+		link.unused = now
+	case now >= link.unused+mostKept:
+		q.unreserve()
+		q.failed, link.unused = now, 0
+		return 0
+	}
+	return link.unused + mostKept
+}
