@@ -102,11 +102,6 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 		{"all below", ForPattern("*", "/lobbies/*"), nil,
 			[]asked{{path: "GET /lobbies/1"}, {path: "POST /lobbies/1/members/bulk"}, {path: "GET /lobbies/1/a/b/c"}},
 			[]asked{{path: "POST /lobbies"}}},
-		{"a credential", ForAll(), []LimitOption{OfCredential("Bot a")},
-			[]asked{{path: "GET /gateway", authorization: "Bot a"}, {path: "GET /gateway", authorization: "Bot a", server: "x"}},
-			[]asked{{path: "GET /gateway"}, {path: "GET /gateway", authorization: "Bot b"}}},
-		{"no credential", ForAll(), []LimitOption{OfCredential("")}, []asked{{path: "GET /gateway"}},
-			[]asked{{path: "GET /gateway", authorization: "Bot a"}}},
 		{"groups", ForAll(), []LimitOption{PerGroup()}, []asked{{path: "GET /gateway", group: "a"}, {path: "GET /gateway", inContext: "a"}},
 			[]asked{{path: "GET /gateway"}}},
 		{"keys", ForAll(), []LimitOption{PerKey((*Request).key)}, []asked{{path: "GET /gateway", server: "a"}}, []asked{{path: "GET /gateway"}}},
@@ -263,14 +258,14 @@ func TestPerKeyGetsACopy(t *testing.T) {
 func TestRulesAndTheirKeysShowNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "MTk4NjIyNDgzNDcxOTI1MjQ4"
-	m := declaring(t, WithLimit(ForAll(), 5, time.Second, OfCredential(secret), PerMajor(), PerGroup(), PerKey((*Request).secret)))
+	m := declaring(t, WithLimit(ForAll(), 5, time.Second, PerMajor(), PerGroup(), PerKey((*Request).secret)))
 	keys, err := keysOf(t, m, asked{path: "POST /webhooks/1/" + secret, authorization: secret, group: secret})
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	rule := keys[0].rule
 	text := fmt.Sprintf("%v %+[1]v %#[1]v %v %+[2]v %#[2]v %v %+[3]v %#[3]v %+[4]v %#[4]v", keys[0], rule, *rule, keys[0].sharedKey("credential"))
 	assert.NotContains(t, text, secret)
-	assert.Contains(t, text, "per major parameter per group per key of one credential")
+	assert.Contains(t, text, "per major parameter per group per key")
 }
 
 func (r *Request) secret() string { return r.Authorization + r.Group }

@@ -47,7 +47,6 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 				`webhook-messages, webhook-creates, prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
 			[]string{"WithLimit(crossposts): two limits have this name: expected another one, of Named"}},
-		"no function of channels": {[]buckets.Option{buckets.WithWebhookChannels(nil)}, []string{"WithWebhookChannels(nil): expected a function"}},
 		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
 			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
 			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000", "WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
@@ -112,20 +111,6 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 		_, err := m.Acquire(context.Background(), message(1), bot)
 		require.ErrorIs(t, err, buckets.ErrClosed)
 	})
-}
-
-func TestDeclaredLimitsShowNoCredential(t *testing.T) {
-	t.Parallel()
-	const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
-	of := buckets.OfCredential(credential)
-	option := buckets.WithLimit(buckets.ForAll(), 0, time.Second, of)
-	m := buckets.NewRESTBucketManager(option)
-	_, err := m.Acquire(context.Background(), message(1), credential)
-	text := printed(of) + printed(option) + printed(buckets.ForAll()) + printed(m.Start()) + printed(err)
-	for _, secret := range []string{credential, "MTk4NjIyNDgzNDcxOTI1MjQ4", "secret"} {
-		assert.NotContains(t, text, secret)
-	}
-	assert.Contains(t, text, "all requests 0 per 1s of one credential")
 }
 
 func TestContextsHaveAGroup(t *testing.T) {

@@ -34,7 +34,6 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	for _, n := range numbers {
 		options["global limit "+strconv.Itoa(n)] = buckets.WithGlobalLimit(n)
 		options["max waiting "+strconv.Itoa(n)] = buckets.WithMaxWaiting(n)
-		options["max total waiting "+strconv.Itoa(n)] = buckets.WithMaxTotalWaiting(n)
 		options["margin "+strconv.Itoa(n)] = buckets.WithInvalidBudget(10, time.Minute, n)
 		options["unknown mode "+strconv.Itoa(n&0xff)] = buckets.WithUnknownMode(buckets.UnknownMode(n & 0xff))
 	}

@@ -98,33 +98,9 @@ func TestKnownLimitsApplyToWhatTheySay(t *testing.T) {
 
 func TestEveryKnownLimitCanBeUsedTogetherAndNoneIsOnByItself(t *testing.T) {
 	t.Parallel()
-	m := declaring(t, WithKnownLimits(KnownLimits()...), WithWebhookChannels(func(string) string { return "" }))
-	assert.Len(t, m.settings.limits, len(KnownLimits())+1)
+	m := declaring(t, WithKnownLimits(KnownLimits()...))
+	assert.Len(t, m.settings.limits, len(KnownLimits()))
 	assert.Len(t, KnownLimits(), 12)
 	assert.Empty(t, declaring(t, WithKnownLimits()).settings.limits)
 	assert.Empty(t, declaring(t).settings.limits)
-}
-
-func TestWebhooksOfOneChannelShareAWindow(t *testing.T) {
-	t.Parallel()
-	channels := map[string]string{"1": "100", "2": "100", "3": "300"}
-	m := declaring(t, WithWebhookChannels(func(webhook string) string {
-		if webhook == "5" {
-			panic("lost")
-		}
-		return channels[webhook]
-	}))
-	key := func(webhook string) limitKey {
-		keys, err := keysOf(t, m, asked{path: "POST /webhooks/" + webhook + "/token"})
-		require.NoError(t, err)
-		require.Len(t, keys, 1)
-		return keys[0]
-	}
-	assert.Equal(t, key("1"), key("2"))
-	assert.NotEqual(t, key("1"), key("3"))
-	assert.NotEqual(t, key("1"), key("100"), "a webhook with the channel's id")
-	assert.NotEqual(t, key("6"), key("7"), "two that nothing is known of")
-	_, err := keysOf(t, m, asked{path: "POST /webhooks/5/token"})
-	assert.ErrorContains(t, err, "webhook-channels")
-	assert.NotContains(t, err.Error(), "token")
 }

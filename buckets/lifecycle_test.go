@@ -184,11 +184,9 @@ func TestOptionsTakeZeroAndLess(t *testing.T) {
 	for name, options := range map[string][]buckets.Option{
 		"zero": {
 			buckets.WithPollPeriod(0), buckets.WithExpireAfter(0), buckets.WithGlobalLimit(0), buckets.WithMaxWaiting(0),
-			buckets.WithMaxTotalWaiting(0),
 		},
 		"negative": {
 			buckets.WithPollPeriod(-1), buckets.WithExpireAfter(-1), buckets.WithGlobalLimit(-1), buckets.WithMaxWaiting(-1),
-			buckets.WithMaxTotalWaiting(-1),
 		},
 		"nothing": {nil, buckets.WithClock(nil)},
 	} {

@@ -175,55 +175,33 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 
 func TestBoundedQueues(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		option buckets.Option
-		total  bool
-	}{
-		"of a bucket":    {buckets.WithMaxWaiting(2), false},
-		"of all buckets": {buckets.WithMaxTotalWaiting(2), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, c.option)
-				probe, other := ask(m, message(1)), ask(m, list(1))
-				waiting := asks(m, message(1), 2)
-				full := ask(m, message(1))
-				var queueFull *ratelimits.QueueFullError
-				require.ErrorAs(t, full.failed(), &queueFull)
-				assert.Equal(t, ratelimits.QueueFullError{
-					Route: "POST /channels/{channel_id}/messages", Waiting: 2, Max: 2, Total: c.total,
-				}, *queueFull)
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxWaiting(2))
+		probe, other := ask(m, message(1)), ask(m, list(1))
+		waiting := asks(m, message(1), 2)
+		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in any bucket
+			var queueFull *ratelimits.QueueFullError
+			require.ErrorAs(t, full.failed(), &queueFull)
+			assert.Equal(t, 2, queueFull.Waiting)
+			assert.Equal(t, 2, queueFull.Max)
+		}
 
-				elsewhere := ask(m, list(1))
-				assert.Equal(t, c.total, elsewhere.done(), "the other bucket's queue is its own, unless all count together")
+		waiting[0].cancel()
+		synctest.Wait()
+		again := ask(m, message(1))
+		assert.False(t, again.done(), "there is a place again")
 
-				elsewhere.cancel()
-				waiting[0].cancel()
-				synctest.Wait()
-				again := ask(m, message(1))
-				assert.False(t, again.done(), "there is a place again")
+		// One that was refused by the server comes back to its place, full or not.
+		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		probe.again(m)
+		assert.False(t, probe.done())
+		assert.Equal(t, 3, m.Stats().Waiting)
 
-				// One that was refused by the server comes back to its place, full or not.
-				probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
-				probe.again(m)
-				assert.False(t, probe.done())
-				assert.Equal(t, 3, m.Stats().Waiting)
-
-				other.update(roomy)
-				drive(t, []*caller{probe, waiting[1], again})
-				drained(t, m)
-				assert.Equal(t, 1+b2i(c.total), int(m.Stats().QueueFull))
-			})
-		})
-	}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+		other.update(roomy)
+		drive(t, []*caller{probe, waiting[1], again})
+		drained(t, m)
+		assert.Equal(t, 2, int(m.Stats().QueueFull))
+	})
 }
 
 // A Request that is used again after its end is a new one: it waits behind those that came before it.

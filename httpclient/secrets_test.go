@@ -102,10 +102,6 @@ func TestNoErrorContainsAToken(t *testing.T) {
 			answer: refuse("user", "100"), options: []buckets.Option{buckets.WithMaxWaiting(1)}, again: true,
 			want: (*ratelimits.QueueFullError)(nil),
 		},
-		"queues full": {
-			answer: refuse("user", "100"), options: []buckets.Option{buckets.WithMaxTotalWaiting(1)}, again: true,
-			want: (*ratelimits.QueueFullError)(nil),
-		},
 	} {
 		for kind := range secretRequests(t) {
 			t.Run(name+", "+kind, func(t *testing.T) {

@@ -120,16 +120,10 @@ type QueueFullError struct {
 	Waiting int
 	// Max is the largest number that is allowed to wait.
 	Max int
-	// Total reports that Max is the bound for all buckets together, not that of this bucket.
-	Total bool
 }
 
 func (e *QueueFullError) Error() string {
-	where := "for its bucket"
-	if e.Total {
-		where = "in all buckets"
-	}
-	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait %s", e.Route, e.Waiting, e.Max, where)
+	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait", e.Route, e.Waiting, e.Max)
 }
 
 // EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The

@@ -54,8 +54,7 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 func TestOtherRefusalsSayWhatToExpect(t *testing.T) {
 	t.Parallel()
 	assert.EqualError(t, &QueueFullError{Route: "GET /gateway", Waiting: 7, Max: 7},
-		"queue full: GET /gateway refused, 7 of at most 7 requests wait for its bucket")
-	assert.ErrorContains(t, &QueueFullError{Total: true}, "in all buckets")
+		"queue full: GET /gateway refused, 7 of at most 7 requests wait")
 	assert.ErrorContains(t, &EdgeError{Route: "GET /gateway", Hold: time.Minute}, "held for 1m0s")
 }
 

@@ -75,7 +75,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 	if err != nil {
 		return s, err
 	}
-	limiting := append(declared, buckets.WithMaxTotalWaiting(c.MaxQueue))
+	limiting := append(declared, buckets.WithMaxWaiting(c.MaxQueue))
 	if c.Redis != "" {
 		if err = s.connect(); err != nil {
 			return s, fmt.Errorf("--redis: %w", err)
