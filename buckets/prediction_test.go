@@ -275,3 +275,31 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+// Requests that come back to their places count those that have come back before them.
+func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
+		wait(6 * time.Second)
+		first, second := ask(m, message(1)), ask(m, message(1))
+		require.True(t, first.granted() && second.granted())
+		for _, c := range []*caller{first, second} {
+			c.update(inBucket(refused(ratelimits.ClassUser, 5*time.Second), "messages", 1, 0, 5*time.Second))
+		}
+		first.again(m)
+		predicted, _, err := m.Predict(&second.request)
+		require.NoError(t, err)
+		assert.InDelta(t, 10, predicted.Seconds(), 0.1)
+
+		second.context = buckets.ContextWithMaxWait(second.context, 6*time.Second)
+		second.again(m)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, second.failed(), &tooLong)
+		assert.InDelta(t, 10, tooLong.Wait.Seconds(), 0.1)
+
+		drive(t, []*caller{first})
+		drained(t, m)
+	})
+}
