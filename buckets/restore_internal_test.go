@@ -110,8 +110,8 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 		m := NewRESTBucketManager(WithLogger(nil), WithInvalidBudget(1, time.Hour, 0))
 		require.NoError(t, m.Start())
 		defer m.Close()
-		invalid := []invalidState{{at: m.now() + 42*time.Hour, n: 1}}
-		require.NoError(t, m.restore(&state{key: m.key.Load(), servers: []serverState{{invalid: invalid}}}))
+		invalid := map[time.Duration]int{m.now() + 42*time.Hour: 1}
+		require.NoError(t, m.restore(&savedState{Servers: []savedServer{{Invalid: invalid}}}, m.key.Load(), 0))
 		message, err := routes.CreateMessage.Compile("1")
 		require.NoError(t, err)
 		_, err = m.TryAcquire(message, "Bot one")
