@@ -8,35 +8,35 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Servers that are compatible with Discord may have a bucket for each URL, which they name as they please. Then the
-// major parameter says nothing, and the hash of the latest response nothing of the next request: the buckets of such a
-// route are those of its paths.
+// Servers that are compatible with Discord may have a bucket for each URL, with arbitrary names. Then neither the major
+// parameter nor the hash of the latest response tells the bucket of the next request. Such a route has one bucket for
+// each path.
 
 const (
-	// A route has a bucket for each path when so many paths have named different hashes of fresh buckets, and none of
-	// them two.
+	// differentPaths paths that name different hashes of fresh buckets show that each path has a bucket of its own,
+	// unless one of them names two hashes.
 	differentPaths = 3
-	// mostPaths is of how many paths the hash is remembered at a time.
+	// mostPaths bounds for how many paths the hash is remembered.
 	mostPaths = 8
 )
 
-// pathHashes are the hashes that responses to a route have named of late, by path, since they began to differ.
+// pathHashes records the hashes that recent responses of a route have named for its paths, since they began to differ.
 type pathHashes struct {
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
-	fresh int                                    // paths whose first response told of a bucket that nothing else was counted in
-	used  int                                    // the others
-	mixed bool                                   // one path has named two hashes, or two paths have named the same one
+	fresh int                                    // paths whose first response showed an otherwise unused bucket
+	used  int                                    // paths whose first response did not
+	mixed bool                                   // one path has named two hashes, or two paths the same hash
 }
 
-// proven reports that each path has a bucket of its own, as far as is known. If a limit that is common to the paths
-// stood behind names that are always new, most buckets would not be fresh.
+// proven reports whether the responses so far show that each path has a bucket of its own. If the paths shared a limit
+// under ever new names, most of the buckets would not be fresh.
 func (p *pathHashes) proven() bool {
 	return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh
 }
 
-// record records that a path has named a hash, of a bucket that is fresh or not. It returns whether paths have buckets
-// of their own, and whether that is certainly not so.
+// record records that a response for a path named a hash. fresh says whether nothing else was counted in its bucket. It
+// returns whether paths have buckets of their own (yes), and whether they certainly have none (no).
 func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (yes, no bool) {
 	if !p.proven() && now-p.since > unstableWithin {
 		p.since, p.fresh, p.used, p.mixed = now, 0, 0, false
@@ -52,14 +52,13 @@ func (p *pathHashes) record(now time.Duration, path, hash uint64, fresh bool) (y
 	switch {
 	case fresh:
 		p.fresh++
-	case !p.proven(): // else it may be a path whose hash is not remembered any more
+	case !p.proven(): // else the hash of this path may have been dropped from named
 		p.used++
 	}
 	return p.proven(), p.mixed || n >= differentPaths && !p.proven()
 }
 
-// countedByPath returns whether a response shows that the route has a bucket for each path, and whether it shows that
-// it has not.
+// countedByPath returns whether a response shows that each path of the route has a bucket (yes), or disproves it (no).
 func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Response) (yes, no bool) {
 	if r.Bucket == "" || failed(r) || !hasMinor(h.route.Route()) {
 		return false, false
@@ -71,18 +70,18 @@ func (e *routeEntry) countedByPath(now time.Duration, h *held, r *ratelimits.Res
 		e.pathHashes = &pathHashes{since: now}
 	}
 	digest := e.account.server.manager.digest
-	fresh := r.Limited && r.Limit > 1 && r.Remaining >= r.Limit-1 // a limit of one looks the same whatever it is of
+	fresh := r.Limited && r.Limit > 1 && r.Remaining >= r.Limit-1 // with a limit of 1 every bucket looks fresh
 	return e.pathHashes.record(now, digest(h.route.Path()), digest(r.Bucket), fresh)
 }
 
-// notePath records that a response has named the hash that was expected, if others have not.
+// notePath records a response that named the expected hash, if earlier ones named different hashes.
 func (e *routeEntry) notePath(now time.Duration, h *held, r *ratelimits.Response) {
 	if e.pathHashes != nil {
 		e.countedByPath(now, h, r)
 	}
 }
 
-// hasMinor reports that the paths of a route differ by more than the major parameter.
+// hasMinor reports whether the paths of a route differ in more than the major parameter.
 func hasMinor(route routes.Route) bool {
 	parameters := strings.Count(route.Template(), "{")
 	switch route.Major() {
@@ -94,7 +93,7 @@ func hasMinor(route routes.Route) bool {
 	return parameters > 1
 }
 
-// keyIn returns what a bucket of a limit group is for: the major parameter of a request, or its path.
+// keyIn returns the key of a request's bucket in the limit group: its major parameter, or a hash of its path.
 func (group *limitGroup) keyIn(route *routes.CompiledRoute, m major) major {
 	if group.kind == pathGroup {
 		return group.account.server.manager.pathKey(route)
@@ -102,7 +101,7 @@ func (group *limitGroup) keyIn(route *routes.CompiledRoute, m major) major {
 	return m
 }
 
-// pathKey stands for the path of a request, which may contain a token.
+// pathKey returns a keyed hash of a request's path. The path itself may contain a token.
 func (m *RESTBucketManager) pathKey(route *routes.CompiledRoute) major {
 	return major{id: m.digest(route.Path()) | hashed}
 }

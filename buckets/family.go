@@ -8,21 +8,21 @@ import (
 )
 
 // Routes of one family (routes.Route.Family) are expected to share a bucket. So they have one UNKNOWN bucket: one
-// request of one of them finds out where all belong. For the others that is a hint. Each of them sends one request
-// first in a bucket that it has by a hint, and its own first response confirms the hint or overrules it. What overrules
-// it is the hint of all those of which no response has come yet. They may share a bucket of one request, so two of them
-// are tried at a time in a bucket: a wrong hint draws one 429 at most.
+// request of one route finds the bucket of all. For the other routes its response is a hint. In a bucket that a route
+// has by a hint it sends one request first, whose response confirms or overrules the hint. The place that overrules it
+// is the new hint for all routes without a response of their own. As the routes may share a bucket of one request, only
+// two try a hint at a time: a wrong hint draws one 429 at most.
 
-// family is what the responses of one family's routes have told under one credential.
+// family records what the responses to a family's routes have shown for one credential.
 type family struct {
-	// place is where the routes are expected to belong: kind and hash. The zero value: no response has told.
+	// place is the kind and hash of the limit group to which the routes are expected to belong. Zero: not known yet.
 	place   groupKey
-	byError bool                      // only errors have told
-	apart   map[routes.Route]struct{} // routes whose own responses have told another place
+	byError bool                      // only errors have named the place
+	apart   map[routes.Route]struct{} // routes whose own responses have named another place
 }
 
-// familyOf returns the family of a route, nil if it has none, or its own responses have told another place than the
-// family's.
+// familyOf returns the family of a route. It returns nil if the route has none, or if its own responses have named
+// another place.
 func (a *account) familyOf(route routes.Route) *family {
 	name := route.Family()
 	if name == "" || a.server.manager.sharesByRoute() {
@@ -39,7 +39,7 @@ func (a *account) familyOf(route routes.Route) *family {
 	return f
 }
 
-// firstGroup returns the limit group of a route that has not been used, and whether that is a hint.
+// firstGroup returns the limit group of a route without responses, and whether that is a hint.
 func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
 	if route.OneShot() { // every request has its own major parameter, and there is nothing to discover
 		return a.group(groupKey{kind: unlimitedGroup, route: route}), false
@@ -57,8 +57,8 @@ func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool
 	return a.groupAt(f.place, route), true
 }
 
-// groupAt returns the limit group of a place for a route. Where no hash has been named, that is one of the family, as
-// its routes may share a bucket all the same: a route leaves it when its own response has come.
+// groupAt returns the limit group of a place for a route. A place without a hash is a group of the whole family,
+// because its routes may share a bucket all the same. A route leaves that group after its own first response.
 func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	switch place.kind {
 	case unlimitedGroup, routeGroup:
@@ -69,7 +69,7 @@ func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	return a.group(place)
 }
 
-// hints reports that a route which has not been used has a place by a hint.
+// hints reports whether a route without responses has a place by a hint.
 func (a *account) hints(route routes.Route) bool {
 	f := a.families[route.Family()]
 	if f == nil || f.place == (groupKey{}) {
@@ -79,7 +79,7 @@ func (a *account) hints(route routes.Route) bool {
 	return !apart
 }
 
-// learn records where a response has told that a route of the family belongs.
+// learn records the place that a response has named for a route of the family.
 func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) {
 	_, apart := f.apart[route]
 	switch {
@@ -98,9 +98,8 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 	}
 }
 
-// moveFamily lets the routes follow of which nothing else is known than of the one that has moved because of its
-// response: they share an UNKNOWN bucket, or have the same hint. It records the hint, and adds the buckets to which
-// requests have moved.
+// moveFamily records where a route moves because of its response as a hint for its family. It also moves the sibling
+// routes that share its UNKNOWN bucket or its hint. It adds the buckets that received requests to touched.
 func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{}) {
 	name, a := e.route.Family(), e.account
 	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
@@ -112,12 +111,12 @@ func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup,
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
-		if !to.secret { // a hash with a token is of use for that token only, and is forgotten with its bucket
+		if !to.secret { // a hash with a token is of use for that token only, and must not outlive its bucket
 			a.families[name].learn(e.route, place, failed(r), hinted)
 		}
 	}
 	follows := unknown || hinted && to.kind != foreignGroup
-	if unknown && answersByError(r) && to.kind == hashGroup { // its successes may be counted elsewhere
+	if unknown && answersByError(r) && to.kind == hashGroup { // its successes may belong to another bucket
 		e.hinted = true
 	}
 	for _, sibling := range a.routes {
@@ -130,21 +129,22 @@ func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup,
 	}
 }
 
-// settle records that the route's own response has told where it belongs. Errors do not tell it if only errors have.
+// settle ends the hint of a route when its own response names a place. An error does not end a hint that comes from
+// errors only.
 func (e *routeEntry) settle(r *ratelimits.Response) {
 	if e.hinted && (r.Bucket != "" || r.Limited || withoutLimits(r)) {
 		e.hinted = e.byError && answersByError(r)
 	}
 }
 
-// answersByError reports an error of the server's that is not a refusal.
+// answersByError reports whether a response is an error, but not a refusal.
 func answersByError(r *ratelimits.Response) bool { return failed(r) && r.Class == ratelimits.ClassOK }
 
-// mostTries is how many routes of a family try a hint at a time in a bucket.
+// mostTries bounds how many routes of a family try a hint at a time in a bucket.
 const mostTries = 2
 
-// tries reports that the route has its place by a hint, and waits for the response to a request that it has sent from
-// this bucket, or others of its family do.
+// tries reports whether a route with a hint has to wait in this bucket: a request of its own is in flight there, or
+// mostTries requests of hinted routes of its family are.
 func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false
@@ -158,7 +158,7 @@ func (b *bucket) tries(e *routeEntry) bool {
 	})
 }
 
-// restoreFamily records where a route belongs of which the manager before has left that.
+// restoreFamily records the restored place of a route in its family.
 func (a *account) restoreFamily(e *routeEntry) {
 	group := e.group
 	f := a.familyOf(e.route)

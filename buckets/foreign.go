@@ -7,13 +7,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A server may refuse requests to many routes in the name of one bucket that no other response names: it counts errors
-// of an address, say. Requests that were refused in its name wait together, whatever their routes and major parameters:
-// one goes first when the hold is over, and when it is not refused, all go back to where they were. If each of them
-// tried for itself, each refusal might prolong the others' wait.
+// A server may refuse requests of many routes in the name of one bucket that no other response names, for example
+// because it counts the errors of an IP address. Requests refused in its name wait together, whatever their routes and
+// major parameters. When the hold is over, one of them is sent first. If it is not refused, all routes return to their
+// own buckets. If each route tried for itself, each refusal might prolong the wait of the others.
 
-// foreignTo returns the limit group in which requests wait that were refused in the name of a bucket that is not their
-// own, nil if there is no reason to think so: two routes that do not share a bucket have to be refused in its name.
+// foreignTo returns the limit group for requests refused in the name of a bucket that is not their own, nil if that is
+// not shown. It is shown when routes of two families have been refused in one name.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
@@ -39,29 +39,29 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns where a route belonged before its requests were refused in the name of another bucket.
+// home returns the limit group of a route before its requests were refused in the name of another bucket.
 func (e *routeEntry) home() *limitGroup {
-	if e.before == (groupKey{}) { // it has been so since it is known
+	if e.before == (groupKey{}) { // it was foreign from the start
 		group, _ := e.account.firstGroup(e.route)
 		return group
 	}
 	return e.account.group(e.before)
 }
 
-// leave notes where a route was that a refusal moves.
+// leave records the old limit group of a route that a refusal moves.
 func (e *routeEntry) leave(current *limitGroup, r *ratelimits.Response) {
 	if r.Class == ratelimits.ClassUser && current.kind != foreignGroup && current.groupKey != (groupKey{hash: r.Bucket}) {
 		e.before = current.groupKey
 	}
 }
 
-// passed reports a response from which it follows that a request was not refused in the name of a bucket.
+// passed reports whether a response shows that its request was not refused in the name of a bucket.
 func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }
 
-// learnForeign is learn for a request that waited because of refusals in the name of another bucket, and has passed. It
-// was not refused, so the others may leave, too, if it was sent after the refusals.
+// learnForeign is learn for a request of a foreign group that was not refused. The others may leave, too, if it was
+// sent from that group: then it was sent after the refusals.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {
@@ -76,8 +76,8 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 	return home, scope
 }
 
-// gather lets the routes join that were refused in the name of a bucket before it was known to be foreign, and release
-// lets all routes go home when a request has passed. Both add the buckets to which requests have moved.
+// gather moves routes that were refused in the group's name, before it was known to be foreign, into the group. release
+// moves all routes home when a request has passed. Both add the buckets that received requests to touched.
 func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
 	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]
