@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// opening records what keeps requests waiting, and what did so last, of a bucket or of one of its queues.
+// opening records what the requests of a bucket, or of one of its queues, wait for, and which wait ended last.
 type opening struct {
 	closed   WaitsFor      // what the first request waited for at the latest look; empty if it could pass
-	opened   WaitsFor      // what the requests waited for that could leave at openedAt; empty if nothing yet
-	openedAt time.Duration // when a look first found it open
+	opened   WaitsFor      // what they waited for until openedAt; empty: no wait has ended yet
+	openedAt time.Duration // when that wait was found to be over
 }
 
 // stop records that a request has to wait.
@@ -22,12 +22,12 @@ func (o *opening) pass(now time.Duration) {
 	}
 }
 
-// stopAt records why the bucket itself lets nothing leave.
+// stopAt records why the bucket itself lets no request leave.
 func (b *bucket) stopAt(now time.Duration, a *ask) {
 	b.queues.opening.stop(b.reason(now, a, b.predictPermit(now, 0)))
 }
 
-// stopBefore records that a queue waits for what stands above its bucket.
+// stopBefore records which limit above its bucket a queue waits for.
 func (q *queue) stopBefore(l *line) {
 	switch l.limit.(type) {
 	case *declaredLimit:
@@ -39,16 +39,17 @@ func (q *queue) stopBefore(l *line) {
 	}
 }
 
-// waitsStill returns what a request of a queue waits for when it leaves without a permit.
+// waitsStill returns what a request was waiting for when it left the queue without a permit.
 func (b *bucket) waitsStill(q *queue, w *waiter) WaitsFor {
 	return cmp.Or(q.opening.closed, b.queues.opening.closed, w.reason)
 }
 
-// hasWaitedFor returns what opened last of all that a request of a queue has waited for, which leaves with a permit.
+// hasWaitedFor returns what a request waited for last before it leaves the queue with a permit.
 func (b *bucket) hasWaitedFor(q *queue, w *waiter) WaitsFor {
 	last := &b.queues.opening
 	if o := &q.opening; o.opened != "" && o.openedAt >= last.openedAt {
-		last = o // a line serves a queue at once, a window is looked at later
+		// On a tie the queue's limit opened later: a line serves its queues at once, but a window is looked at later.
+		last = o
 	}
 	if last.opened == "" || last.openedAt < w.asked() {
 		return w.reason

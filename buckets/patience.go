@@ -2,22 +2,22 @@ package buckets
 
 import "time"
 
-// Others may wait for the outcome of a request: of the first one of a route, say, or of the first one after a 429. The
-// request may be a large upload, or the body of its 429 may never come. So each outcome is waited for only so long.
-// Then the next request goes with what is known. Only requests that have to be sent in order wait longer.
+// Other requests may wait for the outcome of one: of the first one of a route, or of the first one after a 429. That
+// one may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded. Then the
+// next request is sent with what is known. Only requests that have to be sent in order wait longer.
 
-// patience is how long the outcome of a request is waited for after it was sent, or after the headers of its 429 came.
-// Most attempts have ended by then.
+// patience is how long requests wait for the outcome of another one after it was sent, or after the headers of its 429
+// arrived. Most attempts have ended by then.
 const patience = 15 * time.Second
 
-// await notes that others may wait for the outcome of a lease in flight from now on.
+// await records that other requests may wait for the outcome of a lease in flight from now on.
 func (s *server) await(now time.Duration, h *held) {
 	s.awaited.Remove(&h.awaited)
 	h.awaited.Value, h.awaited.Arrived = h, now
 	s.awaited.Insert(&h.awaited)
 }
 
-// stopWaiting ends the waiting for all outcomes that have been waited for long enough.
+// stopWaiting ends the wait for all outcomes that have been awaited for long enough.
 func (s *server) stopWaiting(now time.Duration) {
 	for e := s.awaited.Head(); e != nil && e.Arrived+patience <= now; e = s.awaited.Head() {
 		s.awaited.Remove(e)
@@ -25,7 +25,7 @@ func (s *server) stopWaiting(now time.Duration) {
 	}
 }
 
-// isAwaited reports that others may wait for the outcome of a lease, which is nil if none is in flight.
+// isAwaited reports whether other requests may wait for the outcome of a lease. A nil lease is never awaited.
 func (h *held) isAwaited() bool { return h != nil && h.awaited.Queued() }
 
 func (h *held) stopWaiting(now time.Duration) {
@@ -40,7 +40,7 @@ func (h *held) stopWaiting(now time.Duration) {
 	b.changed()
 }
 
-// stopWaitingFor ends the waiting for the outcome of a permit. Processes that share a window have a bound of their own.
+// stopWaitingFor ends the wait for the outcome of a permit. A window that processes share has a bound of its own.
 func (s *source) stopWaitingFor(p *permit) {
 	if s.link == nil {
 		p.Permit = s.window.StopWaiting(p.Permit)

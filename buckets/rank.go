@@ -2,19 +2,19 @@ package buckets
 
 import "time"
 
-// Queues leave in the order of their ranks, which are the same before all limits, so no two queues wait for each other.
-// The rank is since when the first request of a queue has been the first; one with priority counts as HeadStart
-// earlier. So a queue goes behind all others when a request of it has left, and whoever waits is first at some time.
+// Queues are served in the order of their ranks, which are the same in all lines, so no two queues wait for each other.
+// A queue's rank is the instant at which its first request became the first, HeadStart earlier if that has priority. So
+// a queue goes behind all others when a request of it has left, and every request is first at some time.
 //
-// The global limit and the edge are above many buckets, and tenants (Request.Group) that wait in many of them would
-// have their share many times. So tenants take turns there: a queue that joins such a line gets its tenant's next turn,
-// by start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's last one ends, but not before
-// the end of the latest one that was used. Queues without a tenant are those of one together.
+// The global limit and the edge are above many buckets, and a tenant (Request.Group) that waits in many of them would
+// get many shares. So tenants take turns there: a queue that joins such a line gets its tenant's next turn, by
+// start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's last one ends, but not before the
+// end of the latest one that was used. All queues without a group count as one tenant.
 
 // rank orders queues: the smallest leaves first. No two are the same.
 type rank = time.Duration
 
-// rank returns the queue's, in which somebody waits.
+// rank returns the rank of the queue, which must not be empty.
 func (q *queue) rank() rank {
 	if q.first != 0 {
 		return q.first
@@ -22,13 +22,14 @@ func (q *queue) rank() rank {
 	return q.since
 }
 
-// rankNow returns the rank of a queue whose first request becomes the first now.
+// rankNow returns the rank for a queue whose first request becomes the first now.
 func (s *server) rankNow() rank {
 	s.ranked = max(s.latest, s.ranked+1)
 	return s.ranked
 }
 
-// takeRank gives the queue a rank if it has none, or another one if its first request has priority.
+// takeRank gives the queue a rank if it has none, and an earlier one if its first request has priority. The queue must
+// not be empty.
 func (q *queue) takeRank() {
 	s, k := q.bucket.server(), &q.waiting.Head().Value.ask
 	if q.since == 0 {
@@ -50,17 +51,17 @@ func (q *queue) takeRank() {
 	}
 }
 
-// spendRank ends the queue's rank, and its turn, as a request of it leaves.
+// spendRank ends the queue's rank and its turn because a request of it leaves.
 func (q *queue) spendRank() {
 	if q.first != 0 {
-		q.first = 0 // the others of the queue keep their rank
+		q.first = 0 // the queue keeps the rank of the requests behind
 	} else {
 		q.since = 0
 	}
 	q.place.turn.spend()
 }
 
-// dropRank ends the queue's rank, as nobody waits in it any more.
+// dropRank ends the rank of a queue that has become empty.
 func (q *queue) dropRank() {
 	for l := range q.above {
 		l.needNot(q)
@@ -69,7 +70,7 @@ func (q *queue) dropRank() {
 	q.since, q.first, q.limits, q.global = 0, 0, nil, nil
 }
 
-// above yields the lines of all limits above its bucket that the queue needs, but for the edge.
+// above yields the lines of all limits above the bucket that the queue needs, except that of the edge.
 func (q *queue) above(yield func(*line) bool) {
 	for _, d := range q.limits.all() {
 		if !yield(&d.line) {
@@ -81,7 +82,7 @@ func (q *queue) above(yield func(*line) bool) {
 	}
 }
 
-// need records that a queue needs the limit of a line, and needNot that it does not any more.
+// need records that a queue needs the limit of a line. needNot removes that record.
 func (l *line) need(q *queue) {
 	if l.needed == nil {
 		l.needed = make(map[*queue]struct{})
@@ -101,10 +102,9 @@ func (l *line) needNot(q *queue) {
 	}
 }
 
-// earliest returns of all queues in line that have the tenant and the bucket of the first one, which is given, the one
-// whose first request arrived first, and lets it have the place of the first one: inside a bucket the order of a
-// tenant's requests is that of their arrival, whatever else they need. Of very many queues it looks at the first ones
-// only.
+// earliest returns the queue to serve in place of the first in line: of the queues of the same tenant and bucket the
+// one whose first request arrived first. The two exchange their places. In a bucket a tenant's requests leave in the
+// order of their arrival, whatever else they need. If there are very many queues, it looks only at the first ones.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 || first.first != 0 {
 		return first
@@ -125,7 +125,7 @@ func (l *line) earliest(first *queue) *queue {
 	return q
 }
 
-// turns are the turns of tenants in a line.
+// turns holds the turns that tenants take in a line.
 type turns struct {
 	latest  rank // no turn starts before it
 	given   rank // how many turns were given
@@ -134,28 +134,28 @@ type turns struct {
 
 // turn is one turn of a tenant. A queue keeps it, wherever it stands, until a request leaves. The zero value is none.
 type turn struct {
-	of       *turns // of the line where it counts
+	of       *turns // turns of the line where it counts
 	tenant   *tenant
-	start    rank // the place there
+	start    rank // its place in that line
 	priority bool // it starts earlier, by headStart
 }
 
 const (
-	turnTime = rank(1) << 24 // how long one takes: more than there are queues
-	// headStart is how much earlier a turn with priority starts: as many turns as begin in HeadStart, if the global
-	// limit is the default.
+	turnTime = rank(1) << 24 // length of a turn; the low bits number turns, so no two start together
+	// headStart is how much earlier a turn with priority starts: by the number of turns that the default global limit
+	// gives in HeadStart.
 	headStart = rank(DefaultGlobalLimit*HeadStart/time.Second) * turnTime
 )
 
-// tenant is what takes turns: the requests of an account that have the same group, or those of them that have priority.
+// tenant takes turns: the requests of an account with the same group, those with priority separately.
 type tenant struct {
-	next   rank // when its next turn starts at the earliest
-	queues int  // that need the limit
+	next   rank // earliest start of its next turn
+	queues int  // queues that need the limit
 }
 
 // tenantKey identifies a tenant of a line.
 type tenantKey struct {
-	account  *account // in a line of all accounts
+	account  *account // set in a line of all accounts only
 	group    string
 	priority bool
 }
@@ -168,8 +168,8 @@ func (l *line) tenantKey(k *ask) tenantKey {
 	return key
 }
 
-// newcomer returns when the turn of a new tenant without priority starts. Turns with priority that were used may have
-// ended long after the first of the others in line, and a new tenant takes turns with those.
+// newcomer returns when the turn of a new tenant without priority starts. Used turns with priority may have ended long
+// after the first of the other turns in line, and a new tenant takes turns with these.
 func (l *line) newcomer() rank {
 	looked := 0
 	for e := l.queues.Head(); e != nil && looked < mostLookedAt; e = e.Next() {
@@ -181,7 +181,7 @@ func (l *line) newcomer() rank {
 	return l.turns.latest
 }
 
-// start returns when the next turn of a tenant starts, if that of a new one without priority starts when newcomer says.
+// start returns when the tenant's next turn starts. newcomer is the start for a new tenant without priority.
 func (t *turns) start(key tenantKey, newcomer rank) (start rank) {
 	if start = newcomer; key.priority {
 		start = t.latest
@@ -232,7 +232,7 @@ func (u *turn) giveBack() {
 	*u = turn{}
 }
 
-// tenant returns the tenant of a key, made if there is none.
+// tenant returns the tenant of a key, and makes it if there is none.
 func (t *turns) tenant(key tenantKey) *tenant {
 	of := t.tenants[key]
 	if of == nil {
@@ -245,7 +245,7 @@ func (t *turns) tenant(key tenantKey) *tenant {
 	return of
 }
 
-// forgetTenants forgets those whose next turn would start at the same time if they were not known.
+// forgetTenants removes tenants without queues whose next turn would start at the same time if they were new.
 func (l *line) forgetTenants() {
 	for key, of := range inParts(l.server, l.turns.tenants) {
 		if of.queues == 0 && of.next <= l.newcomer() {

@@ -3,13 +3,14 @@ package buckets
 import "time"
 
 // A request that needs several limits may find one of them closed whenever the others are open, because requests that
-// need less of them use each place as it comes back. So the first in rank that cannot leave has a reservation: not of a
-// permit, but of an instant, the one at which all that it needs will be open. Others leave before it if that does not
-// delay it. This is the rule of batch schedulers that is known as EASY backfilling.
+// need fewer limits take each permit as soon as it is free. So the first request in rank that cannot leave has a
+// reservation: not of a permit, but of the instant at which all its limits will be open. Other requests leave before it
+// only if that does not delay it. Batch schedulers call this rule EASY backfilling.
 //
-// Who needs declared limits has a reservation in all its lines or in none, so no two wait for each other. Who needs
-// none has one in its bucket only, for when it will have its turn above it: so turns in a bucket count also while the
-// global limit is busy. The queue whose first request has been first for longer has precedence.
+// A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
+// other. A queue that needs none has a reservation in its bucket only, for the instant of its turn above the bucket:
+// turns in a bucket count also while the global limit is busy. The queue whose first request has been first for longer
+// has precedence.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -27,8 +28,8 @@ func (q *queue) lines() []*line {
 	return all
 }
 
-// opens returns the instant at which the first request of a queue will be able to leave, now if it is now. ok is false
-// if that depends on an outcome.
+// opens returns the instant at which the first request of a queue will be able to leave, or now if it already can. ok
+// is false if that depends on an outcome.
 func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	k := &q.waiting.Head().Value.ask
 	if k.limits == nil {
@@ -49,8 +50,8 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	return at, true
 }
 
-// reserve gives a queue that could pass a limit the instant at which its first request can leave, if no other that has
-// been first for longer has one there.
+// reserve gives the queue a reservation for the instant at which its first request can leave, unless a queue that has
+// been first for longer has one in any of its lines.
 func (q *queue) reserve(now time.Duration) {
 	if q.reserved != nil || q.failed == now {
 		return
@@ -76,7 +77,7 @@ func (q *queue) reserve(now time.Duration) {
 	q.line.server.touch(q.line)
 }
 
-// unreserve ends the reservation of a queue, nil for none.
+// unreserve ends the reservation of a queue. A nil queue has none.
 func (q *queue) unreserve() {
 	if q == nil {
 		return
@@ -88,22 +89,22 @@ func (q *queue) unreserve() {
 	q.reserved = nil
 }
 
-// touchReserved lets all lines be looked at in which a queue has its reservation.
+// touchReserved touches all lines in which the queue has its reservation.
 func (q *queue) touchReserved() {
 	for _, l := range q.reserved {
 		l.server.touch(l)
 	}
 }
 
-// delays reports that the reservation in a line would be delayed if a request left now: one of a queue of lower rank,
-// or of none, which is nil.
+// delays reports whether the line's reservation would be delayed if a request of q left now. A reservation of a later
+// rank than q does not count; a request that is in no queue (nil) has no rank, so every reservation counts.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
 	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.at, now)
 }
 
-// givesWay reports that a queue of higher rank is first in a line in which this one has a reservation, and lets those
-// lines be served.
+// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches those
+// lines, except the one that is being served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.rank() < q.rank() {
@@ -115,8 +116,8 @@ func (q *queue) givesWay(served *line) (gives bool) {
 	return gives
 }
 
-// serveReserved lets the queue leave that has the reservation in a line, if it can, and returns when it will be able
-// to; 0 if there is none, or that is not known any more.
+// serveReserved lets the queue with the line's reservation leave if it can. It returns when that queue will be able to
+// leave, 0 if there is no reservation or the instant is not known any more.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
 		q := l.reserved
@@ -125,20 +126,20 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 			q.unreserve()
 			return 0
 		}
-		if at > q.at { // others may leave before it now
+		if at > q.at { // other requests may leave before it now
 			q.touchReserved()
 		}
 		q.at = at
 		if q.at > now {
 			return q.at
 		}
-		if q.waiting.Head().Value.limits == nil { // it has to have its turn above
+		if q.waiting.Head().Value.limits == nil { // it must wait for its turn above the bucket
 			return 0
 		}
 		if q.givesWay(l) {
 			return 0
 		}
-		if s.goOn(now, q); q.reserved != nil { // what processes share was gone
+		if s.goOn(now, q); q.reserved != nil { // another process took a shared permit first
 			q.unreserve()
 			q.failed = now
 		}
@@ -146,8 +147,8 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	return 0
 }
 
-// leaveNoneUnused ends the reservation in a line when it has left a permit that processes share unused for mostKept, as
-// another process may need that. It returns when it has to look again, 0 if nothing is left unused.
+// leaveNoneUnused ends the line's reservation when it has left a shared permit unused for mostKept, because another
+// process may need the permit. It returns when to look again, 0 if no permit is left unused.
 func (s *server) leaveNoneUnused(now time.Duration, l *line) (at time.Duration) {
 	link, q := l.shared(), l.reserved
 	if link == nil {
