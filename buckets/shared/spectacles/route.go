@@ -14,7 +14,7 @@ import (
 //	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
-// So the methods of a path share a counter, except for the deletion of a message, and all tokens of a webhook do.
+// All methods of a path share a counter, except for the deletion of a message. So do all tokens of a webhook.
 func ByPath(key buckets.SharedKey) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -36,10 +36,10 @@ func ByMethodAndPath(key buckets.SharedKey) string {
 	return method + " " + path
 }
 
-// unrouted names a bucket that several routes may use: no other client has one by that name.
+// unrouted names a bucket that several routes may use. No other client has a bucket with that name.
 func unrouted(key buckets.SharedKey) string { return "bucket:" + key.Hash + ":" + key.Major }
 
-// pathOf returns the method of a key's route and its path with what its counters are split by.
+// pathOf returns the method of a key's route, and its path with the ids that have separate counters filled in.
 func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
 	method, template, ok := strings.Cut(key.Route, " ")
 	if !ok || !strings.HasPrefix(template, "/") {
@@ -61,5 +61,5 @@ func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
 	return method, "/" + strings.Join(segments, "/"), true
 }
 
-// splits reports that the id after a word at the beginning of a path has counters of its own.
+// splits reports whether ids after a path's first word have separate counters.
 func splits(word string) bool { return word == "channels" || word == "guilds" || word == "webhooks" }
