@@ -24,7 +24,7 @@ type CompiledRoute struct {
 	number                   uint64 // see MajorNumber
 }
 
-// fill joins a route with a clean path of its shape.
+// fill returns the compiled route of a clean path that fits the route's template.
 func fill(r Route, path string) CompiledRoute {
 	c := CompiledRoute{route: r, path: path}
 	major := r.Major()
@@ -53,7 +53,7 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case, and "{method}" for those that are not known: those are the caller's to keep.
+// Method returns the HTTP method in upper case, or "{method}" for an unknown method, which the caller has to keep.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
 // Path returns the path after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
@@ -127,8 +127,8 @@ func (c CompiledRoute) RedactedMajor() string {
 	return c.MajorID()
 }
 
-// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. What follows a
-// token is printed as in the template. So is the path of an undocumented endpoint except its major id, because its
+// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. The part after a
+// token is printed as in the template. So is the path of an undocumented endpoint, except its major id, because its
 // segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {
