@@ -78,8 +78,8 @@ func (c CompiledRoute) Major() string {
 // allocate.
 func (c CompiledRoute) MajorID() string { return c.path[c.idStart:c.idEnd] }
 
-// MajorNumber returns the id of the major parameter as a number, or 0 if there is none or it is not in the form of
-// Discord's ids: decimal, without a leading 0, below 2^63.
+// MajorNumber returns the id of the major parameter as a number. It returns 0 if there is none or it does not have the
+// form of Discord's ids: decimal, without a leading 0, below 2^63.
 func (c CompiledRoute) MajorNumber() uint64 { return c.number }
 
 func snowflake(id string) (n uint64) {

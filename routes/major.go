@@ -18,9 +18,8 @@ const (
 	MajorGuild
 	// MajorWebhook is the id after /webhooks, where no token follows.
 	MajorWebhook
-	// MajorWebhookToken is an id with a token. The id and token are those of a webhook, of an interaction's follow-up
-	// (application id and interaction token), or of an interaction callback, so that interactions do not share
-	// counters.
+	// MajorWebhookToken is an id with a token: those of a webhook, of an interaction's follow-up (application id and
+	// interaction token), or of an interaction callback. Interactions therefore do not share counters.
 	MajorWebhookToken
 )
 

@@ -18,8 +18,8 @@ import "time"
 //
 // The Route of DELETE message depends on the message's age at time.Now, see [MatchAt].
 //
-// Match does not allocate for a path of the catalogue that is spelled as [CompiledRoute.Path] spells it (with or
-// without a host, prefix or query), and allocates once if the spelling differs.
+// Match does not allocate for a path of the catalogue in the spelling of [CompiledRoute.Path], with or without a host,
+// prefix or query. For another spelling it allocates once.
 //
 // The error is a [*PathError] around one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs that
 // need no limiter. It never contains the path.

@@ -72,7 +72,7 @@ const (
 // The method may be in any case; an unknown method becomes "{method}", see [Match]. The template begins after the API
 // version, and its parameters fill whole segments: "/channels/{channel_id}/new-thing". The major parameter follows from
 // the beginning of the template. If the catalogue has the same operation, whatever its parameters are called, New
-// returns the catalogue's Route, or with flags that it lacks, a separate Route that has them too.
+// returns the catalogue's Route. With flags that this Route lacks, New returns a separate Route that has them too.
 //
 // [Match] does not return the new Route: it knows only the catalogue, and gives other paths a Route with placeholders.
 //

@@ -44,9 +44,9 @@ func afterHost(raw string) (int, *PathError) {
 	return end, nil
 }
 
-// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews (such as
-// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net), to which the API's limits do not apply. It
-// does not allocate.
+// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews, such as
+// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do not apply to such
+// hosts. It does not allocate.
 func IsMediaHost(host string) bool {
 	label, domain := discordDomain(host)
 	const images = "images-"

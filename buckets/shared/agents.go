@@ -172,8 +172,8 @@ func (s *session) settle(begin string) {
 // countPeriod bounds the age of the known number of sessions.
 const countPeriod = 10 * time.Second
 
-// tickAgents does what is due once a second. It sends a beat while there are loans: calls of buckets also keep the
-// session alive, but only a beat's reply says which loans other sessions need.
+// tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
+// keep the session alive, but only a beat's reply says which loans other sessions need.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans := s.now(), false

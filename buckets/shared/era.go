@@ -139,8 +139,9 @@ type recollection struct {
 	until  time.Duration // end of its window, by our clock
 }
 
-// restart moves the state into the given era. The old state is waited out for at most a period, and at least until all
-// sessions have noticed the new era and reported their requests in flight. Then one request goes first.
+// restart moves the state into the given era. It holds the bucket for the rest of the old window, a period at most, but
+// at least until all sessions have noticed the new era and reported their requests in flight. Then one request goes
+// first.
 func (s *state) restart(number int64, now time.Duration) {
 	if s.era == number {
 		return

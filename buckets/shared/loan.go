@@ -157,7 +157,7 @@ func (b *bucket) giveUp() {
 }
 
 // endLoan returns the loan: all processes decide together from now on. The server learns of it with the next tick, or
-// at once if a process may wait for the bucket, after the manager has reported its waiters. b.mu must be held.
+// at once if a process may wait for the bucket. The manager first reports its waiters. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0

@@ -57,9 +57,9 @@ local function append(reply, bytes)
 end
 
 -- live records that a session is alive. It returns the era, and whether the session knows that era; nil if a key is not
--- ours. sessions and era are the numbers of the keys. Arguments: how long the session lives from now on, until when it
--- believes that the server knows it to be alive, the era that it knows, and 1 if it has noticed that this era must end.
--- An era also ends if the server has lost the session's lifetime or the number of a known era.
+-- ours. sessions and era are the numbers of the keys. Arguments: how long the session lives from now on; until when the
+-- server should know it to be alive; the era that it knows; 1 if it has noticed that this era must end. An era also
+-- ends if the server has lost the session's lifetime or the number of a known era.
 local function live(sessions, era, session)
   local lifetime, till, known, over = int(), int(), int(), int() == 1
   local before, is = redis.pcall('ZSCORE', KEYS[sessions], session), redis.pcall('GET', KEYS[era])

@@ -47,7 +47,7 @@ var (
 
 // Error says why the server cannot be used, or why one call failed.
 type Error struct {
-	// Problem is one of this package's errors: what is wrong and what to do.
+	// Problem is one of this package's errors. It says what is wrong and what to do.
 	Problem error
 	// Command is the command that was refused, in lower case, empty if there is none.
 	Command string
@@ -183,8 +183,8 @@ func (a answer) Unwrap() error { return a.error }
 // calls matches the commands in the source of a script.
 var calls = regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
 
-// refusedCommand returns the command that the server refused to a script, of which Redis 7.0 reports only the line. It
-// returns "" if the line has several commands.
+// refusedCommand returns the command that the server refused to a script. Redis 7.0 reports only its line. The result
+// is "" if the line has several commands.
 func refusedCommand(source, said string) string {
 	found := place.FindStringSubmatch(said)
 	if found == nil {

@@ -37,9 +37,9 @@
 //	[route]:x          hash         Ratelight only: number, end and stamp of the window, and more; expires after a day
 //	[route]:f          sorted set   Ratelight only: requests in flight, by the end of their lease; expires after a day
 //
-// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same prefix,
-// because the keys of a call must be in one slot. No key contains a token. Spectacles has one set of counters, so use
-// one prefix per application: several credentials on one prefix count together, which is safe and slow.
+// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same one:
+// the keys of a call must be in one slot. No key contains a token. Spectacles has one set of counters, so use one
+// prefix per application: several credentials on one prefix count together, which is safe and slow.
 //
 // # What happens when something fails
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// ByPath names a route by its path, without the method: with the id of a channel, guild or webhook at its beginning,
-// and with ":id" for any other parameter, or ":token" for the token of a webhook or interaction.
+// ByPath names a route by its path, without the method. The id of a channel, guild or webhook at its beginning remains.
+// Other parameters become ":id", and the token of a webhook or interaction becomes ":token".
 //
 //	GET and POST /channels/1/messages      /channels/1/messages
 //	PATCH        /channels/1/messages/2    /channels/1/messages/:id

@@ -29,8 +29,8 @@ var (
 type Option func(*Store)
 
 // WithPrefix sets a prefix for the names of all keys. The other clients must use the same one. By default there is
-// none, as in the Spectacles specification. On a cluster it must contain a hash tag, such as "{my-bot}", because the
-// keys of a route must be in one slot with the key of the global limit. It must not be a token.
+// none, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such as
+// "{my-bot}": the keys of a route must be in one slot with the key of the global limit.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
 // WithRoute sets the function that names a route in keys; the names must be exactly those of the other clients. The
