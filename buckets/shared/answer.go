@@ -27,7 +27,7 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number {
 			b.learn(q.next, q.kept, now)
 		}
-		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // more wait than the call said
+		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // the call did not list all
 			b.due = true
 		}
 		if q.lends {

@@ -24,5 +24,6 @@
 //   - DialerRetries is 5, 100 ms apart: one call spends all of its time on dialing.
 //   - ClusterStateReloadInterval is 60 s: for that long after a failover, a cluster's client calls the dead node.
 //
-// [Settings], [ClusterSettings] and [FailoverSettings] change these defaults, but no other values that you have set.
+// [Settings], [ClusterSettings] and [FailoverSettings] change these defaults. They keep values that you have set, but
+// always set ContextTimeoutEnabled.
 package goredis
